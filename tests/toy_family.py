@@ -44,7 +44,7 @@ class NormProbe(Probe):
 
 
 class Norms(Family):
-    def signals(self, configs):
+    def signals(self, probe, configs):
         return ("words",)
 
     def answers(self, probe):

@@ -131,6 +131,7 @@ class Extraction:
             sentences,
             pooling=recipe.pooling,
             on_long=recipe.on_long,
+            encoding=recipe.encoding,
             notify=progress.note,
             n_threads=self.workers.n,
         )

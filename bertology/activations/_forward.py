@@ -14,7 +14,8 @@ from torch import Tensor
 from bertology._memory import is_out_of_memory, shortage
 from bertology.activations._store import CLS
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders import LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
+from bertology.encoders import Encoding, LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
+from bertology.encoders.alignment.encodings import EncodedPieces
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, quoted
 
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 
-def read_words(encoder: Encoder, sentences: Texts, *, layers: Sequence[int], pooling: str = "mean") -> Tensor:
+def read_words(
+    encoder: Encoder,
+    sentences: Texts,
+    *,
+    layers: Sequence[int],
+    pooling: str = "mean",
+    encoding: Encoding | None = None,
+) -> Tensor:
     """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
 
     Args:
@@ -31,12 +39,13 @@ def read_words(encoder: Encoder, sentences: Texts, *, layers: Sequence[int], poo
         layers: 0 for the embeddings, 1…L for the blocks.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
             of the first special tokens.
+        encoding: how sentences are put to the model; each by itself when left out.
 
     Raises:
         ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
     sentences = as_sentences(sentences)
-    reader = WindowReader(encoder, sentences, pooling=pooling)
+    reader = WindowReader(encoder, sentences, pooling=pooling, encoding=encoding)
     if reader.skipped:
         _, _, form, reason = reader.skipped[0]
         what = "sentence" if pooling == CLS else "word"
@@ -73,7 +82,8 @@ def labelled_vectors(
 class WindowReader:
     """Tokenises sentences once and reads batches of their windows, from several threads at a time if wanted.
 
-    With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout.
+    With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout; it is read
+    in the plain encoding alone.
     A batch that does not fit into memory is read in halves, and so is every later one.
     """
 
@@ -84,6 +94,7 @@ class WindowReader:
         *,
         pooling: str = "mean",
         on_long: str = "window",
+        encoding: Encoding | None = None,
         notify: Callable[[str], None] = print,
         n_threads: int = 1,
     ) -> None:
@@ -94,7 +105,13 @@ class WindowReader:
             self._free.put(each)
         tokenize = encoder.first_tokens if pooling == CLS else encoder.tokenize
         self._pooling, self._notify = cast(Pooling, "first" if pooling == CLS else pooling), notify
-        self._pieces = tokenize(sentences, on_long=cast(OnLong, on_long))
+        long = cast(OnLong, on_long)
+        self._encoded = (
+            EncodedPieces(tokenize(sentences, on_long=long))
+            if encoding is None
+            else encoder.encode(sentences, encoding, on_long=long)
+        )
+        self._pieces = self._encoded.pieces
         self.n_vectors = self._pieces.n_words
         """Number of words, or of sentences, those without a vector included."""
         self.lengths = self._pieces.window_lengths
@@ -151,8 +168,10 @@ class WindowReader:
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, device = self._pieces, encoder.device
         places, is_piece = pieces.rows(batch.windows, batch.length)
-        ids = torch.from_numpy(pieces.batch_ids(batch.windows, batch.length))
-        mask = torch.from_numpy(is_piece.astype(np.int64)) if batch.is_padded else None
+        arrays = self._encoded.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
+        inputs = {name: torch.from_numpy(values) for name, values in arrays.items() if values is not None}
+        if encoder.n_segments == 1:
+            inputs.pop("token_type_ids", None)  # both segments are one to it
         gaps = pieces.gaps[places] & is_piece
         words = self.words_in(batch)
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
@@ -163,7 +182,7 @@ class WindowReader:
             self._pooling,
             torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
-        hidden = encoder.hidden_states(ids, mask, layers=layers)
+        hidden = encoder.hidden_states(**inputs, layers=layers, position_shift=self._encoded.shift)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))

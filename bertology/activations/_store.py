@@ -30,6 +30,7 @@ from bertology._files import (
     signature,
     write_atomically,
 )
+from bertology.encoders import Encoding
 from bertology.errors import StoreError
 
 FORMAT = 1
@@ -60,11 +61,16 @@ class Recipe:
     stored_dtype: StoredType = "float16"
     on_long: str = "window"
     max_pieces: int | None = None
+    encoding: Encoding | None = None
+    """How sentences are put to the model; None for each by itself."""
 
     @cached_property
     def key(self) -> str:
         """Hash of the recipe; layers are not part of it."""
-        return digest([canonical_json({"format": FORMAT, **asdict(self)})])
+        plain = {"format": FORMAT, **asdict(self)}
+        if self.encoding is None:
+            del plain["encoding"]  # so that what was stored before there were others is found
+        return digest([canonical_json(plain)])
 
     def folder(self, layers: Sequence[int]) -> Path:
         """The folder of the entry with exactly these layers."""

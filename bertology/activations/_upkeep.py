@@ -57,9 +57,8 @@ class StoreStatus:
         manifest, recipe = self.entry.manifest, self.entry.manifest.recipe
         layers = ",".join(map(str, manifest.layers))
         what = "sentences" if recipe.pooling == CLS else "words"
-        return (
-            f"{manifest.model}: layers {layers}, {manifest.n_words:,} {what}, {recipe.pooling}, {recipe.stored_dtype}"
-        )
+        how = recipe.pooling if recipe.encoding is None else f"{recipe.pooling}, {recipe.encoding}"
+        return f"{manifest.model}: layers {layers}, {manifest.n_words:,} {what}, {how}, {recipe.stored_dtype}"
 
     def problems(self) -> list[str]:
         """Missing or altered files; none for an unfinished entry, whose shards are checked on resuming."""

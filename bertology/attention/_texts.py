@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -352,11 +351,4 @@ def _pair_form(encoder: Encoder) -> tuple[Integers, tuple[int, int, int]]:
         )
     types = (encoding.type_ids[0], encoding.type_ids[end], encoding.type_ids[-1])
     middle = np.array(encoding.ids[end:start], dtype=np.int64)
-    return middle, types if takes_types(encoder, max(types)) else (0, 0, 0)
-
-
-def takes_types(encoder: Encoder, highest: int) -> bool:
-    """Whether a model takes token types up to the highest of a text."""
-    body: Any = encoder.model.body
-    n_types = getattr(body.config, "type_vocab_size", 0) or 0
-    return highest < n_types and "token_type_ids" in inspect.signature(body.forward).parameters
+    return middle, types if max(types) < encoder.n_segments else (0, 0, 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
+from bertology.encoders.alignment.encodings import Encoding
 from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
 from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
@@ -32,6 +33,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "CausalHead",
     "Encoder",
+    "Encoding",
     "Init",
     "LabelledArray",
     "ModelCopy",

@@ -17,14 +17,15 @@ from bertology.corpora import Texts
 from bertology.encoders import _heads
 from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._labelled import LabelledSignals
-from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
+from bertology.encoders._modules import LoadedModel, check_finite, check_layers, run_to_layers
+from bertology.encoders._positions import EncodedInputs
 from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
 from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint
 from bertology.errors import ModelError
 
 
-class Encoder(LabelledSignals):
+class Encoder(LabelledSignals, EncodedInputs):
     """A loaded encoder, made by :func:`load_encoder`.
 
     Layer 0 is the embedding output, layers 1…``n_layers`` are the blocks; heads and the layers of attention maps count
@@ -89,11 +90,6 @@ class Encoder(LabelledSignals):
         if can_pack(weight.device, weight.dtype):
             pack(twin.model.body)
         return twin
-
-    @property
-    def device(self) -> str:
-        """The device that the model is on."""
-        return str(next(self.model.body.parameters()).device)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -205,6 +201,7 @@ class Encoder(LabelledSignals):
         *,
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
+        position_shift: int = 0,
     ) -> dict[int, Tensor]:
         """Hidden states of some layers; no block beyond the deepest of them runs.
 
@@ -214,16 +211,17 @@ class Encoder(LabelledSignals):
                 which is faster.
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
+            position_shift: added to the position of each piece; nothing where positions are relative.
 
         Returns:
             ``[batch, piece, dim]`` by layer.
 
         Raises:
-            ModelError: a layer that the model does not have.
+            ModelError: a layer, or positions, that the model does not have or take.
             SignalError: hidden states that are not finite.
         """
-        checked = self._check_layers(layers, lowest=0)
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        checked = check_layers(layers, lowest=0, n_layers=self.n_layers)
+        inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
         self.check_finite("hidden states", states)
@@ -246,7 +244,7 @@ class Encoder(LabelledSignals):
             ModelError: a layer that the model does not have, or a model that gives no maps.
             SignalError: maps that are not finite.
         """
-        checked = self._check_layers(layers, lowest=1)
+        checked = check_layers(layers, lowest=1, n_layers=self.n_layers)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
@@ -312,7 +310,7 @@ class Encoder(LabelledSignals):
         Arguments and errors are those of :meth:`masked_logits`.
         """
         head = self.masked_head
-        checked = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)
+        checked = check_layers((self.n_layers,) if layers is None else layers, lowest=0, n_layers=self.n_layers)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
             places = positions.to(self.device)
@@ -384,16 +382,3 @@ class Encoder(LabelledSignals):
         """Gradients are recorded for gates that require them alone."""
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
-
-    def _inputs(self, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> dict[str, Tensor]:
-        tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
-
-    def _check_layers(self, layers: Sequence[int], *, lowest: int) -> frozenset[int]:
-        if not layers:
-            raise ModelError(f"no layers asked for: the model has {lowest}…{self.n_layers}")
-        wrong = [layer for layer in layers if not lowest <= layer <= self.n_layers]
-        if wrong:
-            known = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
-            raise ModelError(f"layer {wrong[0]}: {known}")
-        return frozenset(map(int, layers))

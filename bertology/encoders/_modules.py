@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,6 +141,16 @@ def run_to_layers(
     if missing:
         raise ModelError(f"{type(body).__name__} ran without passing layers {sorted(missing)}: not supported")
     return {layer: states[layer] for layer in sorted(layers)}
+
+
+def check_layers(layers: Sequence[int], *, lowest: int, n_layers: int) -> frozenset[int]:
+    """The layers that are asked for; a ModelError where there are none, or the model does not have one."""
+    if not layers:
+        raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
+    wrong = [layer for layer in layers if not lowest <= layer <= n_layers]
+    if wrong:
+        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}")
+    return frozenset(map(int, layers))
 
 
 def check_finite(

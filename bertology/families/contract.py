@@ -47,8 +47,8 @@ class Family(ABC):
     def answers(self, probe: Probe) -> bool:
         """Whether the probe is of this kind; it is of exactly one family's."""
 
-    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors of the corpus that readout configurations read, extracted before anything is computed.
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """The stored vectors that readout configurations of a task read, extracted before anything is computed.
 
         None, unless a family says otherwise: the model runs when cells are computed.
         """

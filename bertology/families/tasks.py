@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Progress, Recipe
 from bertology.corpora import Corpus, Sentences
-from bertology.encoders import ModelShape, ModelSource
+from bertology.encoders import Encoding, ModelShape, ModelSource
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
@@ -34,8 +34,9 @@ Windows = Mapping[str, NDArray[np.int64]]
 """By split the window that each word is read from, −1 where there is none."""
 Reasons = Mapping[int, str]
 """Words of a split that have no vector, by number, and why."""
-Signal = Literal["words", "cls"]
-"""Stored vectors of a corpus: of its words, or of the special token before each sentence."""
+Signal = Literal["words", "cls"] | Encoding
+"""Stored vectors of a corpus: of its words, or of the special token before each sentence; or of the words of the test
+split in another encoding."""
 Unreadable = tuple[Mapping[str, Reasons], Windows]
 """By split the words that a model cannot read, and the windows in which it reads the others, where they matter."""
 CellKey = tuple[str, int, int | None]
@@ -86,11 +87,12 @@ class Pair:
         return Recipe(
             model_fingerprint=self.fingerprints[weights],
             text_fingerprint=sentences.text_fingerprint,
-            pooling=self.request.pooling if signal == "words" else signal,
+            pooling="cls" if signal == "cls" else self.request.pooling,
             compute_dtype=self.request.dtype,
             stored_dtype=self.request.stored_dtype,  # type: ignore[arg-type]
             on_long=self.request.on_long,
             max_pieces=self.request.max_pieces,
+            encoding=signal if isinstance(signal, Encoding) else None,
         )
 
     def check_cls(self) -> None:
@@ -149,6 +151,11 @@ class Pair:
 
         code, most = self.request.trust_remote_code, self.request.max_pieces
         return load_reader(self.source, trust_remote_code=code, max_pieces=most)
+
+
+def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
+    """By name the splits of which a signal is stored."""
+    return {"test": splits.by_name["test"]} if isinstance(signal, Encoding) else splits.by_name
 
 
 def skipped_words(entry: Entry) -> Reasons:

@@ -72,7 +72,7 @@ class VectorFamily(Family):
         """What the task and its baselines are counted for."""
         return probe.scores
 
-    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
         return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
 

@@ -1,7 +1,8 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
-which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``). All read a
+which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``), what a position or a
+segment does to a vector (``_position.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
 clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
 word, which the page of ``map`` shows.
@@ -16,6 +17,7 @@ from bertology.geometry._contextuality import (
 )
 from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
 from bertology.geometry._occurrences import Occurrence, SearchedText
+from bertology.geometry._position import encoding_effects
 from bertology.geometry._senses import (
     SenseItems,
     SensePredictions,
@@ -60,6 +62,7 @@ __all__ = [
     "best_threshold",
     "contextuality",
     "effective_rank",
+    "encoding_effects",
     "find_neighbours",
     "intra_sentence_similarity",
     "iso_score",

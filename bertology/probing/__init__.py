@@ -12,7 +12,7 @@ from bertology.probing._examples import (
     target_examples,
     word_examples,
 )
-from bertology.probing._geometry import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing._geometry import EncodingProbe, GeometryBaseline, GeometryCounts, GeometryProbe
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
 from bertology.probing._own import is_installed, known_probe, register_probe, settings_of, source_fingerprint
 from bertology.probing._registry import get_probe, registered_probes
@@ -24,6 +24,7 @@ __all__ = [
     "ClozeItem",
     "ClozeItems",
     "ClozeProbe",
+    "EncodingProbe",
     "Examples",
     "GateProbe",
     "GeometryBaseline",

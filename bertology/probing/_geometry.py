@@ -11,6 +11,7 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
+from bertology.encoders import Encoding
 from bertology.probing._contract import Probe
 
 if TYPE_CHECKING:
@@ -88,3 +89,16 @@ class GeometryProbe(Probe):
         self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]
     ) -> Iterator[LayerSums]:
         """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""
+
+
+class EncodingProbe(GeometryProbe):
+    """A question about what happens to the vectors of a text when it is put to the model in another way.
+
+    :meth:`statistics` has the vectors of the same words of the test split in every encoding, by the names of
+    :attr:`encodings`, besides those by split, which are of each sentence by itself.
+    """
+
+    @property
+    @abstractmethod
+    def encodings(self) -> Mapping[str, Encoding]:
+        """By name the other encodings that are read."""

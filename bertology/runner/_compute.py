@@ -18,7 +18,7 @@ from filelock import Timeout
 from bertology._memory import give_back_freed_memory
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Signal, Weights
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Signal, Weights, texts_read
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner._plan import Unit
 
@@ -160,7 +160,7 @@ def extract_splits(
             layers=pair.layers,
             progress=progress(f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}"),
         )
-        for split, sentences in pair.splits.by_name.items()
+        for split, sentences in texts_read(pair.splits, signal).items()
     }
 
 
@@ -171,7 +171,7 @@ def stored_splits(pair: Pair, weights: Weights, device: str, signal: Signal) -> 
     extracted again.
     """
     entries = {}
-    for split, sentences in pair.splits.by_name.items():
+    for split, sentences in texts_read(pair.splits, signal).items():
         entry = pair.recipe(weights, sentences, signal).find(pair.layers)
         if entry is None:
             return extract_splits(pair, weights, device, lambda _: silent, signal)

@@ -13,7 +13,7 @@ from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Signal
+from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Signal, texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit
@@ -110,14 +110,18 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     def count(some: Sequence[Unit]) -> int:
         return sum(len(unit.cells) for unit in some)
 
-    pair, splits = plan.pair, plan.pair.splits.by_name.values()
+    pair = plan.pair
     done = [unit for unit in units if folder is not None and finished(folder, unit)]
     left = [unit for unit in units if unit not in done]
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     costs, problems = _costs(pair, left)
     # Vectors are read for families that need them alone.
     needed = dict.fromkeys((weights, signal) for unit in units for weights in unit.weights for signal in unit.signals)
-    stored = [(split, signal, pair.recipe(weights, split, signal)) for weights, signal in needed for split in splits]
+    stored = [
+        (split, signal, pair.recipe(weights, split, signal))
+        for weights, signal in needed
+        for split in texts_read(pair.splits, signal).values()
+    ]
     missing = [(split, signal) for split, signal, recipe in stored if recipe.find(pair.layers) is None]
     width = np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
     block = 24 * pair.shape.dim**2
@@ -145,7 +149,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
 
 
 def _n_vectors(split: Sentences, signal: Signal) -> int:
-    return split.n_words if signal == "words" else len(split)
+    return len(split) if signal == "cls" else split.n_words
 
 
 def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:

@@ -220,7 +220,9 @@ class Unit:
     @property
     def signals(self) -> tuple[Signal, ...]:
         """The stored vectors of the corpus that it needs."""
-        return self.family.signals([cells.config for cells in self.draws[0].members]) if self.draws else ()
+        if not self.draws:
+            return ()
+        return self.family.signals(self.probe, [cells.config for cells in self.draws[0].members])
 
     @property
     def is_random_control(self) -> bool:

@@ -16,7 +16,6 @@ from torch import Tensor
 from bertology.attention._norms import check_norms
 from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
-from bertology.attention._texts import takes_types
 from bertology.corpora import as_sentences
 from bertology.encoders import LabelledArray, layers_from_end
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
@@ -349,7 +348,7 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     highest = max(encoding.type_ids)
     return Input(
         ids=tuple(encoding.ids),
-        types=tuple(encoding.type_ids) if highest > 0 and takes_types(encoder, highest) else None,
+        types=tuple(encoding.type_ids) if 0 < highest < encoder.n_segments else None,
         words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
         pieces=ShownUnits.of(single, encoding),
         left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations import Entry
 from bertology.corpora import Sentences
-from bertology.encoders import ModelShape
+from bertology.encoders import Encoding, ModelShape
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import Family, SplitName
 from bertology.families.geometry._rows import baseline_tables, geometry_tables
@@ -35,7 +36,7 @@ from bertology.families.tasks import (
 from bertology.families.unfitted import named_task, own_readout, own_source
 from bertology.families.vectors import vector_identity
 from bertology.geometry import LayerSums, LayerVectors
-from bertology.probing import GeometryCounts, GeometryProbe, Probe
+from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
 from bertology.results import HeadSums
 
 
@@ -45,9 +46,10 @@ class _Geometry(Family):
     def answers(self, probe: Probe) -> bool:
         return isinstance(probe, GeometryProbe)
 
-    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """Vectors of words."""
-        return ("words",)
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """Vectors of words, in the encodings of the probe too."""
+        others = (encoding for config in configs for encoding in _encodings(_configured(probe, config)).values())
+        return ("words", *dict.fromkeys(others))
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """Those that the probe reads; test alone where nothing is told from examples."""
@@ -128,6 +130,11 @@ def _configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
     return chosen
 
 
+def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
+    """By name the encodings besides the plain one that a probe reads."""
+    return probe.encodings if isinstance(probe, EncodingProbe) else {}
+
+
 def _texts(pair: Pair, probe: Probe) -> dict[str, Sentences]:
     """The splits that a probe reads."""
     assert isinstance(probe, GeometryProbe)
@@ -145,14 +152,24 @@ def _measure(group: FitGroup, job: Job) -> None:
         texts = _texts(job.pair, probe)
         with named_task(probe):
             asked = probe.words(texts)
-            vectors = {name: LayerVectors.stored(job.entries[name], asked[name], layers) for name in texts}
+            others = {name: job.stored[encoding]["test"] for name, encoding in _encodings(probe).items()}
+            read = {name: _read_in(asked[name], job.entries[name]) for name in texts}
+            if others:
+                read["test"] = _read_in(read["test"], *others.values())
+            vectors = {name: LayerVectors.stored(job.entries[name], read[name], layers) for name in texts}
+            vectors |= {name: LayerVectors.stored(entry, read["test"], layers) for name, entry in others.items()}
             found = list(probe.statistics(vectors, texts))
-        read = {name: of_split.words for name, of_split in vectors.items()}
-        facts = _facts(probe, texts, asked, read, skipped_words(job.entries["test"]), cells.config)
+        why = ChainMap(*(dict(skipped_words(entry)) for entry in (job.entries["test"], *others.values())))
+        facts = _facts(probe, texts, asked, read, why, cells.config)
         provenance = watch.provenance("torch", "transformers", "numpy", device="cpu", n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             sums = [_kept(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
+
+
+def _read_in(words: NDArray[np.int64], *entries: Entry) -> NDArray[np.int64]:
+    """The words that have a vector in every entry."""
+    return words[np.all([entry.place[words, 0] >= 0 for entry in entries], axis=0)]
 
 
 def _write_baselines(baselines: BaselineCells, job: Job) -> None:

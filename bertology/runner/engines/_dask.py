@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Entry, Progress
-from bertology.families.tasks import Signal, Weights
+from bertology.families.tasks import Signal, Weights, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
@@ -143,7 +143,8 @@ class _Stage:
 
     def _extraction(self, plan: Plan, draws: tuple[Weights, ...], signals: tuple[Signal, ...]) -> _Extraction:
         pair, files = plan.pair, dict[Path, None]()
-        for weights, signal, sentences in itertools.product(draws, signals, pair.splits.by_name.values()):
+        read = [(signal, text) for signal in signals for text in texts_read(pair.splits, signal).values()]
+        for weights, (signal, sentences) in itertools.product(draws, read):
             recipe = pair.recipe(weights, sentences, signal)
             entry = recipe.find(pair.layers)
             layers = pair.layers if entry is None else entry.manifest.layers

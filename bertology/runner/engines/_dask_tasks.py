@@ -22,7 +22,7 @@ from bertology import __version__
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
-from bertology.families.tasks import Signal, Weights
+from bertology.families.tasks import Signal, Weights, texts_read
 from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._sending import loaded
@@ -65,8 +65,9 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
         units = [loaded(unit, splits) for unit in units]
         for unit in units:
             pair = unit.plan.pair
-            for weights, sentences, signal in itertools.product(unit.weights, splits.by_name.values(), unit.signals):
-                look_afresh(pair.recipe(weights, sentences, signal).folder(pair.layers))
+            for weights, signal in itertools.product(unit.weights, unit.signals):
+                for sentences in texts_read(splits, signal).values():
+                    look_afresh(pair.recipe(weights, sentences, signal).folder(pair.layers))
         outcomes = compute_units(units, Context(context.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
@@ -77,9 +78,9 @@ def missing_shards(
     """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:
         try:
-            return {
-                key: _missing(plan, key, splits, device) for key in itertools.product(draws, signals, splits.by_name)
-            }
+            read = [(signal, split) for signal in signals for split in texts_read(splits, signal)]
+            keys = [(weights, *of_signal) for weights, of_signal in itertools.product(draws, read)]
+            return {key: _missing(plan, key, splits, device) for key in keys}
         except Exception as error:
             return _portable(error)
 

@@ -1,0 +1,172 @@
+"""What another encoding of the same sentences does to the vectors of their words (Mickus et al. 2020)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from bertology.errors import CorpusError
+from bertology.geometry._contextuality import WordSample
+from bertology.geometry._sums import Floats, Integers, LayerSums
+from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
+
+_MOST_OCCURRENCES = 200
+"""Of a type, those that distances within and across encodings are of: all pairs of them are formed."""
+_QUERIES = 1000
+"""Words whose nearest neighbours are looked up."""
+_LEAST_SENTENCES = 5
+
+
+def encoding_effects(
+    plain: LayerVectors,
+    changed: Mapping[str, LayerVectors],
+    types: Integers,
+    sentences: Integers,
+    *,
+    k: int = 10,
+    n_permutations: int = 200,
+    seed: int = 0,
+) -> Iterator[LayerSums]:
+    """How far words move in other encodings of their sentences, and whether an encoding sets its words apart.
+
+    Each statistic of an encoding ends in its name. ``moved`` is the mean of ‖x′ − x‖ / ‖x‖ of a word's vectors x in the
+    plain and x′ in the other encoding, ``cosine`` that of their cosine. ``neighbours_changed`` is the share of the
+    ``k`` nearest word types that are other ones for x′ than for x: types, without the word's own, stand for the mean of
+    their plain vectors, so that what is compared is an unchanged vocabulary.
+
+    Within and across: each sentence is in the plain or the other encoding by the toss of a coin. ``across_within`` is,
+    as a mean over types, the cosine distance of two occurrences of a type in two encodings, less that in one. 0 is what
+    an encoding shows that leaves no trace. ``across_within_p`` is the share of permutations of the sentences' encodings
+    with as large a difference: sentences are exchanged, not occurrences, as the words of one have the same encoding.
+
+    As a yardstick ``moved_other_sentence`` and ``cosine_other_sentence`` are of two occurrences of one type, in two
+    sentences in the plain encoding.
+
+    Args:
+        plain: vectors of the words of a text.
+        changed: by name of the encoding, of the same words in the same layers.
+        types: ``[word]`` the type of each.
+        sentences: ``[word]`` the sentence of each, ascending.
+        k: nearest types.
+        n_permutations: of the test.
+        seed: of the coin, the permutations and the words whose neighbours are looked up.
+
+    Raises:
+        CorpusError: no type occurs in five sentences, or there are not more types than neighbours.
+        ModelError: a vector is not finite, or has no direction.
+    """
+    _, types = np.unique(types, return_inverse=True)
+    _, clusters = np.unique(sentences, return_inverse=True)
+    n_types = int(types.max(initial=-1)) + 1
+    if n_types < k + 2:
+        raise CorpusError(f"{n_types} word types are too few to look up {k} nearest ones: give more text")
+    sample, _ = WordSample.of(types, clusters, least=_LEAST_SENTENCES, most=_MOST_OCCURRENCES, seed=seed)
+    found: dict[str, list[Floats]] = {}
+    for layer in plain.layers:
+        vectors = plain.of(layer)
+        test = _WithinAcross(sample, clusters, n_permutations, seed)
+        near = _Neighbours(vectors, types, k, layer, seed)
+        others = np.empty_like(sample.places)
+        for first, last in itertools.pairwise(sample.starts):
+            others[first:last] = np.roll(sample.places[first:last], -1)
+        for name, values in zip(("moved", "cosine"), _moves(vectors[sample.places], vectors[others]), strict=True):
+            found.setdefault(f"{name}_other_sentence", []).append(values)
+        for name, of_changed in changed.items():
+            after = of_changed.of(layer)
+            moved, cosine = _moves(vectors, after)
+            difference, p = test.of(unit_vectors(vectors, layer), unit_vectors(after, layer))
+            of_layer = {"moved": moved, "cosine": cosine, "neighbours_changed": near.changed(after, layer)}
+            of_layer |= {"across_within": difference, "across_within_p": np.array([p])}
+            for statistic, values in of_layer.items():
+                found.setdefault(f"{statistic}_{name}", []).append(values)
+    for metric, by_layer in found.items():
+        stacked = np.stack(by_layer)
+        if metric.startswith("across_within"):
+            yield LayerSums(metric, plain.layers, stacked, np.ones((1, stacked.shape[1])), "types")
+            continue
+        of_items = clusters[near.queries] if metric.startswith("neighbours") else clusters
+        of_items = clusters[sample.places] if metric.endswith("other_sentence") else of_items
+        over = np.stack([_by_cluster(of_items, values, clusters) for values in stacked])
+        under = _by_cluster(of_items, np.ones(len(of_items)), clusters)
+        yield LayerSums(metric, plain.layers, over, under[None], "sentences")
+
+
+def _by_cluster(of_items: Integers, values: Floats, clusters: Integers) -> Floats:
+    """``[cluster]`` sums of the values of items."""
+    return np.asarray(np.bincount(of_items, values, minlength=int(clusters[-1]) + 1), dtype=np.float64)
+
+
+def _moves(before: Floats32, after: Floats32) -> tuple[Floats, Floats]:
+    """``[word]`` how far vectors move, over their length, and the cosine of both."""
+    x, y = before.astype(np.float64), after.astype(np.float64)
+    lengths, products = np.linalg.norm(x, axis=1), np.einsum("wd,wd->w", x, y)
+    scale = np.maximum(lengths, 1e-30)
+    return np.linalg.norm(y - x, axis=1) / scale, products / (scale * np.maximum(np.linalg.norm(y, axis=1), 1e-30))
+
+
+class _Neighbours:
+    """The nearest word types of some words of one layer."""
+
+    def __init__(self, vectors: Floats32, types: Integers, k: int, layer: int, seed: int) -> None:
+        n_words = len(vectors)
+        chosen = np.random.default_rng(seed).permutation(n_words)[:_QUERIES]
+        self.queries = np.sort(chosen)
+        """``[query]`` places of the words."""
+        self._types, self._k = types[self.queries], k
+        order = np.argsort(types, kind="stable")
+        starts = np.searchsorted(types[order], np.arange(types.max() + 1))
+        # The direction of a sum is that of the mean.
+        self._means = unit_vectors(np.add.reduceat(vectors[order], starts, axis=0), layer, may_vanish=True)
+        self._plain = self._nearest(vectors, layer)
+
+    def _nearest(self, vectors: Floats32, layer: int) -> Integers:
+        """``[query, k]`` numbers of the nearest types by cosine."""
+        cosines = unit_vectors(vectors[self.queries], layer) @ self._means.T
+        cosines[np.arange(len(cosines)), self._types] = -np.inf
+        return np.asarray(np.argpartition(-cosines, self._k, axis=1)[:, : self._k])
+
+    def changed(self, vectors: Floats32, layer: int) -> Floats:
+        """``[query]`` the share of its nearest types that are others in these vectors."""
+        nearest = self._nearest(vectors, layer)
+        return np.asarray(1 - (nearest[:, :, None] == self._plain[:, None, :]).any(axis=2).mean(axis=1))
+
+
+class _WithinAcross:
+    """Distances of a type's occurrences within one encoding and across two, with sentences encoded by a coin."""
+
+    def __init__(self, sample: WordSample, clusters: Integers, n_permutations: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        coins = np.where(rng.permutation(int(clusters.max()) + 1) % 2 == 0, 1.0, -1.0)
+        shuffled = np.stack([rng.permutation(coins) for _ in range(n_permutations)])
+        self._sample = sample
+        self._sides = np.concatenate([coins[None], shuffled])[:, clusters[sample.places]]
+        """``[permutation, occurrence]`` 1 for the plain encoding, −1 for the other; the first are those as they are."""
+
+    def of(self, plain: Floats32, changed: Floats32) -> tuple[Floats, float]:
+        """``[type]`` mean distance across less within, and the p-value of its mean over types; of unit vectors."""
+        places = self._sample.places
+        vectors = np.where(self._sides[0, :, None] > 0, plain[places], changed[places]).astype(np.float64)
+        bounds = itertools.pairwise(self._sample.starts)
+        by_type = np.stack([_across_less_within(vectors[a:b], self._sides[:, a:b]) for a, b in bounds], axis=1)
+        totals = by_type.sum(axis=1)
+        p = float((totals >= totals[0] - 1e-9).mean())  # the assignment as it is counts as one of them
+        return by_type[0], p
+
+
+def _across_less_within(unit: Floats, sides: Floats) -> Floats:
+    """``[permutation]`` the mean cosine of pairs on one side less that of pairs on two; 0 where there is either none.
+
+    With s = ±1 for the side of each vector, sᵀ G s adds up what their Gram matrix G has on one side and subtracts what
+    it has across.
+    """
+    gram = unit @ unit.T
+    np.fill_diagonal(gram, 0.0)
+    n, total = len(unit), gram.sum()
+    signed = np.einsum("pi,pi->p", sides @ gram, sides)
+    one = (sides > 0).sum(axis=1)
+    across, within = one * (n - one), (n * (n - 1) - 2 * one * (n - one)) / 2
+    has_both = (across > 0) & (within > 0)
+    means = (total + signed) / 4 / np.maximum(within, 1) - (total - signed) / 4 / np.maximum(across, 1)
+    return np.where(has_both, means, 0.0)

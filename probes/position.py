@@ -1,0 +1,131 @@
+"""Position and segment: what do they do to the vector of a word whose sentence stays the same?
+
+Mickus et al. (2020), *What do you mean, BERT? Assessing BERT as a Distributional Semantics Model*: vectors of the first
+and of the second segment of an input differ, though nothing in a word's meaning does. Their segments differ in context
+and position too. Here the same sentence is encoded again with one thing changed: all positions shifted (``shift``),
+the token types of the other segment (``segment``), or after a neutral sentence, as the second of a pair (``after``),
+which changes position, segment and context; ``after_hidden`` hides the neutral sentence from attention, so that
+position and segment alone change.
+
+By layer: how far a word moves, its cosine with the vector it had, the share of its nearest word types that change, and
+whether occurrences of a word in one encoding lie closer together than in two, with a permutation test. A yardstick is
+how far a word of one sentence is from the same word in another. A model without absolute positions (T5, DeBERTa,
+ModernBERT) shows 0 of a shift, one without segments (RoBERTa) 0 of a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import Sentences
+from bertology.encoders import Encoding
+from bertology.errors import BertologyError
+from bertology.measures import Metric, sum_metric
+from bertology.probing import EncodingProbe, GeometryBaseline, GeometryCounts
+
+from ._text_sample import words_of_sentences
+
+if TYPE_CHECKING:
+    from bertology.geometry import LayerSums, LayerVectors
+
+_CHANGES = ("shift", "segment", "after", "after_hidden")
+
+
+@dataclass(frozen=True)
+class Position(EncodingProbe):
+    """How far does a word move when its position or its segment changes?"""
+
+    changes: str = "shift,segment,after"
+    """Some of ``shift``, ``segment``, ``after`` and ``after_hidden``, with commas between; the first gives the main
+    score."""
+    shift: int = 16
+    """Positions that ``shift`` adds to those of all pieces."""
+    neutral: str = "This is a sentence."
+    """The first sentence of ``after``."""
+    most_words: int = 20_000
+    """Words of running text that are read at most: random sentences of a larger text."""
+    task = "position"
+    version = 1
+    question = "What do a word's position and segment do to its vector?"
+    reference = "Mickus et al. 2020"
+    compares_layers = False
+    reads = ("test",)
+    baselines = ()
+
+    @property
+    def encodings(self) -> Mapping[str, Encoding]:
+        """One for each change."""
+        every = {
+            "shift": Encoding(shift=self.shift),
+            "segment": Encoding(other_segment=True),
+            "after": Encoding(after=self.neutral),
+            "after_hidden": Encoding(after=self.neutral, is_hidden=True),
+        }
+        return {name: every[name] for name in self._names}
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Those of each change, and of a word in two sentences."""
+        return (
+            *(metric for name in self._names for metric in _metrics(name)),
+            sum_metric("moved_other_sentence", "mean distance of a word in two sentences, over the length in one"),
+            sum_metric("cosine_other_sentence", "mean cosine of a word's vectors in two sentences"),
+        )
+
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
+        """All words of random sentences."""
+        return {"test": words_of_sentences(sentences["test"], self.most_words)}
+
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+        """The words themselves."""
+        return GeometryCounts(len(words["test"]))
+
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
+        """Of every change."""
+        plain, text = vectors["test"], sentences["test"]
+        changed = {name: vectors[name] for name in self._names}
+        types, of_sentence = text.forms.codes[plain.words], text.sentence_of_word[plain.words]
+        return geometry.encoding_effects(plain, changed, types, of_sentence)
+
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
+    ) -> Iterator[LayerSums]:
+        """There is none: the plain encoding is what others are compared with."""
+        return iter(())
+
+    @property
+    def _names(self) -> list[str]:
+        names = self.changes.replace(" ", "").split(",")
+        for name in names:
+            if name not in _CHANGES:
+                raise BertologyError(f"task position: changes has {name!r}; it should be some of {', '.join(_CHANGES)}")
+        if self.shift < 1 or not self.neutral.strip():
+            raise BertologyError("task position: shift should be at least 1, and neutral a sentence")
+        return names
+
+
+def _metrics(change: str) -> tuple[Metric, ...]:
+    return (
+        sum_metric(f"moved_{change}", "mean distance from the plain vector, over its length", higher_is_better=False),
+        sum_metric(f"cosine_{change}", "mean cosine with the plain vector"),
+        sum_metric(
+            f"neighbours_changed_{change}", "share of the ten nearest word types that change", higher_is_better=False
+        ),
+        sum_metric(
+            f"across_within_{change}",
+            "distance of a word's occurrences across encodings less within one",
+            higher_is_better=False,
+        ),
+        sum_metric(f"across_within_p_{change}", "share of permutations with as large a difference"),
+    )
+
+
+PROBE = Position()
