@@ -18,7 +18,7 @@ from bertology.encoders import Encoder, Encoding
 from bertology.errors import ModelError
 
 Encoders = Callable[[str], Encoder]
-TEXTS = ["nobody knows the lazy fox", "she said a day", "the dogs"]
+TEXTS = ["nobody knows the lazy fox and why they jump", "she said a day", "the dogs"]
 FIRST = "what a day"
 RELATIVE = ("deberta-v3", "modernbert", "t5")
 ABSOLUTE = ("bert", "roberta", "distilbert", "albert", "electra", "deberta-v2", "mpnet", "gpt2")
@@ -113,6 +113,7 @@ def test_a_hidden_text_is_no_context(encoder: Encoders) -> None:
 def test_what_becomes_too_long_is_skipped(encoder: Encoders) -> None:
     own = encoder("bert")
     lengths = own.tokenize(TEXTS).window_lengths
+    assert lengths[0] > lengths[1] > lengths[2]
     encoded = own.encode(TEXTS, Encoding(shift=own.max_pieces - int(lengths[1])))
     assert encoded.pieces.n_windows == 2
     assert [one.form for one in encoded.pieces.skipped] == TEXTS[0].split()

@@ -42,6 +42,9 @@ def test_further_measures_are_a_setting() -> None:
     configs = {"layer_similarity": (ReadoutConfig(settings={"measures": "cka, rsa"}),)}
     table = probe("layer_similarity", layers="0,1", controls=(), configs=configs, corpus=SMALL)
     assert {"cka", "rsa"} <= set(table.scores().metric)
+    configs = {"layer_similarity": (ReadoutConfig(settings={"measures": "rsa"}),)}
+    alone = probe("layer_similarity", layers="0,1", controls=(), configs=configs, corpus=SMALL)
+    assert {row.metric for row in alone.rows if row.main_metric} == {"rsa"}
     wrong = {"layer_similarity": (ReadoutConfig(settings={"measures": "cca"}),)}
     with pytest.raises((NameNotFoundError, BertologyError), match="cka"):
         probe("layer_similarity", layers="0,1", controls=(), configs=wrong)

@@ -14,7 +14,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoding, ModelShape
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import Family, SplitName
-from bertology.families.geometry._rows import baseline_tables, geometry_tables
+from bertology.families.geometry._rows import baseline_tables, configured, geometry_tables
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
 from bertology.families.tasks import (
@@ -48,7 +48,7 @@ class _Geometry(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, in the encodings of the probe too."""
-        others = (encoding for config in configs for encoding in _encodings(_configured(probe, config)).values())
+        others = (encoding for config in configs for encoding in _encodings(configured(probe, config)).values())
         return ("words", *dict.fromkeys(others))
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
@@ -63,7 +63,7 @@ class _Geometry(Family):
         """The text has what is asked about."""
         for config in configs:
             with named_task(probe):
-                _configured(probe, config).words(_texts(pair, probe))
+                configured(probe, config).words(_texts(pair, probe))
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the text is small for the model."""
@@ -77,7 +77,7 @@ class _Geometry(Family):
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; where layers are compared, what a cell holds depends on which others are read."""
         layers, identity = pair.layers_of(config), vector_identity(pair)
-        if _configured(probe, config).compares_layers:
+        if configured(probe, config).compares_layers:
             identity["layers"] = list(layers)
         return CellGrid(("none",), 1, layers, layers, identity)
 
@@ -107,6 +107,10 @@ class _Geometry(Family):
         """How vectors are pooled."""
         return {"pooling": pair.request.pooling}
 
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """That of the probe with its settings."""
+        return configured(cells.probe, cells.config).scores[0].name
+
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         """Every statistic of every layer."""
         return geometry_tables(self, draws, scoring)
@@ -118,16 +122,9 @@ class _Geometry(Family):
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
         n_words, n_layers, dim = _n_words(pair, groups[0].probe), len(pair.layers), pair.shape.dim
-        compared = any(_configured(one.probe, one.config).compares_layers for group in groups for one in group.members)
+        compared = any(configured(one.probe, one.config).compares_layers for group in groups for one in group.members)
         times = n_layers**2 if compared else 4 * n_layers
         return Cost(2.0 * n_words * dim**2 * times, 4.0 * dim**2 * times, 0)
-
-
-def _configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
-    """The question with the settings of a configuration."""
-    chosen = probe.with_settings(config.settings)
-    assert isinstance(chosen, GeometryProbe)
-    return chosen
 
 
 def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
@@ -148,7 +145,7 @@ def _n_words(pair: Pair, probe: Probe) -> int:
 def _measure(group: FitGroup, job: Job) -> None:
     """Compute the statistics of each member and write its cells."""
     for cells in group.members:
-        watch, probe, layers = Stopwatch(), _configured(cells.probe, cells.config), cells.layers_read
+        watch, probe, layers = Stopwatch(), configured(cells.probe, cells.config), cells.layers_read
         texts = _texts(job.pair, probe)
         with named_task(probe):
             asked = probe.words(texts)
@@ -174,7 +171,7 @@ def _read_in(words: NDArray[np.int64], *entries: Entry) -> NDArray[np.int64]:
 
 def _write_baselines(baselines: BaselineCells, job: Job) -> None:
     """Compute what needs no vector on the words that the model can read, and write the cells."""
-    probe = _configured(baselines.probe, baselines.config)
+    probe = configured(baselines.probe, baselines.config)
     texts = _texts(job.pair, probe)
     with named_task(probe):
         asked = probe.words(texts)

@@ -11,10 +11,12 @@ import numpy as np
 
 from bertology.families.cells import Cell, columns_of
 from bertology.families.contract import Family
+from bertology.families.request import ReadoutConfig
 from bertology.families.rows import ByControl, baseline_columns, cell_rows, scored_tables
 from bertology.families.scoring import Column, Mean, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.measures import Bootstrap, bootstrap_ratio
+from bertology.probing import GeometryProbe, Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
 _Key = tuple[str, str]
@@ -25,9 +27,16 @@ _CLUSTERS = {"sentences": "sentences", "types": "word types", "blocks": "blocks 
 """What is resampled, as tables call it."""
 
 
+def configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
+    """The question with the settings of a configuration, on which its metrics may depend."""
+    chosen = probe.with_settings(config.settings)
+    assert isinstance(chosen, GeometryProbe)
+    return chosen
+
+
 def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of one configuration on each draw of its weights."""
-    metrics = draws[0].probe.scores
+    metrics = configured(draws[0].probe, draws[0].config).scores
     scored = [_column(list(one.cells.values()), one.layers, scoring) for one in draws]
     columns = [{("none", 0): column} for column in scored]
 
@@ -55,7 +64,8 @@ def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring)
 
 def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) -> Tables:
     """The rows of baselines: the same statistics, of no layer."""
-    shared, metrics = baseline_columns(family, baselines, scoring), baselines.probe.scores
+    shared = baseline_columns(family, baselines, scoring)
+    metrics = configured(baselines.probe, baselines.config).scores
     better = {metric.name: metric.higher_is_better for metric in metrics}
     rows: list[ResultRow] = []
     for control, cell in baselines.cells.items():
