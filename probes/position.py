@@ -2,10 +2,11 @@
 
 Mickus et al. (2020), *What do you mean, BERT? Assessing BERT as a Distributional Semantics Model*: vectors of the first
 and of the second segment of an input differ, though nothing in a word's meaning does. Their segments differ in context
-and position too. Here the same sentence is encoded again with one thing changed: all positions shifted (``shift``),
-the token types of the other segment (``segment``), or after a neutral sentence, as the second of a pair (``after``),
-which changes position, segment and context; ``after_hidden`` hides the neutral sentence from attention, so that
-position and segment alone change.
+and position too. Here the same sentence is encoded again with one thing changed: all positions shifted (``shift``), or
+those of the text alone, with ``[CLS]`` at position 0 (``shift_text``); the token types of the other segment
+(``segment``); or after a neutral sentence, as the second of a pair (``after``), which changes position, segment and
+context. ``after_hidden`` hides the neutral sentence from attention, so that position and segment alone change. What
+``shift`` does more than ``shift_text`` is due to a ``[CLS]`` that is never elsewhere in training.
 
 By layer: how far a word moves, its cosine with the vector it had, the share of its nearest word types that change, and
 whether occurrences of a word in one encoding lie closer together than in two, with a permutation test. A yardstick is
@@ -34,18 +35,18 @@ from ._text_sample import words_of_sentences
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
 
-_CHANGES = ("shift", "segment", "after", "after_hidden")
+_CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
 
 @dataclass(frozen=True)
 class Position(EncodingProbe):
     """How far does a word move when its position or its segment changes?"""
 
-    changes: str = "shift,segment,after"
-    """Some of ``shift``, ``segment``, ``after`` and ``after_hidden``, with commas between; the first gives the main
-    score."""
+    changes: str = "shift,shift_text,segment,after"
+    """Some of ``shift``, ``shift_text``, ``segment``, ``after`` and ``after_hidden``, with commas between; the first
+    gives the main score."""
     shift: int = 16
-    """Positions that ``shift`` adds to those of all pieces."""
+    """What ``shift`` and ``shift_text`` add to positions."""
     neutral: str = "This is a sentence."
     """The first sentence of ``after``."""
     most_words: int = 20_000
@@ -63,6 +64,7 @@ class Position(EncodingProbe):
         """One for each change."""
         every = {
             "shift": Encoding(shift=self.shift),
+            "shift_text": Encoding(shift=self.shift, is_opened_at_0=True),
             "segment": Encoding(other_segment=True),
             "after": Encoding(after=self.neutral),
             "after_hidden": Encoding(after=self.neutral, is_hidden=True),

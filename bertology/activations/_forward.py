@@ -182,7 +182,8 @@ class WindowReader:
             self._pooling,
             torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
-        hidden = encoder.hidden_states(**inputs, layers=layers, position_shift=self._encoded.shift)
+        shifts = torch.from_numpy(self._encoded.shifts(batch.length))
+        hidden = encoder.hidden_states(**inputs, layers=layers, position_shift=shifts)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))

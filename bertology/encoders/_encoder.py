@@ -201,7 +201,7 @@ class Encoder(LabelledSignals, EncodedInputs):
         *,
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
-        position_shift: int = 0,
+        position_shift: Tensor | int = 0,
     ) -> dict[int, Tensor]:
         """Hidden states of some layers; no block beyond the deepest of them runs.
 
@@ -211,7 +211,7 @@ class Encoder(LabelledSignals, EncodedInputs):
                 which is faster.
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
-            position_shift: added to the position of each piece; nothing where positions are relative.
+            position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
 
         Returns:
             ``[batch, piece, dim]`` by layer.

@@ -43,21 +43,30 @@ class EncodedInputs:
         """
         return encode(as_sentences(sentences), encoding, self._reader, on_long=on_long)
 
-    def _inputs(self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: int = 0) -> dict[str, Tensor]:
+    def _inputs(
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
+    ) -> dict[str, Tensor]:
         tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         tensors |= shifted_positions(self.model.body, ids, shift, name=self.name)
         return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
 
 
-def shifted_positions(body: Any, ids: Tensor, shift: int, *, name: str) -> dict[str, Tensor]:
+def shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
     """The input ``position_ids [1, piece]`` that adds ``shift`` to the positions that the model counts itself.
 
     Nothing without a shift, or where the model has relative positions alone, as T5 has.
 
+    Args:
+        body: the model.
+        ids: ``[batch, piece]``
+        shift: one number, or ``[piece]`` one for each.
+        name: of the model, for errors.
+
     Raises:
         ModelError: the model takes no such input, or does not have so many positions.
     """
-    if not shift:
+    shifts = torch.as_tensor(shift).cpu()
+    if not shifts.any():
         return {}
     if "position_ids" not in inspect.signature(body.forward).parameters:
         if hasattr(body.config, "relative_attention_num_buckets"):
@@ -66,14 +75,14 @@ def shifted_positions(body: Any, ids: Tensor, shift: int, *, name: str) -> dict[
             f"model {name}: {type(body).__name__} takes no position_ids, so that its positions cannot be shifted: "
             "leave the shift out"
         )
-    first = shift
+    positions = torch.arange(ids.shape[1]) + shifts
     for place, module in body.named_modules():
         if place.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             if module.padding_idx is not None:
-                first += module.padding_idx + 1  # RoBERTa and its kin count from there
-            if first + ids.shape[1] > module.num_embeddings:
+                positions = positions + module.padding_idx + 1  # RoBERTa and its kin count from there
+            if (last := int(positions.max())) >= module.num_embeddings:
                 raise ModelError(
-                    f"model {name}: {ids.shape[1]} pieces from position {first} on are more than its "
-                    f"{module.num_embeddings} positions: give a smaller shift or shorter texts"
+                    f"model {name}: position {last} of {ids.shape[1]} pieces is not among its {module.num_embeddings} "
+                    "positions: give a smaller shift or shorter texts"
                 )
-    return {"position_ids": torch.arange(first, first + ids.shape[1])[None]}
+    return {"position_ids": positions[None]}

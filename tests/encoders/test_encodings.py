@@ -57,6 +57,11 @@ def test_a_shift_adds_to_the_positions_of_the_model(family: str, encoder: Encode
     shifted = read(own, Encoding(shift=9))[:, : expected.shape[1]]
     torch.testing.assert_close(shifted, expected, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(shifted, plain, atol=1e-2)
+    opened = positions + 9
+    opened[:, : own.n_prefix] = positions[:, : own.n_prefix]
+    expected = of_first_text(own, tiny(family), {"input_ids": row, "position_ids": opened})
+    shifted = read(own, Encoding(shift=9, is_opened_at_0=True))[:, : expected.shape[1]]
+    torch.testing.assert_close(shifted, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", RELATIVE)
@@ -125,7 +130,7 @@ def test_what_becomes_too_long_is_skipped(encoder: Encoders) -> None:
     assert (encoded.pieces.word_window[:n_skipped] == -1).all()
     with pytest.raises(ModelError, match="no sentence fits into the 80 positions"):
         own.encode(TEXTS, Encoding(shift=79))
-    with pytest.raises(ModelError, match="more than its 80 positions"):
+    with pytest.raises(ModelError, match="position 80 of 5 pieces is not among its 80 positions"):
         own.hidden_states(torch.ones(1, 5, dtype=torch.long), layers=[0], position_shift=76)
     assert own.encode([], Encoding(shift=79)).pieces.n_windows == 0
 
@@ -140,6 +145,7 @@ def test_encodings_are_stored_apart_and_plain_vectors_as_before() -> None:
     plain, shifted = Recipe("model", text), Recipe("model", text, encoding=Encoding(shift=3))
     assert Recipe("model", "text").key == "cff7148814019f2207d0c19d9194714c"
     assert len({plain.key, shifted.key, Recipe("model", text, encoding=Encoding(shift=4)).key}) == 3
+    assert str(Encoding(shift=3, is_opened_at_0=True)) == "positions of the text + 3"
     assert str(Encoding(shift=3, other_segment=True, after="a", is_hidden=True)) == (
         "positions + 3, segments exchanged, after 'a', which is hidden"
     )

@@ -56,7 +56,7 @@ def pocket_without(folder: Path, *tables: str) -> str:
 def test_without_positions_a_shift_does_nothing(tmp_path: Path) -> None:
     found = scores(asked(pocket_without(tmp_path, "position"), layers="all"))
     for layer in range(5):
-        assert found["moved_shift", layer] == 0
+        assert found["moved_shift", layer] == found["moved_shift_text", layer] == 0
         assert found["cosine_shift", layer] == pytest.approx(1, abs=1e-12)
         assert found["neighbours_changed_shift", layer] == 0
         assert abs(found["across_within_shift", layer]) < 0.02
@@ -129,7 +129,7 @@ def test_words_that_do_not_fit_are_counted(tiny_bert: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"changes": "shift,place"}, "changes has 'place'; it should be some of shift, segment"),
+        ({"changes": "shift,place"}, "changes has 'place'; it should be some of shift, shift_text"),
         ({"shift": 0}, "shift should be at least 1"),
         ({"neutral": " "}, "neutral a sentence"),
         ({"shift": 64}, "no sentence fits into the 64 positions"),

@@ -19,7 +19,9 @@ class Encoding:
     """How a sentence is put to a model; the default is by itself, from the first position on, as the first segment."""
 
     shift: int = 0
-    """Added to the position of every piece, special tokens included. Relative positions stay as they are."""
+    """Added to the position of every piece. Relative positions stay as they are."""
+    is_opened_at_0: bool = False
+    """Whether special tokens before the text, such as ``[CLS]``, keep their positions."""
     other_segment: bool = False
     """Whether token types are exchanged: 1 for 0 and 0 for 1."""
     after: str = ""
@@ -29,7 +31,8 @@ class Encoding:
     another position and segment, but no other context."""
 
     def __str__(self) -> str:
-        shift = [f"positions + {self.shift}"] if self.shift else []
+        of = " of the text" if self.is_opened_at_0 else ""
+        shift = [f"positions{of} + {self.shift}"] if self.shift else []
         segment = ["segments exchanged"] if self.other_segment else []
         after = [f"after {self.after!r}{', which is hidden' if self.is_hidden else ''}"] if self.after else []
         return ", ".join(shift + segment + after)
@@ -47,6 +50,12 @@ class EncodedPieces:
     """``[piece]`` pieces of all windows that attention leaves out; None where there are none."""
     shift: int = 0
     """Added to the positions that the model counts itself."""
+    n_unshifted: int = 0
+    """Pieces at the beginning of a window whose positions stay."""
+
+    def shifts(self, length: int) -> Integers:
+        """``[piece]`` what is added to the position of each piece of a window."""
+        return np.where(np.arange(length) < self.n_unshifted, 0, self.shift)
 
     def inputs(self, windows: NDArray[np.int64], length: int, *, is_padded: bool) -> dict[str, Integers | None]:
         """``[window, piece]`` inputs of a batch that is padded to ``length`` pieces, by name; None where not needed."""
@@ -100,6 +109,7 @@ def encode(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on_
         segments if segments.any() else None,
         laid_out(hides, False, bool) if encoding.is_hidden and hides.any() else None,
         encoding.shift,
+        n_prefix if encoding.is_opened_at_0 else 0,
     )
 
 
