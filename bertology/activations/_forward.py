@@ -170,8 +170,11 @@ class WindowReader:
         places, is_piece = pieces.rows(batch.windows, batch.length)
         arrays = self._encoded.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
         inputs = {name: torch.from_numpy(values) for name, values in arrays.items() if values is not None}
+        ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)
         if encoder.n_segments == 1:
-            inputs.pop("token_type_ids", None)  # both segments are one to it
+            inputs.clear()  # both segments are one to it
+        if self._encoded.shift:
+            inputs["position_shift"] = torch.from_numpy(self._encoded.shifts(batch.length))
         gaps = pieces.gaps[places] & is_piece
         words = self.words_in(batch)
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
@@ -182,8 +185,7 @@ class WindowReader:
             self._pooling,
             torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
-        shifts = torch.from_numpy(self._encoded.shifts(batch.length))
-        hidden = encoder.hidden_states(**inputs, layers=layers, position_shift=shifts)
+        hidden = encoder.hidden_states(ids, mask, layers=layers, **inputs)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))
