@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: filled templates, content security policies by hash, and safely embedded data."""
+"""Self-contained HTML pages: filled templates, content security policies by hash, embedded data, written files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from bertology._files import write_derived
+from bertology.errors import StoreError
 
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
@@ -33,6 +38,27 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     # In one pass, so that what is put in is never taken for a place to put something.
     pieces = template.split("{{")
     return pieces[0] + "".join(values[name] + rest for name, _, rest in (part.partition("}}") for part in pieces[1:]))
+
+
+def write_page(path: str | Path, html: str) -> Path:
+    """Write a page as one file.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise StoreError(f"cannot write {path}: it is a folder; name a file")
+    write_derived(path.parent, {path.name: html.encode()}, remedy="name another file")
+    return path
+
+
+def framed(html: str, *, title: str, height: int) -> str:
+    """The page in a frame of its own, ``height`` pixels high, where its style and script do not meet a notebook's."""
+    return (
+        f'<iframe srcdoc="{escape(html)}" sandbox="allow-scripts allow-downloads" title="{escape(title)}" '
+        f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'
+    )
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -54,18 +55,29 @@ def neighbours(
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write: a map, by layer.")] = None,
+    points: Annotated[
+        int | None, typer.Option(help="Words on the map at most: up to 50,000, by t-SNE 5,000.", show_default=False)
+    ] = None,
+    others: Annotated[bool, typer.Option(help="Draw a sample of other words too on the map.")] = True,
+    projection: Annotated[
+        Literal["pca", "tsne"], typer.Option(help="Of the map: principal components, or t-SNE for few words.")
+    ] = "pca",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Find the nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
 
     Prints the share of neighbours with the same word form, tag and sense, and each neighbour in its context. A tag or
-    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown.
+    sense is known where the sentence is one of the corpus, or stated; else the most frequent one is shown. With --out
+    also writes a page that shows them on a map, to be searched, and needs no network.
     """
     import bertology
     from bertology.corpora import load_corpus
 
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")
+    if out is None and (points is not None or not others or projection != "pca"):
+        raise typer.BadParameter("--points, --no-others and --projection are of a map: name its page with --out")
     loaded = load_corpus(corpus, columns=columns)
     found = bertology.neighbours(
         _of_corpus(loaded, str(sentence)) if text is None else text,
@@ -87,6 +99,10 @@ def neighbours(
         trust_remote_code=trust_remote_code,
     )
     typer.echo({"table": _table, "csv": _csv, "json": _json}[format](found), nl=False)
+    if out is not None:
+        page = found.map(points=points, others=others, projection=projection)
+        page.save(out)
+        typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
 
 
 def _of_corpus(corpus: Corpus, name: str) -> Sentence:

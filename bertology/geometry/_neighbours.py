@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from bertology.corpora import Sentence
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.geometry._occurrences import Codes, Integers, Occurrence, SearchedText, sense_of, tag_of
 from bertology.geometry._vectors import Floats32
+from bertology.geometry.map._map import OccurrenceMap, Projection, occurrence_map
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +70,8 @@ def nearest_occurrences(
 
 def _cosines(vectors: Floats32, unit: Floats32) -> NDArray[np.float64]:
     """``[layer, m]`` cosines of vectors ``[layer, m, dim]`` with a unit vector ``[layer, dim]``."""
-    products = np.matmul(vectors, unit[:, :, None])[:, :, 0].astype(np.float64)
+    # By einsum, whose sums do not depend on the size of a block; a product by BLAS is no faster.
+    products = np.einsum("lmd,ld->lm", vectors, unit).astype(np.float64)
     lengths = np.sqrt(np.einsum("lmd,lmd->lm", vectors, vectors, dtype=np.float64))
     if not np.isfinite(lengths).all():
         raise ModelError("vectors of words of the corpus are not finite; give a model that computes them")
@@ -176,6 +179,36 @@ class Neighbours:
     def to_pandas(self, by: Literal["neighbour", "layer"] = "neighbour") -> pd.DataFrame:
         """:attr:`frame`, a row a neighbour, or :attr:`shares`, a row a layer."""
         return self.frame if by == "neighbour" else self.shares
+
+    def map(
+        self, *, points: int | None = None, others: bool = True, projection: Projection = "pca", seed: int = 0
+    ) -> OccurrenceMap:
+        """The page of the word and its neighbours among all occurrences of its form and a sample of other words.
+
+        Args:
+            points: how many at most; 50,000 by default, and 5,000 for t-SNE.
+            others: whether words of other forms are drawn as well.
+            projection: the two principal components of each layer, ``pca``, or ``tsne``.
+            seed: of the sample, and of t-SNE.
+
+        Raises:
+            CorpusError: there are too few points for the neighbours, or too many for the projection.
+        """
+        sentence, span = self.sentence, self.sentence.spans[self.place]
+        return occurrence_map(
+            Occurrence("", sentence.id, sentence.text, span, self.word, self.tag, self.sense),
+            self.vectors, self.text, layers=self.layers, near=self.numbers, cosines=self.cosines, itself=self.itself,
+            points=points, others=others, projection=projection, seed=seed,
+            names={"model": self.model, "corpus": self.corpus},
+        )  # fmt: skip
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write the page of :meth:`map`, with its ``options``, as one HTML file that needs no network.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        return self.map(**options).save(path)
 
     def _repr_html_(self) -> str:
         columns = ["layer", "rank", "cosine", "word", "tag", "sense", "text"]

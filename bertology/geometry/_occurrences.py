@@ -94,12 +94,22 @@ class SearchedText:
         parts = [start + self._whole[name].words for name, start in zip(self._names, self.starts, strict=False)]
         return np.concatenate(parts)
 
-    def chunks(self) -> Iterator[tuple[Integers, Floats32]]:
-        """All words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``."""
-        for name, start in zip(self._names, self.starts, strict=False):
-            vectors = self._whole[name]
-            for items, values in vectors.chunks():
-                yield start + vectors.words[items], values
+    def chunks(self, words: Integers | None = None) -> Iterator[tuple[Integers, Floats32]]:
+        """Words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``.
+
+        Args:
+            words: chosen ones, in whose place their places among these are given instead of numbers; else all.
+        """
+        for part, (name, start) in enumerate(zip(self._names, self.starts, strict=False)):
+            if words is None:
+                vectors = self._whole[name]
+                for items, values in vectors.chunks():
+                    yield start + vectors.words[items], values
+                continue
+            here = np.flatnonzero((words >= start) & (words < self.starts[part + 1]))
+            if len(here):
+                for items, values in self._read[name](words[here] - start).chunks():
+                    yield here[items], values
 
     def of(self, layer: int, words: Integers) -> Floats32:
         """Vectors ``[word, dim]`` of chosen words, which have one, in a layer."""

@@ -6,20 +6,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from bertology._files import write_derived
 from bertology._names import folder_name, name_not_found
-from bertology._page import asset
+from bertology._page import asset, framed, write_page
 from bertology.attention._norms import check_norms, knows_norms
 from bertology.attention._ratios import Level
 from bertology.attention.viewer._page import LEVELS, payload, render_page
 from bertology.attention.viewer._read import AttentionReading, Weights, read_attention, read_decoder_attention
 from bertology.corpora import Sentence, english_sentence
 from bertology.encoders import Encoder, load_encoder, model_name
-from bertology.errors import BertologyError, NameNotFoundError, ResultsError, StoreError, quoted
+from bertology.errors import BertologyError, NameNotFoundError, ResultsError, quoted
 
 if TYPE_CHECKING:
     from bertology._figures import ShownFigure
@@ -57,11 +55,7 @@ class AttentionView:
         Raises:
             StoreError: the file cannot be written.
         """
-        path = Path(path)
-        if path.is_dir():
-            raise StoreError(f"cannot write {path}: it is a folder; name a file")
-        write_derived(path.parent, {path.name: self.html.encode()}, remedy="name another file")
-        return path
+        return write_page(path, self.html)
 
     def plot(self) -> ShownFigure:
         """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
@@ -113,11 +107,7 @@ class AttentionView:
         return AttentionWidget(page=self.html, state=state)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, where its style and script do not meet the notebook's."""
-        return (
-            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts allow-downloads" title="Attention" '
-            f'style="width:100%;height:{_HEIGHT}px;border:0;border-radius:8px"></iframe>'
-        )
+        return framed(self.html, title="Attention", height=_HEIGHT)
 
     def __repr__(self) -> str:
         reading = self.reading
