@@ -16,11 +16,13 @@ from bertology._page import framed, write_page
 from bertology.errors import CorpusError
 from bertology.geometry._occurrences import Integers, Occurrence, SearchedText
 from bertology.geometry._vectors import Floats32
-from bertology.geometry.map._page import MapContent, render_page
+from bertology.geometry.map._page import Layout, MapContent, render_page
 from bertology.geometry.map._projection import MOST_TSNE, Block, Planes, principal_planes, tsne_planes
 
 Projection = Literal["pca", "tsne"]
 MOST_POINTS = 50_000
+_LEAST_OF_FORM = 5
+"""Occurrences of a form that have a layout of their own."""
 _HEIGHT = 860
 
 
@@ -31,9 +33,9 @@ class OccurrenceMap:
     content: MapContent
 
     @property
-    def planes(self) -> Planes:
-        """Where the points lie; the first of them is the word whose neighbours are marked."""
-        return self.content.planes
+    def planes(self) -> tuple[Planes, ...]:
+        """Where all points lie; and, where there are five of them, the occurrences of the word's form by themselves."""
+        return tuple(layout.planes for layout in self.content.layouts)
 
     @property
     def words(self) -> Integers:
@@ -77,6 +79,9 @@ def occurrence_map(
 ) -> OccurrenceMap:
     """Lay out a word, its nearest occurrences, all occurrences of its form and a sample of other words.
 
+    Occurrences of the form are laid out by themselves as well, where its senses may part: the two principal components
+    of all words show what all words differ in.
+
     Vectors are brought to length 1 first, so that the nearer two are, the higher is their cosine.
 
     Args:
@@ -108,16 +113,22 @@ def occurrence_map(
         raise CorpusError(f"{points:,} points: give from {least:,} to {most:,}, {why}")
     words, n_of_form = _chosen(query, text, near, itself, most=points - 1, others=others, seed=seed)
 
-    def blocks() -> Iterator[Block]:
-        yield np.array([0]), _unit(vectors[:, None])
-        for items, values in text.chunks(words):
-            yield items + 1, _unit(values)
+    def planes(drawn: Integers) -> Planes:
+        def blocks() -> Iterator[Block]:
+            yield np.array([0]), _unit(vectors[:, None])
+            for items, values in text.chunks(drawn):
+                yield items + 1, _unit(values)
 
-    n_points = len(words) + 1
-    planes = principal_planes(blocks, n_points) if projection == "pca" else tsne_planes(blocks, n_points, seed=seed)
+        n_points = len(drawn) + 1
+        return principal_planes(blocks, n_points) if projection == "pca" else tsne_planes(blocks, n_points, seed=seed)
+
+    layouts = [Layout("all", np.arange(len(words) + 1), planes(words))]
+    same = np.flatnonzero(text.forms.same(query.word.lower())[words])
+    if _LEAST_OF_FORM <= len(same) + 1 <= len(words):
+        layouts.append(Layout("form", np.concatenate([[0], same + 1]), planes(words[same])))
     content = MapContent(
-        query=query, words=np.concatenate([[-1], words]), text=text, layers=tuple(layers), planes=planes, near=near,
-        cosines=cosines, projection=projection, n_of_form=n_of_form, names=dict(names or {}),
+        query=query, words=np.concatenate([[-1], words]), text=text, layers=tuple(layers), layouts=tuple(layouts),
+        near=near, cosines=cosines, projection=projection, n_of_form=n_of_form, names=dict(names or {}),
     )  # fmt: skip
     return OccurrenceMap(content)
 

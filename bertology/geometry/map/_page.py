@@ -32,6 +32,28 @@ _WIDTH = 300
 
 
 @dataclass(frozen=True, eq=False)
+class Layout:
+    """Some of the points and where they lie."""
+
+    name: str
+    """``all``, or ``form`` for the occurrences of the query's form."""
+    points: Integers
+    """``[place]`` numbers of points."""
+    planes: Planes
+    """Places of these."""
+
+    @property
+    def limit(self) -> float:
+        """The largest absolute coordinate."""
+        return max(float(np.abs(self.planes.places).max()), 1e-6)
+
+    def packed(self) -> bytes:
+        """``[place]`` 32-bit numbers of points, then their ``[layer, axis, place]`` coordinates in 16 bits."""
+        levels = np.round((self.planes.places.astype(np.float64) / self.limit + 1) / 2 * _LEVELS).astype("<u2")
+        return self.points.astype("<u4").tobytes() + np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes()
+
+
+@dataclass(frozen=True, eq=False)
 class MapContent:
     """What a page shows."""
 
@@ -40,7 +62,8 @@ class MapContent:
     """``[point]`` numbers of words in the text; −1 for the first, which is the query."""
     text: SearchedText
     layers: tuple[int, ...]
-    planes: Planes
+    layouts: tuple[Layout, ...]
+    """Of all points first."""
     near: Integers
     """``[layer, k]`` the nearest words."""
     cosines: NDArray[np.float64]
@@ -81,29 +104,24 @@ def render_page(content: MapContent) -> str:
 def payload(content: MapContent) -> tuple[dict[str, Any], dict[str, str]]:
     """Everything of a page but its looks: values, and base64 of what is packed by gzip, ``points`` and ``texts``.
 
-    ``points`` is, without gaps and little-endian: ``[layer, axis, point]`` places as 16-bit numbers, from −``limit``
-    at 0 to ``limit`` at 65,535; then ``[point]`` 32-bit numbers of texts; then 16-bit begins and ends of words in their
-    texts, in UTF-16 units as JavaScript counts; then 16-bit values of each kind, 65,535 for none.
+    ``points`` is, without gaps and little-endian: each :meth:`Layout.packed`, coordinates from −``limit`` at 0 to
+    ``limit`` at 65,535; then ``[point]`` 32-bit numbers of texts; then 16-bit begins and ends of words in their texts,
+    in UTF-16 units as JavaScript counts; then 16-bit values of each kind, 65,535 for none.
     """
     kinds = {name: _coded(codes, own, content.words[1:]) for name, codes, own in _kinds(content)}
     texts, numbers, spans = _sentences(content)
-    places = content.planes.places
-    limit = max(float(np.abs(places).max()), 1e-6)
-    levels = np.round((places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype("<u2")
     points = b"".join(
         [
-            np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes(),
+            *(layout.packed() for layout in content.layouts),
             numbers.astype("<u4").tobytes(),
             np.ascontiguousarray(spans.T).astype("<u2").tobytes(),
             *(codes.astype("<u2").tobytes() for _, codes in kinds.values()),
         ]
     )
     point_of = np.searchsorted(content.words[1:], content.near) + 1
-    shares = content.planes.shares
     layers = [
         {
             "layer": layer,
-            "share": None if shares is None else round(float(shares[row]), 6),
             "near": point_of[row].tolist(),
             "cosines": content.cosines[row].round(4).tolist(),
         }
@@ -113,7 +131,7 @@ def payload(content: MapContent) -> tuple[dict[str, Any], dict[str, str]]:
         "word": content.query.word,
         "nPoints": len(content.words),
         "nTexts": len(texts),
-        "limit": limit,
+        "layouts": [_about(layout) for layout in content.layouts],
         "layers": layers,
         "kinds": {name: names for name, (names, _) in kinds.items()},
         "projection": content.projection,
@@ -122,6 +140,12 @@ def payload(content: MapContent) -> tuple[dict[str, Any], dict[str, str]]:
     }
     packed_texts = json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()
     return values, {"points": _packed(points), "texts": _packed(packed_texts)}
+
+
+def _about(layout: Layout) -> dict[str, Any]:
+    shares = layout.planes.shares
+    shown = None if shares is None else shares.round(6).tolist()
+    return {"name": layout.name, "n": len(layout.points), "limit": layout.limit, "shares": shown}
 
 
 def _packed(content: bytes) -> str:

@@ -19,9 +19,10 @@
     const by = state.part === "word" ? atlas.values.word : atlas.textOf;
     lowered[state.part] ??= (state.part === "word" ? data.kinds.word : atlas.texts.map((one) => one[0])).map((text) => text.toLowerCase());
     const has = asked === "" ? null : Uint8Array.from(lowered[state.part], (text) => (text.includes(asked) ? 1 : 0));
+    const { isThere } = atlas.layout();
     found = [];
     for (let point = 0; point < n; point++) {
-      lit[point] = (has === null || has[by[point]] === 1) && !state.hidden.has(classes.of[point]) ? 1 : 0;
+      lit[point] = isThere[point] && (has === null || has[by[point]] === 1) && !state.hidden.has(classes.of[point]) ? 1 : 0;
       if (has !== null && lit[point]) found.push(point);
     }
     byId("found").textContent = has === null ? "" : `${found.length.toLocaleString("en")} found`;
@@ -48,14 +49,20 @@
   atlas.onChange((isNew) => {
     if (isNew("kind")) { classes = atlas.classesOf(state.kind); state.hidden = new Set(); }
     if (isNew("kind") || isNew("hidden")) words.legend(classes);
-    if (["kind", "hidden", "search", "part"].some(isNew)) filter();
-    if (isNew("layer")) { layerTold(); view.leave(performance.now()); words.about(); }
+    if (["kind", "hidden", "search", "part", "layout"].some(isNew)) filter();
+    if (isNew("layout")) { view.leave(0, true); view.measure(); view.fit(); }
+    if (isNew("layer")) { layerTold(); view.leave(performance.now()); }
+    if (isNew("layer") || isNew("layout")) words.about();
     if (isNew("layer") || isNew("kind")) words.fillList(classes);
     if (isNew("chosen") || isNew("layer")) { words.tell(); words.mark(); }
     words.showTip();
     paint.redraw();
   });
 
+  byId("layout").replaceChildren(...data.layouts.map(({ name }, number) =>
+    element("option", { value: number }, name === "all" ? "all words" : `“${data.word}” alone`)));
+  byId("layout-field").hidden = data.layouts.length < 2;
+  byId("layout").addEventListener("change", (event) => change({ layout: Number(event.target.value), hovered: null }));
   byId("layer").max = String(data.layers.length - 1);
   byId("layer").addEventListener("input", (event) => change({ layer: Number(event.target.value) }));
   byId("kind").replaceChildren(...kinds.map((kind) => element("option", { value: kind }, { word: "word form", tag: "tag", sense: "sense" }[kind])));

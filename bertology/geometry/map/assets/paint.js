@@ -11,7 +11,7 @@ atlas.paint = (() => {
   let dots = 1; // pixels of the canvas for one of the page
   let isDue = false;
   let classes = null;
-  let order = new Uint32Array(0);
+  let order = [];
   let lit = new Uint8Array(n).fill(1);
   let isFiltered = false;
   const stamps = new Map();
@@ -75,23 +75,29 @@ atlas.paint = (() => {
   let fills = null;
   let parted = null;
   const greys = new Uint32Array(n);
-  /** Colours of points, and in which order they are drawn: those without a colour first, the query's own class last. */
+  /** Colours of points, and those of them that are lit. */
   function prepare() {
     const palette = Array.from({ length: OTHER + 1 }, (_, number) => packed(rgb(classColour(number))));
     greys.fill(packed(rgb(colour("--rule"))));
     fills = Uint32Array.from(classes.of, (number) => palette[number]);
-    const [dim, bright] = [[], []];
-    for (const point of order) (lit[point] ? bright : dim).push(point);
-    parted = { dim: Uint32Array.from(dim), bright: Uint32Array.from(bright) };
+    const forms = atlas.values.word;
+    const [dim, bright, same] = [[], [], []];
+    const { isThere } = atlas.layout();
+    for (const point of order) if (isThere[point]) (!lit[point] ? dim : forms[point] === forms[0] ? same : bright).push(point);
+    // Rare classes upon frequent ones.
+    same.sort((a, b) => classes.counts[classes.of[b]] - classes.counts[classes.of[a]]);
+    parted = { dim: Uint32Array.from(dim), bright: Uint32Array.from(bright), same: Uint32Array.from(same) };
   }
 
+  /** Those without a colour are drawn first; the others mixed, so that no class covers another, yet always alike. */
   function arrange() {
-    const counts = new Uint32Array(OTHER + 2);
-    const rank = (point) => (classes.of[point] === OTHER ? 0 : classes.of[point] === 0 ? OTHER : 1);
-    for (let point = 0; point < n; point++) counts[rank(point) + 1]++;
-    for (let at = 0; at <= OTHER; at++) counts[at + 1] += counts[at];
-    order = new Uint32Array(n);
-    for (let point = 0; point < n; point++) order[counts[rank(point)]++] = point;
+    const mixed = new Uint32Array(n);
+    let step = Math.max(1, Math.round(n * 0.618));
+    const common = (a, b) => (b ? common(b, a % b) : a);
+    while (common(step, n) !== 1) step++;
+    for (let number = 0, point = 0; number < n; number++, point = (point + step) % n) mixed[number] = point;
+    const isOther = (point) => classes.of[point] === OTHER;
+    order = [...mixed.filter(isOther), ...mixed.filter((point) => !isOther(point))];
   }
 
   const radiusOf = (length) => {
@@ -105,10 +111,14 @@ atlas.paint = (() => {
     const isMoving = view.step(at);
     if (fills === null) prepare();
     pixels.fill(packed(rgb(colour("--raised"))));
-    const radius = radiusOf(n) * dots;
+    const radius = radiusOf(atlas.layout().points.length) * dots;
     if (parted.dim.length) blend(parted.dim, greys, 110, radius);
-    const larger = isFiltered ? Math.max(radius, 0.8 * dots * radiusOf(parted.bright.length)) : radius;
+    const nBright = parted.bright.length + parted.same.length;
+    const larger = isFiltered ? Math.max(radius, 0.8 * dots * radiusOf(nBright)) : radius;
     blend(parted.bright, fills, isFiltered ? 235 : 190, larger);
+    // Occurrences of the word itself stand out among those of others.
+    const isAlone = parted.bright.length + parted.dim.length === 0;
+    blend(parted.same, fills, 235, isAlone ? larger : Math.max(larger, 2.4 * dots));
     context.putImageData(picture, 0, 0);
     context.setTransform(dots, 0, 0, dots, 0, 0);
     marks();
@@ -124,26 +134,37 @@ atlas.paint = (() => {
     if (edge) { context.lineWidth = width; context.strokeStyle = edge; context.stroke(); }
   }
 
-  function label(text, point, away, weight = 600) {
-    const [x, y] = view.placeOf(point);
+  /** Write beside a point, on the first side of it where nothing is written yet. */
+  function label(text, point, away, taken, weight = 600) {
+    const [toX, toY] = view.placeOf(point);
     context.font = `${weight} 12px system-ui, sans-serif`;
+    const width = context.measureText(text).width;
+    const sides = [[away, 0], [-away - width, 0], [-width / 2, -away - 6], [-width / 2, away + 6]];
+    const isFree = ([right, down]) => !taken.some((box) => Math.abs(toX + right + width / 2 - box.x) < (width + box.width) / 2 && Math.abs(toY + down - box.y) < 13);
+    const side = sides.find(isFree);
+    if (!side) return;
+    const [x, y] = [toX + side[0], toY + side[1]];
+    taken.push({ x: x + width / 2, y, width });
     context.textBaseline = "middle";
     context.lineWidth = 3.5;
     context.lineJoin = "round";
     context.strokeStyle = colour("--raised");
-    context.strokeText(text, x + away, y);
+    context.strokeText(text, x, y);
     context.fillStyle = colour("--text");
-    context.fillText(text, x + away, y);
+    context.fillText(text, x, y);
   }
 
   /** The neighbours with their ranks, the query, and what is pointed at. */
   function marks() {
     const { near } = atlas.layer();
-    const size = Math.max(4.5, radiusOf(n) + 2);
+    const size = Math.max(4.5, radiusOf(atlas.layout().points.length) + 2);
+    const { isThere } = atlas.layout();
     for (const point of near.toReversed()) disc(point, size, classColour(classes.of[point]), colour("--text"), 1.75);
-    if (near.length <= 20) near.toReversed().forEach((point, at) => label(String(near.length - at), point, size + 4));
     star(0, size + 5);
-    label(atlas.word(0), 0, size + 9, 700);
+    const [x, y] = view.placeOf(0);
+    const taken = [{ x, y, width: 16 }];
+    label(atlas.word(0), 0, size + 9, taken, 700);
+    if (near.length <= 20) near.forEach((point, rank) => isThere[point] && label(String(rank + 1), point, size + 4, taken));
     for (const [point, width] of [[state.hovered, 2], [state.chosen, 3]]) {
       if (point !== null) disc(point, size + 5, null, colour("--accent"), width);
     }

@@ -5,12 +5,15 @@ const atlas = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const kinds = Object.keys(data.kinds);
   const NONE = 65535;
-  const CLASSES = 12;
+  // Colours in the order in which classes take them: the two blues are far apart.
+  const COLOURS = [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 5];
+  const CLASSES = COLOURS.length;
   const OTHER = CLASSES; // the class of values that have no colour of their own
   const n = data.nPoints;
 
   const state = {
     layer: data.layers.length - 1, // its place in data.layers
+    layout: 0, // of all points, or of the word's own form
     kind: ["sense", "tag", "word"].find((name) => kinds.includes(name)), // what colours are of
     search: "",
     part: "word", // searched: words or text
@@ -51,8 +54,18 @@ const atlas = (() => {
       at += made.byteLength;
       return made;
     };
-    const place = (raw) => Float32Array.from(raw, (level) => ((level / 65535) * 2 - 1) * data.limit);
-    made.layers = data.layers.map(() => ({ x: place(take(Uint16Array, n)), y: place(take(Uint16Array, n)) }));
+    made.layouts = data.layouts.map((about) => {
+      const points = take(Uint32Array, about.n);
+      const isThere = new Uint8Array(n);
+      for (const point of points) isThere[point] = 1;
+      // Points that are not there have no place.
+      const axis = () => {
+        const places = new Float32Array(n).fill(NaN);
+        take(Uint16Array, about.n).forEach((level, at) => { places[points[at]] = ((level / 65535) * 2 - 1) * about.limit; });
+        return places;
+      };
+      return { ...about, points, isThere, layers: data.layers.map(() => ({ x: axis(), y: axis() })) };
+    });
     made.textOf = take(Uint32Array, n);
     made.begin = take(Uint16Array, n);
     made.end = take(Uint16Array, n);
@@ -60,11 +73,18 @@ const atlas = (() => {
     made.texts = JSON.parse(await (await unpacked("texts")).text());
   }
 
-  /** Values with a colour of their own: the query's own first, then the most frequent ones, of which values are in order. */
+  /** Values with a colour of their own: the query's own, then the most frequent of its form, then of all words. */
   function classesOf(kind) {
-    const own = made.values[kind][0];
-    const rest = [...data.kinds[kind].keys()].filter((value) => value !== own);
-    const shown = [...(own === NONE ? [] : [own]), ...rest].slice(0, CLASSES);
+    const values = made.values[kind];
+    const ofForm = new Map();
+    for (let point = 0; point < n; point++) {
+      if (made.values.word[point] === made.values.word[0]) ofForm.set(values[point], (ofForm.get(values[point]) ?? 0) + 1);
+    }
+    const often = [...ofForm.keys()].sort((a, b) => ofForm.get(b) - ofForm.get(a));
+    // Values are in order of their frequency.
+    const ranked = new Set([values[0], ...often, ...data.kinds[kind].keys()]);
+    ranked.delete(NONE);
+    const shown = [...ranked].slice(0, CLASSES);
     const of = new Uint8Array(n).fill(OTHER);
     const classOf = new Map(shown.map((value, number) => [value, number]));
     const counts = new Uint32Array(CLASSES + 1);
@@ -78,6 +98,7 @@ const atlas = (() => {
   const word = (point) => made.texts[made.textOf[point]][0].slice(made.begin[point], made.end[point]);
   const valueOf = (kind, point) => data.kinds[kind]?.[made.values[kind][point]] ?? null;
   const layer = () => data.layers[state.layer];
+  const layout = () => made.layouts[state.layout];
   const layerName = (one) => (one.layer === 0 ? "0 · embeddings" : String(one.layer));
 
   let colours = {};
@@ -86,7 +107,7 @@ const atlas = (() => {
     colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     return colours[name];
   }
-  const classColour = (number) => colour(number === OTHER ? "--other" : `--line-${number}`);
+  const classColour = (number) => colour(number === OTHER ? "--other" : `--line-${COLOURS[number]}`);
 
   function element(tag, properties = {}, ...children) {
     const node = document.createElement(tag);
@@ -99,7 +120,7 @@ const atlas = (() => {
   }
 
   const made = {
-    data, n, kinds, state, change, onChange, load, classesOf, word, valueOf, layer, layerName, colour, classColour, element,
+    data, n, kinds, state, change, onChange, load, classesOf, word, valueOf, layer, layout, layerName, colour, classColour, element,
     OTHER, byId: (id) => document.getElementById(id),
   };
   return made;

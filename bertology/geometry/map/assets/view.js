@@ -1,7 +1,7 @@
 // Where points are on the screen: the part of the map in sight, the way from layer to layer, the point at a place.
 atlas.view = (() => {
   "use strict";
-  const { data, n, state } = atlas;
+  const { n, state } = atlas;
   const CELLS = 192;
   const MOVE = 320; // milliseconds from one layer to the next
   const MOST = 400; // times as large as the whole map
@@ -15,20 +15,21 @@ atlas.view = (() => {
   let began = null;
   let grid = null;
 
-  const target = () => atlas.layers[state.layer];
+  const target = () => atlas.layout().layers[state.layer];
   const fitting = () => Math.min(size.width / whole.width, size.height / whole.height);
   const zoom = () => scale / fitting();
 
   /** The part of the map that holds all but the farthest of the points of every layer. */
   function measure() {
+    const { layers, points } = atlas.layout();
     const range = (axis) => {
       let [low, high] = [Infinity, -Infinity];
-      for (const layer of atlas.layers) {
-        const sorted = layer[axis].slice().sort();
-        const off = Math.floor(n / 400);
-        const [a, b] = [sorted[off], sorted[n - 1 - off]];
+      for (const layer of layers) {
+        const sorted = Float32Array.from(points, (point) => layer[axis][point]).sort();
+        const off = Math.floor(sorted.length / 400);
+        const [a, b] = [sorted[off], sorted.at(-1 - off)];
         low = Math.min(low, Math.max(sorted[0], a - 0.25 * (b - a)));
-        high = Math.max(high, Math.min(sorted[n - 1], b + 0.25 * (b - a)));
+        high = Math.max(high, Math.min(sorted.at(-1), b + 0.25 * (b - a)));
       }
       return [low, Math.max(high - low, 1e-3)];
     };
@@ -63,16 +64,17 @@ atlas.view = (() => {
   }
   /** Move the map so that a point is in sight. */
   function reveal(point) {
+    if (!atlas.layout().isThere[point]) return;
     const [x, y] = place(target().x[point], target().y[point]);
     const [side, top] = [Math.min(60, size.width / 4), Math.min(60, size.height / 4)];
     const over = (at, margin, length) => Math.min(0, at - margin) + Math.max(0, at - (length - margin));
     pan(-over(x, side, size.width), -over(y, top, size.height));
   }
 
-  /** Begin the way to the layer that is looked at. */
-  function leave(at, isFirst = false) {
+  /** Begin the way to the layer that is looked at; be there at once where other points are. */
+  function leave(at, isOther = false) {
     for (const axis of ["x", "y"]) from[axis].set(now[axis]);
-    began = isFirst || still.matches ? null : at;
+    began = isOther || still.matches ? null : at;
     if (began === null) arrive();
     grid = null;
   }
@@ -93,20 +95,21 @@ atlas.view = (() => {
     return true;
   }
 
-  const cell = (value) => Math.min(CELLS - 1, Math.max(0, Math.floor(((value / data.limit + 1) / 2) * CELLS)));
+  const cell = (value) => Math.min(CELLS - 1, Math.max(0, Math.floor(((value / atlas.layout().limit + 1) / 2) * CELLS)));
   /** Points of the layer sorted by the square of the map that they are in. */
   function makeGrid() {
     const { x, y } = target();
     const starts = new Uint32Array(CELLS * CELLS + 1);
     const cells = new Uint32Array(n);
-    for (let point = 0; point < n; point++) {
+    const chosen = atlas.layout().points;
+    for (const point of chosen) {
       cells[point] = cell(y[point]) * CELLS + cell(x[point]);
       starts[cells[point] + 1]++;
     }
     for (let at = 0; at < CELLS * CELLS; at++) starts[at + 1] += starts[at];
     const free = starts.slice();
-    const points = new Uint32Array(n);
-    for (let point = 0; point < n; point++) points[free[cells[point]]++] = point;
+    const points = new Uint32Array(chosen.length);
+    for (const point of chosen) points[free[cells[point]]++] = point;
     return { starts, points };
   }
 

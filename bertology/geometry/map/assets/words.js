@@ -9,9 +9,10 @@ atlas.words = (() => {
   function sentence(point, width = Infinity) {
     const text = atlas.texts[atlas.textOf[point]][0];
     const [begin, end] = [atlas.begin[point], atlas.end[point]];
-    const [first, last] = [begin - width, end + width];
-    const before = first > 1 ? `…${text.slice(first + 1, begin)}` : text.slice(0, begin);
-    const after = last < text.length - 1 ? `${text.slice(end, last - 1)}…` : text.slice(end);
+    // Cut between words where there is a space near.
+    const trim = (part, pattern) => part.replace(pattern, "");
+    const before = begin > width + 1 ? `…${trim(text.slice(begin - width, begin), /^\S{0,14} /)}` : text.slice(0, begin);
+    const after = text.length - end > width + 1 ? `${trim(text.slice(end, end + width), / \S{0,14}$/)} …` : text.slice(end);
     return [before, element("mark", {}, text.slice(begin, end)), after];
   }
 
@@ -48,7 +49,8 @@ atlas.words = (() => {
     tip.classList.toggle("is-empty", point === null);
     tip.hidden = point === null && !narrow.matches;
     if (tip.hidden || point === null || narrow.matches) return tip.removeAttribute("style");
-    const [x, y] = view.placeOf(point);
+    const isThere = atlas.layout().isThere[point] === 1;
+    const [x, y] = isThere ? view.placeOf(point) : [40, 0];
     const [width, height] = [tip.offsetWidth, tip.offsetHeight];
     const left = x + 18 + width > view.size.width ? Math.max(4, x - 18 - width) : x + 18;
     tip.style.left = `${Math.min(left, view.size.width - width - 4)}px`;
@@ -91,15 +93,22 @@ atlas.words = (() => {
 
   /** What is on the map, and how much of the vectors it shows. */
   function about() {
+    const share = shareOf();
     const count = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
     const one = atlas.layer();
-    const others = `Shown are ${count(data.nPoints, "occurrence")} of ${count(data.nWords, "word")} of the corpus, among them `
-      + `${atlas.isWhole ? "all" : "a sample of the"} ${data.nOfForm.toLocaleString("en")} of “${data.word}”. `;
+    const others = `Shown are the word and ${(data.nPoints - 1).toLocaleString("en")} of ${count(data.nWords, "word")} of the corpus, among them `
+      + `${atlas.isWhole ? "all" : "a sample of the"} ${count(data.nOfForm, "occurrence")} of the form. `;
     const how = data.projection === "tsne"
       ? "Places are found by t-SNE, which keeps near points together; distances between groups and their sizes mean nothing. "
-      : `The two principal components of layer ${atlas.layerName(one)} are shown, which hold ${(100 * one.share).toFixed(1)} % of the variance between these points (vectors of length 1). `;
+      : `The two principal components of ${state.layout ? "these occurrences of the form" : "all of these"} in layer ${atlas.layerName(one)} are shown, which hold ${share} between these points (vectors of length 1). `;
+    byId("share").textContent = share ?? "t-SNE";
     byId("about").textContent = `${others}${how}Each layer is turned to lie as the one before it. ★ is the word in its sentence; rings with numbers are its nearest occurrences, by the cosine of all dimensions.`;
   }
+
+  const shareOf = () => {
+    const { shares } = atlas.layout();
+    return shares === null ? null : `${(100 * shares[state.layer]).toFixed(1)} % of the variance`;
+  };
 
   function legend(classes) {
     const chip = (number, name) => {
