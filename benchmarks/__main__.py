@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import attention, cloze, edge, extraction, fit, geometry, memory, overhead, start_up, structural, viewer
+from benchmarks import (
+    attention,
+    cloze,
+    edge,
+    extraction,
+    fit,
+    geometry,
+    memory,
+    neighbours,
+    overhead,
+    start_up,
+    structural,
+    viewer,
+)
 from benchmarks._common import show
 
 
@@ -20,6 +33,7 @@ def main() -> None:
     lines += cloze.run(200 if quick else 600, n_pairs=46 if quick else 230, times=10, repeats=3)
     lines += attention.run(200 if quick else 600, times=10, repeats=3)
     lines += geometry.run(words=5000 if quick else 50_000, repeats=3)
+    lines += neighbours.run(words=200_000 if quick else 1_000_000, points=50_000, repeats=1 if quick else 3)
     lines += viewer.run(pieces=512, repeats=1 if quick else 3)
     lines += memory.run(600 if quick else 0, times=10, job="extract")
     lines += overhead.run(400 if quick else 1000, repeats=3, engine="joblib")

@@ -33,7 +33,7 @@ from bertology.attention import view
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 
-_FRAME = 1000 / 60
+FRAME = 1000 / 60
 _STEPS = 40
 # A frame in which nothing is drawn takes less, in milliseconds.
 _EMPTY = 1.0
@@ -117,8 +117,8 @@ def _line(what: str, runs: list[list[float]]) -> Line:
     late = [statistics.quantiles(each, n=20)[-1] for each in runs]
     middle = statistics.median(frame for each in runs for frame in each)
     detail = f"median {middle:.1f} ms, 95th percentile {statistics.median(late):.1f} ms"
-    ratio = statistics.median(late) / _FRAME
-    return Line(what, ratio, (min(late) / _FRAME, max(late) / _FRAME), "≤ 1.0", detail)
+    ratio = statistics.median(late) / FRAME
+    return Line(what, ratio, (min(late) / FRAME, max(late) / FRAME), "≤ 1.0", detail)
 
 
 @contextmanager

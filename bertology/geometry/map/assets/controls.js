@@ -48,7 +48,7 @@
 
   atlas.onChange((isNew) => {
     if (isNew("kind")) { classes = atlas.classesOf(state.kind); state.hidden = new Set(); }
-    if (isNew("kind") || isNew("hidden")) words.legend(classes);
+    if (["kind", "hidden", "layout"].some(isNew)) words.legend(classes);
     if (["kind", "hidden", "search", "part", "layout"].some(isNew)) filter();
     if (isNew("layout")) { view.leave(0, true); view.measure(); view.fit(); }
     if (isNew("layer")) { layerTold(); view.leave(performance.now()); }
@@ -61,6 +61,7 @@
 
   byId("layout").replaceChildren(...data.layouts.map(({ name }, number) =>
     element("option", { value: number }, name === "all" ? "all words" : `“${data.word}” alone`)));
+  byId("layout").value = String(state.layout);
   byId("layout-field").hidden = data.layouts.length < 2;
   byId("layout").addEventListener("change", (event) => change({ layout: Number(event.target.value), hovered: null }));
   byId("layer").max = String(data.layers.length - 1);

@@ -114,7 +114,7 @@ atlas.paint = (() => {
     const radius = radiusOf(atlas.layout().points.length) * dots;
     if (parted.dim.length) blend(parted.dim, greys, 110, radius);
     const nBright = parted.bright.length + parted.same.length;
-    const larger = isFiltered ? Math.max(radius, 0.8 * dots * radiusOf(nBright)) : radius;
+    const larger = isFiltered ? Math.max(radius, 0.6 * dots * radiusOf(nBright)) : radius;
     blend(parted.bright, fills, isFiltered ? 235 : 190, larger);
     // Occurrences of the word itself stand out among those of others.
     const isAlone = parted.bright.length + parted.dim.length === 0;

@@ -13,7 +13,7 @@ const atlas = (() => {
 
   const state = {
     layer: data.layers.length - 1, // its place in data.layers
-    layout: 0, // of all points, or of the word's own form
+    layout: 0, // all points, or the word's own form alone
     kind: ["sense", "tag", "word"].find((name) => kinds.includes(name)), // what colours are of
     search: "",
     part: "word", // searched: words or text
@@ -21,6 +21,8 @@ const atlas = (() => {
     chosen: null, // the point that is looked at; 0 is the word whose neighbours are marked
     hovered: null,
   };
+  // Where senses are known, what is asked is whether they part.
+  if (state.kind === "sense" && data.layouts.length > 1) state.layout = 1;
   const listeners = [];
   /** Change what is looked at; whoever listens draws or fills anew. */
   function change(patch) {

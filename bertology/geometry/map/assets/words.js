@@ -122,10 +122,12 @@ atlas.words = (() => {
       };
       const isShown = String(!state.hidden.has(number));
       return element("button", { type: "button", class: "chip", "data-class": number, "aria-pressed": isShown, onclick: toggle },
-        dot, name, element("span", { class: "count" }, classes.counts[number].toLocaleString("en")));
+        dot, name, element("span", { class: "count" }, counts[number].toLocaleString("en")));
     };
-    const chips = classes.names.map((name, number) => chip(number, name));
-    if (classes.counts[OTHER]) chips.push(chip(OTHER, data.kinds[state.kind].length > classes.names.length ? "other" : `no ${state.kind}`));
+    const counts = new Uint32Array(OTHER + 1);
+    for (const point of atlas.layout().points) counts[classes.of[point]]++;
+    const chips = [...classes.names.entries()].filter(([number]) => counts[number]).map(([number, name]) => chip(number, name));
+    if (counts[OTHER]) chips.push(chip(OTHER, data.kinds[state.kind].length > classes.names.length ? "other" : `no ${state.kind}`));
     byId("legend").replaceChildren(...chips);
   }
 
