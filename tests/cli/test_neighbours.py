@@ -71,6 +71,14 @@ def test_a_sentence_of_the_corpus_brings_its_tag_and_is_no_neighbour(neighbours:
     assert all(one["sentence"] != sentence.id for line in found["layers"] for one in line["neighbours"][:1])
 
 
+def test_a_page_is_written_beside_what_is_printed(neighbours: Command, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = neighbours("The dogs see.", "--word", "dogs", "--out", page, "--points", "50", "--format", "json")
+    assert len(json.loads(found.out)["layers"]) == 2
+    assert found.err.strip() == f"{page}: 50 words in 2 layers"
+    assert "<title>Neighbours of dogs: The dogs see.</title>" in page.read_text(encoding="utf-8")
+
+
 def test_mistakes_are_one_line(neighbours: Command) -> None:
     for arguments, message in (
         (("The dogs see.", "--word", "cats"), "word 'cats' is not in the text"),
@@ -83,5 +91,7 @@ def test_mistakes_are_one_line(neighbours: Command) -> None:
         (("Dogs see.", "--word", "dogs", "--tag", "NOON"), "no word of tiny has the tag 'NOON'; there is"),
         (("Dogs see.", "--word", "dogs", "--split", "tests"), "did you mean test"),
         (("Dogs see.", "--word", "dogs", "--layers", "9"), "layer '9'"),
+        (("Dogs see.", "--word", "dogs", "--points", "50"), "name its page with --out"),
+        (("Dogs see.", "--word", "dogs", "--out", "page.html", "--points", "2"), "2 points: give from"),
     ):
         assert message in neighbours(*arguments).one_line()

@@ -35,9 +35,15 @@
     if (!points.length) return;
     const at = points.indexOf(state.chosen);
     const point = points[at < 0 ? (way > 0 ? 0 : points.length - 1) : (at + way + points.length) % points.length];
-    view.reveal(point);
+    show(point);
+  }
+
+  /** Choose a point and bring it in sight. */
+  function show(point) {
+    if (view.reveal(point)) paint.redraw();
     change({ chosen: point, hovered: null });
   }
+  atlas.show = show;
 
   function layerTold() {
     const name = `${atlas.layerName(atlas.layer())}${atlas.layer().layer === 0 ? "" : ` of ${data.layers.at(-1).layer}`}`;
@@ -56,7 +62,8 @@
     if (isNew("layer") || isNew("kind")) words.fillList(classes);
     if (isNew("chosen") || isNew("layer")) { words.tell(); words.mark(); }
     words.showTip();
-    paint.redraw();
+    if (["hovered", "chosen"].some(isNew)) paint.remark();
+    if (["layer", "layout", "kind"].some(isNew)) paint.redraw();
   });
 
   byId("layout").replaceChildren(...data.layouts.map(({ name }, number) =>
@@ -87,7 +94,7 @@
     if (arrow && event.shiftKey) moved(() => view.pan(-60 * arrow[0], -60 * arrow[1]));
     else if (arrow) {
       const point = state.chosen === null ? 0 : view.beside(state.chosen, ...arrow, isLit);
-      if (point !== null) { view.reveal(point); change({ chosen: point, hovered: null }); }
+      if (point !== null) show(point);
     } else if (event.key === "+" || event.key === "=") moved(() => view.zoomBy(1.5));
     else if (event.key === "-") moved(() => view.zoomBy(1 / 1.5));
     else if (event.key === "0") moved(view.fit);

@@ -6,12 +6,13 @@ atlas.paint = (() => {
   const context = canvas.getContext("2d", { alpha: false });
   const STEPS = 4; // places of a point within a pixel, each way
   const MOST_DOTS = 3e6;
+  const REST = 90; // milliseconds after which the map is taken to rest
   let picture = null;
   let pixels = null;
   let dots = 1; // pixels of the canvas for one of the page
   let isDue = false;
+  let isStale = true;
   let classes = null;
-  let order = [];
   let lit = new Uint8Array(n).fill(1);
   let isFiltered = false;
   const stamps = new Map();
@@ -33,96 +34,143 @@ atlas.paint = (() => {
       }
       made.push({ x: Int32Array.from(stamp.x), y: Int32Array.from(stamp.y), share: Int32Array.from(stamp.share) });
     }
-    stamps.clear();
+    if (stamps.size > 12) stamps.clear();
     stamps.set(key, { made, reach });
     return stamps.get(key);
   }
 
   const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
-  const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+  const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red);
 
-  /** Blend points into the picture; of those in sight alone, each as strong as `share` of 256. */
-  function blend(chosen, colourOf, share, radius) {
-    const { made, reach } = stampsOf(radius);
+  /** What the stamps add of each colour: red and blue, green, and what they leave of what is below, in 256ths. */
+  function inks({ made }, palette, share) {
+    const length = Math.max(...made.map((stamp) => stamp.x.length));
+    const size = made.length * length;
+    const [redBlue, green] = [0, 1].map(() => new Int32Array(palette.length * size));
+    const left = new Int32Array(size).fill(256);
+    made.forEach((stamp, part) => stamp.share.forEach((cover, at) => {
+      const over = (cover * share) >> 8;
+      left[part * length + at] = 256 - over;
+      palette.forEach((colour, number) => {
+        redBlue[number * size + part * length + at] = Math.imul(colour & 0xff00ff, over);
+        green[number * size + part * length + at] = Math.imul(colour & 0xff00, over);
+      });
+    }));
+    return { length, size, redBlue, green, left };
+  }
+
+  /** Blend the first points of a list into the picture, those in sight alone, each as strong as `share` of 256. */
+  function blend(chosen, length, palette, colourOf, share, radius) {
+    const stamps = stampsOf(radius);
+    const ink = inks(stamps, palette, share);
+    const { redBlue, green, left } = ink;
     const { x, y } = view.now;
-    const [width, height] = [canvas.width, canvas.height];
+    const { width, height } = canvas;
     const scale = view.scale() * dots;
-    const [left, top] = [width / 2 - view.centre.x * scale, height / 2 - view.centre.y * scale];
-    const strengths = made.map((stamp) => stamp.share.map((part) => (part * share) >> 8));
-    const offsets = made.map((stamp) => stamp.x.map((across, at) => stamp.y[at] * width + across));
-    for (let number = 0; number < chosen.length; number++) {
+    const right = width / 2 - view.centre.x * scale;
+    const down = height / 2 - view.centre.y * scale;
+    const least = stamps.reach;
+    const [most, lowest] = [width - least - 1, height - least - 1];
+    const offsets = stamps.made.map((stamp) => stamp.x.map((across, at) => stamp.y[at] * width + across));
+    // Millions of times a second: nothing is made in here.
+    for (let number = 0; number < length; number++) {
       const point = chosen[number];
-      const toX = x[point] * scale + left;
-      const toY = y[point] * scale + top;
-      if (!(toX >= reach && toY >= reach && toX < width - reach - 1 && toY < height - reach - 1)) continue;
-      const [column, row] = [toX | 0, toY | 0];
+      const toX = x[point] * scale + right;
+      const toY = y[point] * scale + down;
+      if (!(toX >= least && toY >= least && toX < most && toY < lowest)) continue;
+      const column = toX | 0;
+      const row = toY | 0;
       const part = (((toY - row) * STEPS) | 0) * STEPS + (((toX - column) * STEPS) | 0);
-      const strength = strengths[part];
       const offset = offsets[part];
       const start = row * width + column;
-      const fill = colourOf[point];
-      const [redBlue, green] = [fill & 0xff00ff, fill & 0xff00];
+      const under = part * ink.length;
+      const over = colourOf[point] * ink.size + under;
       for (let at = 0; at < offset.length; at++) {
-        const over = strength[at];
         const place = start + offset[at];
-        const under = pixels[place];
-        const mixed = ((Math.imul(under & 0xff00ff, 256 - over) + Math.imul(redBlue, over)) >>> 8) & 0xff00ff;
-        pixels[place] = 0xff000000 | mixed | (((Math.imul(under & 0xff00, 256 - over) + Math.imul(green, over)) >>> 8) & 0xff00);
+        const before = pixels[place];
+        const share = left[under + at];
+        pixels[place] = 0xff000000
+          | (((Math.imul(before & 0xff00ff, share) + redBlue[over + at]) >>> 8) & 0xff00ff)
+          | (((Math.imul(before & 0xff00, share) + green[over + at]) >>> 8) & 0xff00);
       }
     }
   }
 
-  let fills = null;
-  let parted = null;
-  const greys = new Uint32Array(n);
-  /** Colours of points, and those of them that are lit. */
+  let lists = null;
+  const none = new Uint8Array(n);
+  /** Points by how they are drawn: dimmed, without a colour, with one, and of the word's own form. */
   function prepare() {
-    const palette = Array.from({ length: OTHER + 1 }, (_, number) => packed(rgb(classColour(number))));
-    greys.fill(packed(rgb(colour("--rule"))));
-    fills = Uint32Array.from(classes.of, (number) => palette[number]);
     const forms = atlas.values.word;
-    const [dim, bright, same] = [[], [], []];
     const { isThere } = atlas.layout();
-    for (const point of order) if (isThere[point]) (!lit[point] ? dim : forms[point] === forms[0] ? same : bright).push(point);
+    const kindOf = (point) => (!lit[point] ? 0 : forms[point] === forms[0] ? 3 : classes.of[point] === OTHER ? 1 : 2);
+    lists = [0, 1, 2, 3].map(() => new Uint32Array(n));
+    const lengths = [0, 0, 0, 0];
+    for (const point of order) {
+      if (!isThere[point]) continue;
+      const kind = kindOf(point);
+      lists[kind][lengths[kind]++] = point;
+    }
+    lists = lists.map((list, kind) => list.subarray(0, lengths[kind]));
     // Rare classes upon frequent ones.
-    same.sort((a, b) => classes.counts[classes.of[b]] - classes.counts[classes.of[a]]);
-    parted = { dim: Uint32Array.from(dim), bright: Uint32Array.from(bright), same: Uint32Array.from(same) };
+    lists[3].sort((a, b) => classes.counts[classes.of[b]] - classes.counts[classes.of[a]]);
   }
 
-  /** Those without a colour are drawn first; the others mixed, so that no class covers another, yet always alike. */
-  function arrange() {
-    const mixed = new Uint32Array(n);
-    let step = Math.max(1, Math.round(n * 0.618));
+  /** Points mixed, so that no class covers another and the first of them are a sample, yet always alike. */
+  const order = (() => {
     const common = (a, b) => (b ? common(b, a % b) : a);
+    let step = Math.max(1, Math.round(n * 0.618));
     while (common(step, n) !== 1) step++;
+    const mixed = new Uint32Array(n);
     for (let number = 0, point = 0; number < n; number++, point = (point + step) % n) mixed[number] = point;
-    const isOther = (point) => classes.of[point] === OTHER;
-    order = [...mixed.filter(isOther), ...mixed.filter((point) => !isOther(point))];
-  }
+    return mixed;
+  })();
 
   const radiusOf = (length) => {
     const room = Math.sqrt((view.size.width * view.size.height) / Math.max(1, length));
     return Math.min(4.5, Math.max(1.05, room * 0.3) * Math.min(4, view.zoom() ** 0.4));
   };
 
+  // While the map moves, a frame draws no more points than it has time for; once it rests, all of them.
+  const BUDGET = 6;
+  let cost = 0; // milliseconds a point
+  function points(isMoving) {
+    const total = lists[0].length + lists[1].length + lists[2].length;
+    const part = isMoving && cost * total > BUDGET ? BUDGET / (cost * total) : 1;
+    const length = (list) => Math.ceil(part * list.length);
+    const palette = Array.from({ length: OTHER + 1 }, (_, number) => packed(rgb(classColour(number))));
+    const [dim, plain, bright, same] = lists;
+    const nLit = plain.length + bright.length + same.length;
+    const radius = radiusOf(total + same.length) * dots;
+    const larger = isFiltered ? Math.max(radius, 0.6 * dots * radiusOf(nLit)) : radius;
+    const share = isFiltered ? 235 : 190;
+    const began = performance.now();
+    pixels.fill(packed(rgb(colour("--raised"))));
+    blend(dim, length(dim), [packed(rgb(colour("--rule")))], none, 110, radius);
+    for (const list of [plain, bright]) blend(list, length(list), palette, classes.of, share, larger);
+    if (total) cost = (performance.now() - began) / (part * total);
+    // Occurrences of the word itself stand out among those of others.
+    blend(same, same.length, palette, classes.of, 235, total ? Math.max(larger, 2.4 * dots) : larger);
+    return part === 1;
+  }
+
+  let last = -Infinity;
+  let resting = 0;
   function paint(at) {
     isDue = false;
     if (!classes) return;
-    const isMoving = view.step(at);
-    if (fills === null) prepare();
-    pixels.fill(packed(rgb(colour("--raised"))));
-    const radius = radiusOf(atlas.layout().points.length) * dots;
-    if (parted.dim.length) blend(parted.dim, greys, 110, radius);
-    const nBright = parted.bright.length + parted.same.length;
-    const larger = isFiltered ? Math.max(radius, 0.6 * dots * radiusOf(nBright)) : radius;
-    blend(parted.bright, fills, isFiltered ? 235 : 190, larger);
-    // Occurrences of the word itself stand out among those of others.
-    const isAlone = parted.bright.length + parted.dim.length === 0;
-    blend(parted.same, fills, 235, isAlone ? larger : Math.max(larger, 2.4 * dots));
+    const isOnTheWay = view.step(at);
+    if (lists === null) prepare();
+    const isWhole = isStale ? points(isOnTheWay || at - last < REST) : true;
+    if (isStale) last = at;
+    isStale = isOnTheWay;
     context.putImageData(picture, 0, 0);
     context.setTransform(dots, 0, 0, dots, 0, 0);
     marks();
-    if (isMoving) redraw();
+    if (isOnTheWay) remark();
+    else if (!isWhole) {
+      clearTimeout(resting);
+      resting = setTimeout(redraw, REST + 20);
+    }
     else document.documentElement.dataset.drawn = String(state.layer);
   }
 
@@ -186,8 +234,14 @@ atlas.paint = (() => {
     context.fill();
   }
 
-  /** Paint with the next frame. */
+  /** Paint points and marks with the next frame. */
   function redraw() {
+    isStale = true;
+    remark();
+  }
+
+  /** Paint marks with the next frame, over the points as they are. */
+  function remark() {
     if (isDue) return;
     isDue = true;
     delete document.documentElement.dataset.drawn;
@@ -202,7 +256,7 @@ atlas.paint = (() => {
     if (canvas.width !== across || canvas.height !== down || picture === null) {
       [canvas.width, canvas.height] = [across, down];
       picture = context.createImageData(across, down);
-      pixels = new Uint32Array(picture.data.buffer);
+      pixels = new Int32Array(picture.data.buffer);
     }
     view.resize(width, height);
     redraw();
@@ -210,11 +264,10 @@ atlas.paint = (() => {
 
   /** Colour points by their classes, and dim those that are not lit. */
   function show(newClasses, newLit, filtered) {
-    if (newClasses !== classes) { classes = newClasses; arrange(); }
-    [lit, isFiltered, fills] = [newLit, filtered, null];
+    [classes, lit, isFiltered, lists] = [newClasses, newLit, filtered, null];
     redraw();
   }
 
-  document.addEventListener("themechange", () => { fills = null; redraw(); });
-  return { redraw, resize, show };
+  document.addEventListener("themechange", redraw);
+  return { redraw, remark, resize, show };
 })();

@@ -62,13 +62,15 @@ atlas.view = (() => {
     centre.x -= right / scale;
     centre.y -= down / scale;
   }
-  /** Move the map so that a point is in sight. */
+  /** Move the map so that a point is in sight; whether it had to move. */
   function reveal(point) {
-    if (!atlas.layout().isThere[point]) return;
+    if (!atlas.layout().isThere[point]) return false;
     const [x, y] = place(target().x[point], target().y[point]);
     const [side, top] = [Math.min(60, size.width / 4), Math.min(60, size.height / 4)];
     const over = (at, margin, length) => Math.min(0, at - margin) + Math.max(0, at - (length - margin));
-    pan(-over(x, side, size.width), -over(y, top, size.height));
+    const [right, down] = [-over(x, side, size.width), -over(y, top, size.height)];
+    pan(right, down);
+    return right !== 0 || down !== 0;
   }
 
   /** Begin the way to the layer that is looked at; be there at once where other points are. */

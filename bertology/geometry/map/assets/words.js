@@ -72,7 +72,7 @@ atlas.words = (() => {
       dot.style.background = classColour(classes.of[point]);
       const facts = element("span", { class: "near-facts" }, dot, `${one.cosines[rank].toFixed(3)} ${values(point).join(" · ")}`);
       const text = element("span", { class: "near-text" }, ...sentence(point, 60));
-      const look = () => { view.reveal(point); atlas.change({ chosen: point }); };
+      const look = () => atlas.show(point);
       return element("li", {}, element("button", { type: "button", "data-point": point, onclick: look }, facts, text));
     }));
     byId("same").textContent = kinds.map((kind) => {
