@@ -98,11 +98,11 @@ def neighbours(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    typer.echo({"table": _table, "csv": _csv, "json": _json}[format](found), nl=False)
     if out is not None:
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
+    typer.echo({"table": _table, "csv": _csv, "json": _json}[format](found), nl=False)
 
 
 def _of_corpus(corpus: Corpus, name: str) -> Sentence:
