@@ -18,7 +18,7 @@ import pytest
 from tests.commands import Running, assert_same, commands
 
 SEED = 20190709
-N_MOMENTS = 4
+N_MOMENTS = 2
 N_WRITES = 2
 
 Start = Callable[..., Running]

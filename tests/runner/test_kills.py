@@ -26,10 +26,8 @@ def killer(forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Killer
     ("job", "at", "by"),
     [
         ("probe", 0.5, signal.SIGTERM),
-        ("serial", 0.6, signal.SIGKILL),
         ("pretrain", 0.7, signal.SIGKILL),
-        ("joblib", 0.5, signal.SIGKILL),
-        ("joblib", 0.7, signal.SIGTERM),
+        ("joblib", 0.6, signal.SIGKILL),
     ],
 )
 def test_nothing_is_left_of_a_killed_job(killer: Killer, job: str, at: float, by: signal.Signals) -> None:

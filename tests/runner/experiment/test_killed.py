@@ -12,7 +12,7 @@ import pytest
 
 from tests.commands import Running, assert_same, commands
 
-N_MOMENTS = 4
+N_MOMENTS = 3
 
 Start = Callable[[Path], Running]
 Alone = tuple[Path, float]
