@@ -156,11 +156,16 @@ def recorded(part: str, commit: str, kept: Path) -> Path:
     return folder
 
 
-def differences(base: Path, other: Path) -> tuple[list[str], dict[str, int]]:
-    """What differs between two recordings, a line each, and how many files, rows and cells were compared."""
+def differences(base: Path, other: Path, *, ignored: str | None = None) -> tuple[list[str], dict[str, int]]:
+    """What differs between two recordings, a line each, and how many files, rows and cells were compared.
+
+    Files whose names hold ``ignored``, a regular expression, are left out.
+    """
     counts = {"files": 0, "rows": 0, "cells": 0}
     lines = []
-    here, there = _files(base), _files(other)
+    here, there = (
+        {name for name in _files(folder) if not (ignored and re.search(ignored, name))} for folder in (base, other)
+    )
     for name in sorted(here | there):
         if name not in here or name not in there:
             lines.append(f"{name}: only in {base if name in here else other}")
@@ -234,6 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas; all when left out")
     kept = os.environ.get("BERTOLOGY_SAME", Path(tempfile.gettempdir()) / "same")
     parser.add_argument("--kept", type=Path, default=Path(kept), help=f"folder of recordings of commits; now {kept}")
+    parser.add_argument("--ignore", metavar="REGEX", help=r"files to leave out, such as 'fits/|report|\.(png|svg)$'")
     options = parser.parse_args(arguments)
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
@@ -248,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as temporary:
             began, now = time.monotonic(), Path(temporary) / "now"
             record(part, ROOT, now)
-            lines, counts = differences(base, now)
+            lines, counts = differences(base, now, ignored=options.ignore)
         took = ", ".join(f"{number:,} {what}" for what, number in counts.items())
         print(f"{part}: {'differs' if lines else 'same'} ({took}; {time.monotonic() - began:.0f} s)", flush=True)
         for line in lines[:20]:
