@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.errors import BertologyError, CorpusError, FitError, ModelError, listed
 from bertology.families.request import ReadoutConfig
 from bertology.probing import Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
@@ -18,7 +18,9 @@ def own_source(probe: Probe) -> dict[str, Any]:
     return {} if is_installed(probe) else {"source_fingerprint": source_fingerprint(probe)}
 
 
-def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str) -> tuple[ReadoutConfig, ...]:
+def own_readout(
+    probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str, pools: Sequence[str] = ("mean",)
+) -> tuple[ReadoutConfig, ...]:
     """Configurations of a task that has one readout, which is not fitted, with settings of the probe.
 
     Raises:
@@ -30,8 +32,9 @@ def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, a
         if named not in (readout, readout.rpartition(".")[0]):
             problem = f"is about {about}, which {readout_kind(named).name} cannot read"
             raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {readout}")
-        if config.codelength or config.erase or config.fraction != 1 or config.pool != "mean":
-            consequence = "there is no share of training data, no codelength, and nothing to erase or pool"
+        if config.codelength or config.erase or config.fraction != 1 or config.pool not in pools:
+            pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
+            consequence = f"there is no share of training data, no codelength, and {pooled}"
             raise BertologyError(f"task {probe.task}: nothing is fitted to it, so that {consequence}")
     for config in asked:
         probe.with_settings(config.settings)
@@ -43,5 +46,5 @@ def named_task(probe: Probe) -> Iterator[None]:
     """Name the task in errors about what its text or its model lacks."""
     try:
         yield
-    except (CorpusError, ModelError) as error:
+    except (CorpusError, FitError, ModelError) as error:
         raise type(error)(f"task {probe.task}: {error}") from error

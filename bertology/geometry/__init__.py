@@ -2,7 +2,8 @@
 
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
 which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``), what a position or a
-segment does to a vector (``_position.py``). All read a
+segment does to a vector (``_position.py``), what of the vector of a sentence is a sum over words in roles
+(``_role_fits.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
 clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
 word, which the page of ``map`` shows.
@@ -18,6 +19,14 @@ from bertology.geometry._contextuality import (
 from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
 from bertology.geometry._occurrences import Occurrence, SearchedText
 from bertology.geometry._position import encoding_effects
+from bertology.geometry._role_fits import RoleItems, role_scores
+from bertology.geometry._roles import (
+    constituent_paths,
+    dependency_paths,
+    filler_embeddings,
+    position_roles,
+    tree_roles,
+)
 from bertology.geometry._senses import (
     SenseItems,
     SensePredictions,
@@ -53,6 +62,7 @@ __all__ = [
     "LayerVectors",
     "Neighbours",
     "Occurrence",
+    "RoleItems",
     "SearchedText",
     "SenseItems",
     "SensePredictions",
@@ -60,9 +70,12 @@ __all__ = [
     "adjusted_rand",
     "area_under_curve",
     "best_threshold",
+    "constituent_paths",
     "contextuality",
+    "dependency_paths",
     "effective_rank",
     "encoding_effects",
+    "filler_embeddings",
     "find_neighbours",
     "intra_sentence_similarity",
     "iso_score",
@@ -77,9 +90,11 @@ __all__ = [
     "nearest_occurrences",
     "neuron_matching",
     "pair_scores",
+    "position_roles",
     "predict_senses",
     "procrustes",
     "pwcca",
+    "role_scores",
     "rsa",
     "self_similarity",
     "sense_clusters",
@@ -87,6 +102,7 @@ __all__ = [
     "span_means",
     "spectrum",
     "svcca",
+    "tree_roles",
     "unit_vectors",
     "v_measure",
     "variance_shares",

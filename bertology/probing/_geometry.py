@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numpy import int64
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ class GeometryProbe(Probe):
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     """
 
+    pools: ClassVar[tuple[str, ...]] = ("mean",)
+    """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
+    token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
+
     @property
     @abstractmethod
     def compares_layers(self) -> bool:
@@ -76,7 +80,7 @@ class GeometryProbe(Probe):
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
-            vectors: by split, of :meth:`words` without those that the model cannot read.
+            vectors: by split, of :meth:`words` without those that the model cannot read; see also :attr:`pools`.
             sentences: by split.
 
         Raises:

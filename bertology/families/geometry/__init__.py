@@ -47,9 +47,10 @@ class _Geometry(Family):
         return isinstance(probe, GeometryProbe)
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """Vectors of words, in the encodings of the probe too."""
+        """Vectors of words, in the encodings of the probe too, and of special tokens that are vectors of sentences."""
         others = (encoding for config in configs for encoding in _encodings(configured(probe, config)).values())
-        return ("words", *dict.fromkeys(others))
+        pools: tuple[Signal, ...] = ("cls",) if any(config.pool == "cls" for config in configs) else ()
+        return ("words", *dict.fromkeys(others), *pools)
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """Those that the probe reads; test alone where nothing is told from examples."""
@@ -57,13 +58,16 @@ class _Geometry(Family):
         return probe.reads
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        return own_readout(probe, asked, "vectors.v1", about="the vectors themselves")
+        assert isinstance(probe, GeometryProbe)
+        return own_readout(probe, asked, "vectors.v1", about="the vectors themselves", pools=probe.pools)
 
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The text has what is asked about."""
         for config in configs:
             with named_task(probe):
                 configured(probe, config).words(_texts(pair, probe))
+        if any(config.pool == "cls" for config in configs):
+            pair.check_cls()
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the text is small for the model."""
@@ -155,6 +159,10 @@ def _measure(group: FitGroup, job: Job) -> None:
                 read["test"] = _read_in(read["test"], *others.values())
             vectors = {name: LayerVectors.stored(job.entries[name], read[name], layers) for name in texts}
             vectors |= {name: LayerVectors.stored(entry, read["test"], layers) for name, entry in others.items()}
+            if cells.config.pool == "cls":
+                for name, text in texts.items():
+                    numbers = np.arange(len(text))
+                    vectors[f"cls:{name}"] = LayerVectors.stored(job.stored["cls"][name], numbers, layers)
             found = list(probe.statistics(vectors, texts))
         why = ChainMap(*(dict(skipped_words(entry)) for entry in (job.entries["test"], *others.values())))
         facts = _facts(probe, texts, asked, read, why, cells.config)

@@ -1,0 +1,252 @@
+"""Roles and fillers: is the vector of a sentence a sum over its words of word ⊗ role, and of which roles?
+
+McCoy et al. (2019), *RNNs Implicitly Implement Tensor-Product Representations*, and for BERT Jawahar et al. (2019),
+*What Does BERT Learn about the Structure of Language?*, §6. A role is a place in the sentence: ``left_to_right``,
+``right_to_left``, ``bidirectional`` (both), ``tree`` (the path from the root of the tree), or one for all words
+(``bag_of_words``); what to compare the tree with is ``shuffled_tree``, the tree of another sentence of the same length,
+and ``random_tree``. All schemes have as many roles, the most frequent ones. Fillers are mean vectors of a word form in
+layer 0, less the mean of their position; with ``fillers=forms`` each form is a filler of its own.
+
+Scores are of test sentences: R², which is 1 − MSE / variance, so that layers can be compared, and what a scheme has
+more than the bag of words, which it includes. Ridge regression is fitted on train, its strength and the weight of roles
+chosen on dev; ``fit=low_rank`` trains fillers, roles and map as the papers do, where the bag is not included. The
+vector of a sentence is the mean over its words, or with the pool ``cls`` that of the special token before the text.
+Means of products are taken in place of the papers' sums, and length is an input of every scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
+from bertology.measures import Metric, sum_metric
+from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+
+if TYPE_CHECKING:
+    from bertology.geometry import LayerSums, LayerVectors
+
+Integers = NDArray[np.int64]
+_TREES = ("tree", "shuffled_tree", "random_tree")
+_SCHEMES = {
+    "tree": "places in the tree",
+    "shuffled_tree": "places in the tree of another sentence",
+    "random_tree": "places in a random tree",
+    "left_to_right": "positions from the first word on",
+    "right_to_left": "positions from the last word on",
+    "bidirectional": "positions from both ends",
+}
+_POSITIONS = 64
+"""Positions in a sentence whose mean is known; later ones share the last."""
+
+
+@dataclass(frozen=True)
+class RolesAndFillers(GeometryProbe):
+    """Is a sentence's vector a sum of its words in roles?"""
+
+    schemes: str = ",".join(_SCHEMES)
+    """Schemes of roles with commas between, besides the bag of words; the first gives the main score."""
+    n_roles: int = 36
+    """Roles of each scheme."""
+    fillers: str = "embeddings"
+    """``embeddings`` (of layer 0) or ``forms``."""
+    trees: str = "dependencies"
+    """``dependencies`` or ``constituents``."""
+    fit: str = "ridge"
+    """``ridge`` or ``low_rank``."""
+    most_sentences: int = 2000
+    """Training sentences that are read at most, drawn at random; of dev and test half as many each."""
+    seed: int = 0
+    """Of random trees, and of what ``low_rank`` starts from."""
+    task = "roles_and_fillers"
+    version = 1
+    question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
+    reference = "McCoy et al. 2019"
+    compares_layers = False
+    reads = ("train", "dev", "test")
+    baselines = ()
+    pools: ClassVar[tuple[str, ...]] = ("mean", "cls")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The gain of the first scheme over the bag of words, then the other gains, R², and trees against controls."""
+        names = self._names
+        trees = [other for other in _TREES[1:] if other in names and "tree" in names]
+        return (
+            *(sum_metric(f"gain_{name}", f"R² with {_SCHEMES[name]} less that of the bag of words") for name in names),
+            *(sum_metric(f"tree_over_{name}", f"R² with tree less that with {_SCHEMES[name]}") for name in trees),
+            sum_metric("r2_bag", "share of the variance of sentence vectors that a bag of words predicts"),
+            *(sum_metric(f"r2_{name}", f"the same, words having roles: {_SCHEMES[name]}") for name in names),
+        )
+
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Integers]:
+        """All words of random sentences, which have trees where these are asked about."""
+        self._check()
+        chosen = {split: self._sample(split, text) for split, text in sentences.items()}
+        self._trees(sentences, chosen)
+        return {
+            split: np.flatnonzero(np.isin(sentences[split].sentence_of_word, numbers))
+            for split, numbers in chosen.items()
+        }
+
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]) -> GeometryCounts:
+        """Sentences of which every word can be read."""
+        n = {split: len(_complete(text, words[split])) for split, text in sentences.items()}
+        return GeometryCounts(n["test"], n["train"])
+
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
+        """By every scheme."""
+        read = {split: _Read.of(vectors, split, text) for split, text in sentences.items()}
+        targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
+        items, is_trained = self._items(read), self.fit == "low_rank"
+        return geometry.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
+
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]
+    ) -> Iterator[LayerSums]:
+        """There is none: the bag of words predicts the vectors of a layer, and so is part of the statistics."""
+        return iter(())
+
+    @property
+    def _names(self) -> list[str]:
+        """The schemes, without the bag of words."""
+        names = self.schemes.replace(" ", "").replace("-", "_").split(",")
+        return [name for name in dict.fromkeys(names) if name not in ("", "bag_of_words")]
+
+    def _check(self) -> None:
+        for name in self._names:
+            if name not in _SCHEMES:
+                raise NameNotFoundError(f"unknown scheme of roles {quoted(name)}: there are {listed(_SCHEMES)}")
+        choices = {"fillers": ("embeddings", "forms"), "trees": ("dependencies", "constituents")}
+        for name, known in {**choices, "fit": ("ridge", "low_rank")}.items():
+            if getattr(self, name) not in known:
+                raise FitError(f"{name}={quoted(getattr(self, name))}: give {listed(known)}")
+        for name, least in (("n_roles", 2), ("most_sentences", 40)):
+            if getattr(self, name) < least:
+                raise FitError(f"{name}={getattr(self, name)}: give {least} or more")
+
+    def _sample(self, split: str, sentences: Sentences) -> Integers:
+        """Numbers of sentences at random, ascending."""
+        most = self.most_sentences if split == "train" else self.most_sentences // 2
+        return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
+
+    def _trees(self, sentences: Mapping[str, Sentences], numbers: Mapping[str, Integers]) -> dict[str, list[list[str]]]:
+        """By split ``[sentence][word]`` paths from the root; nothing where no tree is asked about."""
+        if not any(name in _TREES for name in self._names):
+            return {}
+        paths = _dependencies if self.trees == "dependencies" else _constituents
+        return {split: paths(text, numbers[split].tolist()) for split, text in sentences.items()}
+
+    def _items(self, read: Mapping[str, _Read]) -> geometry.RoleItems:
+        """The sentences of all splits as fillers in roles."""
+        lengths = {split: of_split.lengths for split, of_split in read.items()}
+        every = np.concatenate(list(lengths.values()))
+        forms = [form for of_split in read.values() for form in of_split.forms()]
+        fillers = np.unique(forms, return_inverse=True)[1] if forms else np.zeros(0, np.int64)
+        embeddings = None
+        if self.fillers == "embeddings":
+            if 0 not in read["test"].words.layers:
+                raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
+            lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
+            embeddings = geometry.filler_embeddings(lowest, fillers, _positions(every))
+        roles = geometry.position_roles(every.tolist(), self.n_roles)
+        texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
+        trees = self._trees(texts, numbers)
+        if trees:
+            has_heads = self.trees == "dependencies"
+            roles |= geometry.tree_roles(trees, self.n_roles, has_heads=has_heads, seed=self.seed)
+        sizes = {split: len(of_split) for split, of_split in lengths.items()}
+        sentences = np.repeat(np.arange(len(every)), every)
+        return geometry.RoleItems(sizes, sentences, fillers, embeddings, {name: roles[name] for name in self._names})
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Sentences of a split of which every word, and the special token where it is read, has a vector."""
+
+    text: Sentences
+    numbers: Integers
+    """``[sentence]``."""
+    words: LayerVectors
+    places: Integers
+    """``[word]`` places of their words among those that are read."""
+    special: LayerVectors | None
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, LayerVectors], split: str, text: Sentences) -> _Read:
+        words, special = vectors[split], vectors.get(f"cls:{split}")
+        numbers = _complete(text, words.words)
+        if special is not None:
+            numbers = np.intersect1d(numbers, special.words)
+        places = np.flatnonzero(np.isin(text.sentence_of_word[words.words], numbers))
+        return cls(text, numbers, words, places, special)
+
+    @property
+    def lengths(self) -> Integers:
+        """``[sentence]`` numbers of words."""
+        return np.asarray(np.diff(self.text.starts)[self.numbers])
+
+    def forms(self) -> list[str]:
+        """``[word]`` as they are written."""
+        forms = self.text.forms
+        return [str(forms.values[code]) for code in forms.codes[self.words.words[self.places]].tolist()]
+
+    def sentence_vectors(self) -> NDArray[np.float32]:
+        """``[layer, sentence, dim]`` vectors of the special token where it is read, else means over words."""
+        if self.special is not None:
+            chosen = np.searchsorted(self.special.words, self.numbers)
+            return np.stack([self.special.of(layer)[chosen] for layer in self.special.layers])
+        ends = self.lengths.cumsum()
+        spans = np.stack([ends - self.lengths, ends], axis=1)
+        return np.stack([geometry.span_means(self.words.of(layer)[self.places], spans) for layer in self.words.layers])
+
+
+def _complete(sentences: Sentences, words: Integers) -> Integers:
+    """Numbers of the sentences of which all words are among some, ascending; none of them is empty."""
+    numbers, counts = np.unique(sentences.sentence_of_word[words], return_counts=True)
+    return np.asarray(numbers[counts == np.diff(sentences.starts)[numbers]], dtype=np.int64)
+
+
+def _positions(lengths: Integers) -> Integers:
+    """``[word]`` positions in the sentence, of which those far from its start are one."""
+    starts = np.repeat(lengths.cumsum() - lengths, lengths)
+    return np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
+
+
+def _dependencies(sentences: Sentences, numbers: list[int]) -> list[list[str]]:
+    paths = []
+    for number in numbers:
+        first, last = sentences.starts[number], sentences.starts[number + 1]
+        heads = [] if sentences.heads is None else sentences.heads[first:last].tolist()
+        if not heads or min(heads) < 0:
+            raise _without_tree(sentences, number, "heads (a treebank in CoNLL-U), or set trees=constituents")
+        paths.append(geometry.dependency_paths(heads))
+    return paths
+
+
+def _constituents(sentences: Sentences, numbers: list[int]) -> list[list[str]]:
+    phrases = {number: [one.span1 for one in targets] for number, targets in sentences.targets("constituents")}
+    paths = []
+    for number in numbers:
+        if number not in phrases:
+            raise _without_tree(sentences, number, "phrases (a treebank in brackets, or CoNLL-2012)")
+        n_words = int(sentences.starts[number + 1] - sentences.starts[number])
+        paths.append(geometry.constituent_paths(n_words, phrases[number]))
+    return paths
+
+
+def _without_tree(sentences: Sentences, number: int, needed: str) -> CorpusError:
+    name = sentences.id(number) or str(number + 1)
+    others = ",".join(name for name in _SCHEMES if name not in _TREES)
+    return CorpusError(f"sentence {name} has no tree: give a corpus with {needed}, or schemes={others}")
+
+
+PROBE = RolesAndFillers()
