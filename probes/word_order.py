@@ -7,10 +7,13 @@ trained on sentences in which the first auxiliary, or the first noun, is the one
 not: training does not decide between order and structure, so that the answer shows which of both the readout found in
 the vectors. ``word_order:3`` is the third word of every sentence: order alone.
 
-A table by group has the sentences of test in which order and structure agree, which say whether the readout learned its
-task, and those in which the last word of the kind is wrong as well. What to compare with: the first and the last word
-of the kind, the most frequent place (``majority``), a logistic regression on word forms and places (``lexical``), layer
-0, and random weights. A last one that is mostly right makes many right answers no proof of structure.
+What to compare with: the first and the last word of the kind, the most frequent place (``majority``), a logistic
+regression on word forms and places (``lexical``), layer 0, and random weights. The table by group has the sentences of
+test in which order and structure agree, which show whether the readout learned its task, and those in which the last
+word of the kind, or forms and places, are wrong as well: elsewhere a right answer need not come from structure. In the
+authors' sentences the last auxiliary is right in 83 %, forms and places in 67 % (no main auxiliary of training is the
+fourth word, where most auxiliaries of relative clauses are) and for subject nouns in all (the first nouns of compounds
+are never seen in training).
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ class WordOrder(GeometryProbe):
                 for split, read in vectors.items()
             }
             right.append(items["test"].right(_scores(of_layer, items)))
-        return self._sums(layers, np.stack(right), items["test"])
+        return self._sums(layers, np.stack(right), items, sentences)
 
     def baseline(
         self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
@@ -98,13 +101,13 @@ class WordOrder(GeometryProbe):
         items = self._items(sentences, words)
         test = items["test"]
         if name == "lexical":
-            right = test.right(_lexical_scores(items, sentences))
+            right = _by_forms_and_places(items, sentences)
         elif name == "majority":
             train = items["train"]
             right = test.gold - test.starts == Counter((train.gold - train.starts).tolist()).most_common(1)[0][0]
         else:
             right = getattr(test, name) == test.gold
-        return self._sums((None,), right[None].astype(np.float64), test)
+        return self._sums((None,), right[None].astype(np.float64), items, sentences)
 
     def _items(
         self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]] | None = None
@@ -133,15 +136,25 @@ class WordOrder(GeometryProbe):
         if split != "test" and not agree.any():
             raise CorpusError(f"in no sentence of {split} the first {kind} is the {asked}: give some to learn from")
 
-    def _sums(self, layers: tuple[int | None, ...], right: NDArray[np.float64], items: _Items) -> Iterator[LayerSums]:
+    def _sums(
+        self,
+        layers: tuple[int | None, ...],
+        right: NDArray[np.float64],
+        items: Mapping[str, _Items],
+        sentences: Mapping[str, Sentences],
+    ) -> Iterator[LayerSums]:
         def sums(which: NDArray[np.bool_], group: str = "") -> LayerSums:
             under = which[None].astype(np.float64)
             return geometry.LayerSums("accuracy", layers, right * under, under, "sentences", group)
 
-        yield sums(items.asked)
-        agree = items.gold == items.first
+        test = items["test"]
+        yield sums(test.asked)
         if not self._place:
-            groups = {"order and structure agree": agree, "last is wrong too": ~agree & (items.gold != items.last)}
+            groups = {
+                "order and structure agree": ~test.asked,
+                "last is wrong too": test.asked & (test.gold != test.last),
+                "words alone are wrong": test.asked & (_by_forms_and_places(items, sentences) < 1),
+            }
             yield from (sums(which, name) for name, which in groups.items() if which.any())
 
 
@@ -221,8 +234,8 @@ def _scores(vectors: Mapping[str, Any], items: Mapping[str, _Items]) -> NDArray[
     return np.asarray((yes - no)[0, 0])
 
 
-def _lexical_scores(items: Mapping[str, _Items], sentences: Mapping[str, Sentences]) -> NDArray[np.float64]:
-    """``[word]`` logits of the words of test by their forms and their places in the sentence."""
+def _by_forms_and_places(items: Mapping[str, _Items], sentences: Mapping[str, Sentences]) -> NDArray[np.float64]:
+    """``[item]`` whether a logistic regression on word forms and places finds the word of a sentence of test."""
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
 
@@ -236,7 +249,7 @@ def _lexical_scores(items: Mapping[str, _Items], sentences: Mapping[str, Sentenc
 
     features = DictVectorizer()
     model = LogisticRegression(max_iter=1000).fit(features.fit_transform(facts("train")), items["train"].is_gold[0])
-    return np.asarray(model.decision_function(features.transform(facts("test"))), dtype=np.float64)
+    return items["test"].right(np.asarray(model.decision_function(features.transform(facts("test"))), dtype=np.float64))
 
 
 def _probe(name: str) -> WordOrder:
