@@ -13,7 +13,7 @@ test in which order and structure agree, which show whether the readout learned 
 word of the kind, or forms and places, are wrong as well: elsewhere a right answer need not come from structure. In the
 authors' sentences the last auxiliary is right in 83 %, forms and places in 67 % (no main auxiliary of training is the
 fourth word, where most auxiliaries of relative clauses are) and for subject nouns in all (the first nouns of compounds
-are never seen in training).
+are never seen in training). ``word_order:attention`` asks attention heads instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, ProbeFamily
+from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
+
+from ._subject_attention import SubjectAttention
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
@@ -252,17 +254,19 @@ def _by_forms_and_places(items: Mapping[str, _Items], sentences: Mapping[str, Se
     return items["test"].right(np.asarray(model.decision_function(features.transform(facts("test"))), dtype=np.float64))
 
 
-def _probe(name: str) -> WordOrder:
+def _probe(name: str) -> Probe:
     name = name.lower().replace("-", "_")
+    if name == "attention":
+        return SubjectAttention()
     if name not in _KINDS and not (name.isascii() and name.isdecimal() and 0 < int(name[:9]) == int(name)):
-        known = "give main_auxiliary, subject_noun, or a number such as 2"
+        known = "give main_auxiliary, subject_noun, attention, or a number such as 2"
         raise NameNotFoundError(f"unknown question about word order {quoted(name)}: {known}")
     return WordOrder(f"word_order:{name}")
 
 
 PROBE = ProbeFamily(
     argument="kind of word, or its number",
-    instances=("main_auxiliary", "subject_noun", "2"),
+    instances=("main_auxiliary", "subject_noun", "2", "attention"),
     question=_QUESTION,
     reference=_REFERENCE,
     make=_probe,

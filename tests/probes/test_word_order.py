@@ -199,3 +199,17 @@ def test_two_main_auxiliaries_are_a_mistake(tiny_bert: Path) -> None:
 def test_unknown_questions(name: str) -> None:
     with pytest.raises(BertologyError, match=r"unknown question about word order .*: give main_auxiliary, subj"):
         get_probe(f"word_order:{name}")
+
+
+def test_attention_to_the_subject(tiny_bert: Path) -> None:
+    whole = load_corpus("pocket")
+    corpus = word_order(Corpus("small", {name: whole[name][:80] for name in ("train", "dev", "test")}))
+    rows = probe("word_order:attention", model=tiny_bert, corpus=corpus, controls="none").to_pandas()
+    assert set(rows.metric) == {"confusion_bits", "confusion_above_chance_bits"}
+    of_layers = rows[rows["head"].isna() & (rows.metric == "confusion_above_chance_bits") & (rows.group == "all")]
+    assert of_layers.layer.tolist() == [1, 2, 3]
+    assert of_layers.value.between(-0.2, 0.2).all()  # the weights of this encoder are random
+    sizes = rows[(rows.metric == "confusion_bits") & (rows.layer == 1) & rows["head"].isna()].set_index("group").n_items
+    assert sizes["all"] == sizes["first noun is the subject"] + sizes["first noun is not the subject"]
+    with pytest.raises(BertologyError, match="task word_order:attention: no sentence has its main auxiliary and its"):
+        probe("word_order:attention", model=tiny_bert, corpus="pocket", controls="none")

@@ -21,6 +21,7 @@ from bertology.attention.arcs._questions import (
 )
 
 if TYPE_CHECKING:
+    from bertology.attention.arcs._confusion import CandidateConfusion
     from bertology.attention.arcs._hits import ArcHits, CandidateHits, TreeHits
     from bertology.attention.arcs._parser import ParserSettings, crossfit_attention_parser
 
@@ -29,6 +30,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "ArcHits",
     "Arcs",
+    "CandidateConfusion",
     "CandidateHits",
     "Candidates",
     "ParserSettings",

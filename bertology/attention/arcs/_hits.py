@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -142,8 +143,7 @@ class CandidateHits(SumsStatistic):
     def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
         check_level(scope)
         super().__init__(ClusterSums(scope, candidates.names, shared=True, metric=metric))
-        self._candidates = candidates
-        self._questions = PerBatch(self._asked_here)
+        self._questions = PerBatch(partial(candidates_here, candidates))
 
     def update(self, batch: MapBatch) -> None:
         units, n_heads = batch.units, batch.maps.shape[1]
@@ -159,18 +159,19 @@ class CandidateHits(SumsStatistic):
         under.index_add_(0, of_window, is_in)
         self._sums[0].add(batch.layer, units, over, under)
 
-    def _asked_here(self, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The candidates that their question's window shows: ``[4, candidate]`` window, unit of the asked word, unit of
-        the candidate, and place of the question in the batch; ``[candidate]`` whether it is correct; ``[question]`` the
-        window; ``[question, group]`` whether it is in a group, as floats."""
-        candidates, places = self._candidates, Places(units)
-        numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
-        of_candidate, questions = expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
-        columns, shown = places.find(windows[questions], candidates.words[of_candidate])
-        places_shown = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
-        tensor = _to(units.word.device)
-        is_right = tensor(candidates.is_right[of_candidate][shown])
-        return tensor(places_shown), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
+
+def candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The candidates that their question's window shows: ``[4, candidate]`` window, unit of the asked word, unit of
+    the candidate, and place of the question in the batch; ``[candidate]`` whether it is correct; ``[question]`` the
+    window; ``[question, group]`` whether it is in a group, as floats."""
+    places = Places(units)
+    numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
+    of_candidate, questions = expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
+    columns, shown = places.find(windows[questions], candidates.words[of_candidate])
+    places_shown = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
+    tensor = _to(units.word.device)
+    is_right = tensor(candidates.is_right[of_candidate][shown])
+    return tensor(places_shown), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
 
 
 class TreeHits(SumsStatistic):

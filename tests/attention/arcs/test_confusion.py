@@ -1,0 +1,69 @@
+"""Confusion of heads and layers about candidates, in bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology.attention import HeadRatios, stream_maps
+from bertology.attention.arcs import CandidateConfusion
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+from tests.attention.arcs.test_hits import drawn_candidates
+
+METRICS = "bits", "above"
+
+
+def test_bits_are_those_of_the_maps(
+    encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded, asked = encoder("bert"), drawn_candidates(sentences)
+    maps = [word_maps(loaded, sentence) for sentence in sentences]
+    bits, layer_bits, chance = [], [], []
+    for number, word in enumerate(asked.asked.tolist()):
+        sentence = int(sentences.sentence_of_word[word])
+        start, words = int(sentences.starts[sentence]), maps[sentence].words
+        own = slice(*asked.starts[number : number + 2])
+        columns = [words.index(other - start) for other in asked.words[own].tolist()]
+        weights = maps[sentence].maps[:, :, words.index(word - start), columns]  # [layer, head, candidate]
+        right = asked.is_right[own]
+        bits.append(-np.log2(weights[..., right].sum(-1) / weights.sum(-1)))
+        mean = weights.mean(axis=1)
+        layer_bits.append(-np.log2(mean[..., right].sum(-1) / mean.sum(-1)))
+        chance.append(-np.log2(right.mean()))
+    found = stream_maps(loaded, sentences, [partial(CandidateConfusion, candidates=asked, metrics=METRICS)]).results[0]
+    assert [(one.metric, one.unit) for one in found] == [
+        ("bits", "head"), ("above", "head"), ("bits", "layer"), ("above", "layer"),
+    ]  # fmt: skip
+    for group, name in enumerate(asked.names):
+        which = asked.is_in[:, group]
+        of_heads, of_layers, by_chance = (np.array(some)[which].mean(0) for some in (bits, layer_bits, chance))
+        np.testing.assert_allclose(found[0].of(name), of_heads, atol=1e-5)
+        np.testing.assert_allclose(found[1].of(name), of_heads - by_chance, atol=1e-5)
+        np.testing.assert_allclose(found[2].of(name)[:, 0], of_layers, atol=1e-5)
+        np.testing.assert_allclose(found[3].of(name)[:, 0], of_layers - by_chance, atol=1e-5)
+
+
+def test_a_head_on_the_answer_is_not_confused_and_one_without_is_at_chance(
+    planted: Callable[..., list[HeadRatios]], sentences: Sentences
+) -> None:
+    asked = drawn_candidates(sentences)
+    right = {
+        word: int(asked.words[first:last][asked.is_right[first:last]][0])
+        for word, first, last in zip(asked.asked.tolist(), asked.starts[:-1], asked.starts[1:], strict=True)
+    }
+
+    def along(sentence: int, length: int, place: int) -> int | None:
+        start = int(sentences.starts[sentence])
+        found = right.get(start + place)
+        return None if found is None else found - start
+
+    made = partial(CandidateConfusion, candidates=asked, metrics=METRICS)
+    heads, above, *_ = planted(made, sentences, [along, lambda s, n, place: None])
+    assert heads.of("all")[0, 0] == pytest.approx(0, abs=1e-6)
+    assert above.of("all")[0, 0] < 0
+    assert above.of("all")[0, 1] == pytest.approx(0, abs=1e-6)
