@@ -18,7 +18,7 @@ _LEAST = 1e-9
 
 
 class CandidateConfusion(SumsStatistic):
-    """Mean confusion of attention about candidates, in bits, and by how much it is above chance (Lin, Tan & Frank 2019).
+    """Mean confusion of attention about candidates, in bits, and how far it is above chance (Lin, Tan & Frank 2019).
 
     Of the attention from a word to all candidates of its question a share p goes to the correct ones; confusion is
     −log₂ p, and by chance −log₂ of the share that the correct ones are of all candidates. Ratios of every head, and of
