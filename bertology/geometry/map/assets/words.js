@@ -12,7 +12,7 @@ atlas.words = (() => {
     // Cut between words where there is a space near.
     const trim = (part, pattern) => part.replace(pattern, "");
     const before = begin > width + 1 ? `…${trim(text.slice(begin - width, begin), /^\S{0,14} /)}` : text.slice(0, begin);
-    const after = text.length - end > width + 1 ? `${trim(text.slice(end, end + width), / \S{0,14}$/)} …` : text.slice(end);
+    const after = text.length - end > width + 1 ? `${trim(text.slice(end, end + width), / \S{0,14}$/)}\u00a0…` : text.slice(end);
     return [before, element("mark", {}, text.slice(begin, end)), after];
   }
 
@@ -96,13 +96,15 @@ atlas.words = (() => {
     const share = shareOf();
     const count = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
     const one = atlas.layer();
-    const others = `Shown are the word and ${(data.nPoints - 1).toLocaleString("en")} of ${count(data.nWords, "word")} of the corpus, among them `
-      + `${atlas.isWhole ? "all" : "a sample of the"} ${count(data.nOfForm, "occurrence")} of the form. `;
+    const ofForm = `${atlas.isWhole ? "all" : "a sample of the"} ${count(data.nOfForm, "occurrence")} of its form`;
+    const shown = state.layout
+      ? `Shown are the word and ${ofForm} in the corpus. `
+      : `Shown are the word and ${(data.nPoints - 1).toLocaleString("en")} of ${count(data.nWords, "word")} of the corpus, among them ${ofForm}. `;
     const how = data.projection === "tsne"
       ? "Places are found by t-SNE, which keeps near points together; distances between groups and their sizes mean nothing. "
-      : `The two principal components of ${state.layout ? "these occurrences of the form" : "all of these"} in layer ${atlas.layerName(one)} are shown, which hold ${share} between these points (vectors of length 1). `;
+      : `The two principal components of these in layer ${atlas.layerName(one)} are shown, which hold ${share} between these points (vectors of length 1). `;
     byId("share").textContent = share ?? "t-SNE";
-    byId("about").textContent = `${others}${how}Each layer is turned to lie as the one before it. ★ is the word in its sentence; rings with numbers are its nearest occurrences, by the cosine of all dimensions.`;
+    byId("about").textContent = `${shown}${how}Each layer is turned to lie as the one before it. ★ is the word in its sentence; rings with numbers are its nearest occurrences, by the cosine of all dimensions.`;
   }
 
   const shareOf = () => {
