@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Block = tuple[NDArray[np.int64], Floats32]
 """Numbers ``[m]`` of points and their vectors ``[layer, m, dim]``."""
 MOST_TSNE = 5000
-"""Points that t-SNE takes: time grows with their number, by about ten seconds a layer for so many."""
+"""Points that t-SNE takes: time grows faster than their number, to half a minute a layer and more for so many."""
 _PERPLEXITY = 30.0
 
 
