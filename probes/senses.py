@@ -9,7 +9,8 @@ two rules on TF-IDF of the other words of the sentence (``lexical``), layer 0, a
 
 A sense of the test that training lacks is always mistaken, and counted. Words with one sense in training are left out.
 With the setting ``layers_summed=4`` a row is the sum of a layer and the three read before it, as the last of Loureiro
-et al. ``senses:clusters`` and ``senses:pairs`` ask other questions of the same vectors.
+et al. ``senses:clusters``, ``senses:pairs`` and ``senses:concatenation`` ask other questions
+of the same vectors.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bertology.measures import sum_metric
 from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._sense_clusters import SenseClusters
+from ._sense_concatenation import SenseConcatenation
 from ._sense_items import SenseData, context, context_vectors, sense_data
 from ._sense_pairs import SensePairs
 
@@ -119,7 +121,7 @@ def _readable(sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np
 
 
 def _probe(name: str) -> Probe:
-    kinds = {"clusters": SenseClusters(), "pairs": SensePairs()}
+    kinds = {"clusters": SenseClusters(), "pairs": SensePairs(), "concatenation": SenseConcatenation()}
     if name not in kinds:
         raise NameNotFoundError(f"unknown question about senses {quoted(name)}: there are {listed(kinds)}")
     return kinds[name]
@@ -127,7 +129,7 @@ def _probe(name: str) -> Probe:
 
 PROBE = ProbeFamily(
     argument="question about senses",
-    instances=("clusters", "pairs"),
+    instances=("clusters", "pairs", "concatenation"),
     question=_QUESTION,
     reference=_REFERENCE,
     make=_probe,

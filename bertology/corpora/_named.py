@@ -16,6 +16,7 @@ from typing import Any, Final
 from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
+from bertology.corpora._concatenated import concatenated
 from bertology.corpora._corpus import Corpus, join_corpora
 from bertology.corpora._files import corpus_name, files_in, split_of
 from bertology.corpora._made import apart, pseudowords
@@ -98,6 +99,7 @@ _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
     "pseudowords:": pseudowords,
     "apart:": apart,
+    "concatenated:": concatenated,
     "word_order:": word_order,
 }
 """By the beginning of a name what is made of the corpus that the rest of it names."""
@@ -135,6 +137,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
       :mod:`bertology.corpora.sentence_tasks`.
     - ``apart:path/to/wic``: each text of a pair as a sentence of its own, read without the other.
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (see :func:`pseudowords`).
+    - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (see :func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (see :func:`word_order`).
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)

@@ -13,10 +13,13 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 from bertology import Corpus, Sentence, load_corpus, probe
 from bertology.corpora import Sentences, Target
+from bertology.corpora._concatenated import concatenated
 from bertology.corpora._made import apart
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
+from bertology.geometry import LayerVectors
+from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
 
 
@@ -168,3 +171,55 @@ def test_text_without_senses_is_refused(tiny_bert: Path) -> None:
         probe("senses", model=tiny_bert, corpus="pocket", layers="0")
     with pytest.raises(BertologyError, match="unknown question about senses 'cluster'"):
         probe("senses:cluster", model=tiny_bert, corpus="pocket", layers="0")
+
+
+def test_a_following_sentence_pulls_a_word_to_its_sense() -> None:
+    """Of planted vectors: alone a word is its sense, then half of it is what follows."""
+    train = labelled([("a bank", f"bank:{sense}") for sense in ("money", "river") for _ in range(3)])
+    test = [("a bank .", f"bank:{sense}") for sense in ("money", "money", "river", "river")]
+    test = [(f"a bank {number} .", label) for number, (_, label) in enumerate(test)]
+    corpus = concatenated(Corpus("banks", {"train": train, "test": labelled([*test, ("a cell", "cell:prison")])}))
+    kinds = [corpus["test"].id(number).rpartition("/")[2] for number in range(len(corpus["test"]))]
+    assert kinds == ["alone", "other", "same"] * 4
+    joined = corpus["test"][1]
+    assert joined.words == ("a", "bank", "0", "and", "a", "bank", joined.words[6], ".")
+    assert [joined.text[first:last] for first, last in joined.spans] == list(joined.words)
+    assert joined.targets["added"] == (Target((5, 6), "bank:river"),)
+
+    axis = {"money": np.array([1.0, 0.2]), "river": np.array([0.2, 1.0])}
+    vectors = {}
+    for split, text in corpus.splits.items():
+        values = np.ones((1, text.n_words, 2))
+        for number, (target,) in text.targets("sense"):
+            own = target.label.partition(":")[2]
+            added = text[number].targets.get("added")
+            value = axis[own] if added is None else (axis[own] + axis[added[0].label.partition(":")[2]]) / 2
+            values[0, text.starts[number] + target.span1[0]] = value
+        vectors[split] = LayerVectors.of_arrays(values)
+    found = {one.metric: one.values[0] for one in get_probe("senses:concatenation").statistics(vectors, corpus.splits)}
+    cosine = 0.4 / 1.04
+    assert found["ratio_alone"] == found["ratio_same"] == pytest.approx(1 / cosine, rel=1e-4)
+    assert found["ratio_other"] == pytest.approx(1, rel=1e-4)
+    assert found["fall"] == found["fall_beyond_same"] == pytest.approx(1 / cosine - 1, rel=1e-4)
+    assert found["own_share_alone"] == 1
+
+
+def test_following_senses_of_pseudowords(tiny_bert: Path, nouns: Corpus) -> None:
+    corpus = concatenated(Corpus("few", {name: text[:150] for name, text in nouns.splits.items()}))
+    rows = probe("senses:concatenation", model=tiny_bert, corpus=corpus, layers="0,2", controls=()).to_pandas()
+    values = rows.set_index(["metric", "layer"]).value
+    assert rows.n_items.min() > 20
+    # Layer 0 knows no word but its own.
+    assert values["fall", 0] == pytest.approx(0, abs=1e-3)
+    assert {"ratio_same", "own_share_other", "fall_beyond_same"} <= set(rows.metric)
+
+
+def test_concatenation_needs_other_senses(tiny_bert: Path) -> None:
+    one = Corpus("one", {split: labelled([("a b", "b:1")]) for split in ("train", "dev", "test")})
+    with pytest.raises(BertologyError, match="concatenated:one: no word has two senses in test"):
+        concatenated(one)
+    with pytest.raises(BertologyError, match="give concatenated:CORPUS"):
+        probe("senses:concatenation", model=tiny_bert, corpus=one)
+    other = Corpus("other", {**one.splits, "test": labelled([("a c", "c:1"), ("a c", "c:2")])})
+    with pytest.raises(BertologyError, match="train has no example of senses of the test, such as c:1"):
+        probe("senses:concatenation", model=tiny_bert, corpus=concatenated(other))
