@@ -1,9 +1,12 @@
 """Likeness of layers: which of them hold the same geometry, and where does it change?
 
 Linear centred kernel alignment (Kornblith et al. 2019), debiased, of all pairs of layers, over the words of a text
-without special tokens; with the setting ``measures`` also orthogonal Procrustes, representational similarity (Abnar et
-al. 2019) and mutual nearest neighbours (Huh et al. 2024). The main score is likeness with the layer before, of those
-that are read; the table by group has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves
+without special tokens, which the store does not keep; with the setting ``measures`` also orthogonal Procrustes,
+representational similarity (Abnar et al. 2019), mutual nearest neighbours (Huh et al. 2024), canonical correlations
+(SVCCA, Raghu et al. 2017; PWCCA, Morcos et al. 2018), CKA with Gaussian kernels, and the best match of single
+dimensions (Wu et al. 2020). Beside each is what it shows of words in random order. ``identity`` is the share of words
+that their vector still tells among the words of layer 0 (after Voita et al. 2019). The main score is likeness with the
+layer before, of those that are read; the table by group has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves
 from one layer to the next.
 
 A high likeness of two layers does not mean that the same can be read off them, nor does a low one mean that it cannot:
@@ -37,7 +40,8 @@ class LayerSimilarity(GeometryProbe):
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text."""
     measures: str = "cka"
-    """Some of ``cka``, ``procrustes``, ``rsa`` and ``mutual_neighbours``, with commas between."""
+    """Some of ``cka``, ``procrustes``, ``rsa``, ``mutual_neighbours``, ``svcca``, ``pwcca``, ``rbf`` and
+    ``neuron_matching``, with commas between."""
     task = "layer_similarity"
     version = 1
     question = "Which layers hold the same geometry, and where does it change?"
@@ -51,6 +55,11 @@ class LayerSimilarity(GeometryProbe):
         """Likeness with the layer before and with each other one, by every measure; and how far words move."""
         return (
             *(sum_metric(name, f"{name} with the layer read before; by group with each other") for name in self._names),
+            *(
+                sum_metric(f"{name}_null", f"{name} with the words of one layer in random order")
+                for name in self._names
+            ),
+            sum_metric("identity", "share of words whose type has the nearest mean vector of layer 0"),
             sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one before"),
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )
@@ -66,9 +75,11 @@ class LayerSimilarity(GeometryProbe):
     def statistics(
         self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
     ) -> Iterator[LayerSums]:
-        """Of all pairs of the layers that are read."""
-        read = vectors["test"]
-        return geometry.layer_similarity(read, sentences["test"].sentence_of_word[read.words], measures=self._names)
+        """Of all pairs of the layers that are read, and of each with layer 0."""
+        read, text = vectors["test"], sentences["test"]
+        of_sentence = text.sentence_of_word[read.words]
+        yield from geometry.layer_similarity(read, of_sentence, measures=self._names)
+        yield from geometry.identity(read, text.forms.codes[read.words], of_sentence)
 
     def baseline(
         self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]

@@ -1,20 +1,31 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
-which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``), what a position or a
-segment does to a vector (``_position.py``), what of the vector of a sentence is a sum over words in roles
-(``_role_fits.py``). All read a
+which layers are alike (``_similarity.py``; of two models ``_between.py``; measures in ``_likeness.py``), whether senses
+of a word lie apart (``_senses.py``), what a position or a segment does to a vector (``_position.py``), what of the
+vector of a sentence is a sum over words in roles (``_role_fits.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
 clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
 word, which the page of ``map`` shows.
 """
 
+from bertology.geometry._between import LayerMatrix, compare_layers
 from bertology.geometry._contextuality import (
     WordSample,
     contextuality,
     intra_sentence_similarity,
     self_similarity,
     variance_shares,
+)
+from bertology.geometry._likeness import (
+    linear_cka,
+    mutual_neighbours,
+    neuron_matching,
+    procrustes,
+    pwcca,
+    rbf_cka,
+    rsa,
+    svcca,
 )
 from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
 from bertology.geometry._occurrences import Occurrence, SearchedText
@@ -43,21 +54,13 @@ from bertology.geometry._senses import (
     span_means,
     v_measure,
 )
-from bertology.geometry._similarity import (
-    layer_similarity,
-    linear_cka,
-    mutual_neighbours,
-    neuron_matching,
-    procrustes,
-    pwcca,
-    rsa,
-    svcca,
-)
+from bertology.geometry._similarity import identity, layer_similarity
 from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
 from bertology.geometry._sums import LayerSums, jackknife_sums
 from bertology.geometry._vectors import LayerVectors, unit_vectors
 
 __all__ = [
+    "LayerMatrix",
     "LayerSums",
     "LayerVectors",
     "Neighbours",
@@ -70,6 +73,7 @@ __all__ = [
     "adjusted_rand",
     "area_under_curve",
     "best_threshold",
+    "compare_layers",
     "constituent_paths",
     "contextuality",
     "dependency_paths",
@@ -77,6 +81,7 @@ __all__ = [
     "encoding_effects",
     "filler_embeddings",
     "find_neighbours",
+    "identity",
     "intra_sentence_similarity",
     "iso_score",
     "jackknife_sums",
@@ -94,6 +99,7 @@ __all__ = [
     "predict_senses",
     "procrustes",
     "pwcca",
+    "rbf_cka",
     "role_scores",
     "rsa",
     "self_similarity",
