@@ -6,8 +6,8 @@ representational similarity (Abnar et al. 2019), mutual nearest neighbours (Huh 
 (SVCCA, Raghu et al. 2017; PWCCA, Morcos et al. 2018), CKA with Gaussian kernels, and the best match of single
 dimensions (Wu et al. 2020). Beside each is what it shows of words in random order. ``identity`` is the share of words
 that their vector still tells among the words of layer 0 (after Voita et al. 2019). The main score is likeness with the
-layer before, of those that are read; the table by group has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves
-from one layer to the next.
+layer before, of those that are read; the table by group has all pairs. Lan et al. (2020), figure 1: by what angle and
+how far a word moves from one layer to the next.
 
 A high likeness of two layers does not mean that the same can be read off them, nor does a low one mean that it cannot:
 CKA follows the few directions of largest variance (Davari et al. 2023; Ding et al. 2021).
