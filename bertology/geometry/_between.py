@@ -43,7 +43,7 @@ class Measure:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "cka": Measure(likeness.centred, likeness.linear_cka),
+    "cka": Measure(likeness.cka_parts, likeness.parts_cka),
     "procrustes": Measure(likeness.centred, likeness.procrustes),
     "rsa": Measure(lambda x: x, likeness.rsa, is_paired=True),
     "mutual_neighbours": Measure(lambda x: x, likeness.mutual_neighbours, is_paired=True),
@@ -76,8 +76,12 @@ def left_out(
         kept = blocks != block
         parts_a = [measure.prepare(vectors[kept]) for vectors in vectors_a]
         parts_b = parts_a if b is a else [measure.prepare(vectors[kept]) for vectors in vectors_b]
+        known: dict[tuple[int, int], float] = {}
         for first, second in pairs:
-            found[first, second].append(float(measure.compare(parts_a[first], parts_b[second])))
+            # Measures are symmetric: of a model's own layers each pair is compared once.
+            if b is not a or (second, first) not in known:
+                known[first, second] = float(measure.compare(parts_a[first], parts_b[second]))
+            found[first, second].append(known.get((first, second), known.get((second, first), np.nan)))
     return {pair: np.array(values) for pair, values in found.items()}
 
 

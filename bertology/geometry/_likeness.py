@@ -33,6 +33,21 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = True) -> float:
     return float(cross / np.sqrt(own_a * own_b))
 
 
+def cka_parts(x: ArrayLike) -> tuple[Floats, Floats, float]:
+    """``[word, dim]`` centred vectors, ``[word]`` their squared lengths, and their HSIC with themselves."""
+    a = centred(x)
+    norms = (a**2).sum(axis=1)
+    own = hsic(((a.T @ a) ** 2).sum(), norms, norms)
+    if not own > 0:
+        raise FitError("CKA of vectors that do not vary is not defined: give words with different vectors")
+    return a, norms, own
+
+
+def parts_cka(a: tuple[Floats, Floats, float], b: tuple[Floats, Floats, float]) -> float:
+    """Debiased :func:`linear_cka` of :func:`cka_parts`."""
+    return float(hsic(((a[0].T @ b[0]) ** 2).sum(), a[1], b[1]) / np.sqrt(a[2] * b[2]))
+
+
 def hsic(squared: float, norms_a: Floats, norms_b: Floats, *, debiased: bool = True) -> float:
     """‖XᵀY‖² of centred vectors, debiased: s(X, Y), of which n (n − 3) HSIC₁ is the value."""
     if not debiased:
