@@ -48,11 +48,10 @@ _BASELINE_NOTES = {
 """By control, what tables say of a baseline."""
 _STATISTIC_NOTES = {
     "majority": Note(
-        "majority", "the answer most frequent in training, of a word's senses that of the word; of order the place"
+        "majority", "the most frequent answer in training: the sense of each word, or the place in a sentence"
     ),
     "lexical": Note(
-        "words",
-        "the same statistic of the other words of the context (TF-IDF), of order of forms and places: no vector",
+        "words", "the same without vectors, from other words of the context (TF-IDF), or from word forms and places"
     ),
     "first": Note("first", "the first word of the kind asked for, and last the last one"),
 }
