@@ -55,6 +55,7 @@ from bertology.geometry._senses import (
     v_measure,
 )
 from bertology.geometry._similarity import identity, layer_similarity
+from bertology.geometry._spans import SpanItems, span_clusters
 from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
 from bertology.geometry._sums import LayerSums, jackknife_sums
 from bertology.geometry._vectors import LayerVectors, unit_vectors
@@ -69,6 +70,7 @@ __all__ = [
     "SearchedText",
     "SenseItems",
     "SensePredictions",
+    "SpanItems",
     "WordSample",
     "adjusted_rand",
     "area_under_curve",
@@ -105,6 +107,7 @@ __all__ = [
     "self_similarity",
     "sense_clusters",
     "sense_scores",
+    "span_clusters",
     "span_means",
     "spectrum",
     "svcca",

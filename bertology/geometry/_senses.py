@@ -161,16 +161,16 @@ def sense_scores(
         labels = np.stack([getattr(one, which) for one in predicted])
         right = (labels == test.senses).astype(np.float64)
         yield LayerSums(
-            f"{kind}accuracy", layers, _summed(right * weights, clusters), _summed(weights, clusters), "sentences"
+            f"{kind}accuracy", layers, summed(right * weights, clusters), summed(weights, clusters), "sentences"
         )
         found = [mean_macro_f1(test.words, test.senses, of_layer) for of_layer in labels]
         values, influences = np.array([value for value, _ in found]), np.stack([by_item for _, by_item in found])
-        yield jackknife_sums(f"{kind}macro_f1", layers, values, _summed(influences, clusters), "sentences")
+        yield jackknife_sums(f"{kind}macro_f1", layers, values, summed(influences, clusters), "sentences")
         ones = np.ones(len(test))
-        yield LayerSums(f"{kind}micro_accuracy", layers, _summed(right, clusters), _summed(ones, clusters), "sentences")
+        yield LayerSums(f"{kind}micro_accuracy", layers, summed(right, clusters), summed(ones, clusters), "sentences")
         for word in np.unique(test.words):
             of_word = (test.words == word).astype(np.float64)
-            over, under = _summed(right * of_word, clusters), _summed(of_word, clusters)
+            over, under = summed(right * of_word, clusters), summed(of_word, clusters)
             yield LayerSums(f"{kind}accuracy", layers, over, under, "sentences", names[word])
     numbers = [[one.n_neighbours] for one in predicted if one.n_neighbours is not None]
     if numbers:
@@ -178,7 +178,7 @@ def sense_scores(
         yield LayerSums("chosen_neighbours", layers, np.array(numbers) * under, under, "sentences")
 
 
-def _summed(values: Floats, clusters: Integers) -> Floats:
+def summed(values: Floats, clusters: Integers) -> Floats:
     """``[layer, cluster]`` sums of values ``[layer, item]`` or ``[item]``."""
     values = np.atleast_2d(values)
     sums = np.zeros((len(values), clusters.max() + 1))
@@ -240,7 +240,7 @@ def adjusted_rand(table: Floats) -> float:
     return (pairs(table) - expected) / (most - expected) if most != expected else 1.0
 
 
-def _of_partition(
+def of_partition(
     score: Callable[[Floats], float], senses: Integers, labels: Integers, *, step: float = 1e-4
 ) -> tuple[float, Floats]:
     """A score of a clustering, and ``[item]`` its derivative by the weight of each item, clusters held fixed."""
@@ -285,11 +285,11 @@ def sense_clusters(
                 found[name][0][row, here], found[name][1][row, column] = influences, value
     for name, (by_item, values) in found.items():
         whole, shared = values.mean(axis=1), by_item / len(kinds)
-        yield jackknife_sums(name, vectors.layers, whole, _summed(shared, clusters), "sentences")
+        yield jackknife_sums(name, vectors.layers, whole, summed(shared, clusters), "sentences")
         for column, word in enumerate(kinds):
             of_word = np.where(items.words == word, by_item, 0.0)
             kept = np.unique(clusters[items.words == word])
-            influences = _summed(of_word, clusters)[:, kept]
+            influences = summed(of_word, clusters)[:, kept]
             yield jackknife_sums(name, vectors.layers, values[:, column], influences, "sentences", group=names[word])
 
 
@@ -322,11 +322,11 @@ def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[f
     chosen = max(tried, key=lambda some: float(np.round(silhouettes(some).mean(), 9)))
     own = silhouettes(labels)
     return {
-        "v_measure": _of_partition(v_measure, senses, labels),
-        "adjusted_rand": _of_partition(adjusted_rand, senses, labels),
+        "v_measure": of_partition(v_measure, senses, labels),
+        "adjusted_rand": of_partition(adjusted_rand, senses, labels),
         "silhouette": (float(own.mean()), (own - own.mean()) / len(own)),
-        "v_measure_chosen": _of_partition(v_measure, senses, chosen),
-        "adjusted_rand_chosen": _of_partition(adjusted_rand, senses, chosen),
+        "v_measure_chosen": of_partition(v_measure, senses, chosen),
+        "adjusted_rand_chosen": of_partition(adjusted_rand, senses, chosen),
         "chosen_clusters": (float(chosen.max() + 1), np.zeros(len(unit))),
     }
 
@@ -355,13 +355,13 @@ def pair_scores(
     _, clusters = np.unique(clusters, return_inverse=True)
     thresholds = np.array([[best_threshold(of_layer, same["train"])] for of_layer in cosines["train"]])
     right = ((cosines["test"] >= thresholds) == same["test"]).astype(np.float64)
-    ones = _summed(np.ones(right.shape[1]), clusters)
-    yield LayerSums(f"accuracy{suffix}", layers, _summed(right, clusters), ones, "sentences")
+    ones = summed(np.ones(right.shape[1]), clusters)
+    yield LayerSums(f"accuracy{suffix}", layers, summed(right, clusters), ones, "sentences")
     for name, which in groups.items():
-        over, under = _summed(right * which, clusters), _summed(which.astype(np.float64), clusters)
+        over, under = summed(right * which, clusters), summed(which.astype(np.float64), clusters)
         yield LayerSums(f"accuracy{suffix}", layers, over, under, "sentences", name)
     areas = [area_under_curve(of_layer, same["test"]) for of_layer in cosines["test"]]
-    influences = _summed(np.stack([by_pair for _, by_pair in areas]), clusters)
+    influences = summed(np.stack([by_pair for _, by_pair in areas]), clusters)
     values = np.array([value for value, _ in areas])
     yield jackknife_sums(f"area_under_curve{suffix}", layers, values, influences, "sentences")
 

@@ -1,0 +1,102 @@
+"""Chunk clusters: do noun, verb and prepositional phrases lie apart, without training to tell them?
+
+Jawahar et al. (2019), *What Does BERT Learn about the Structure of Language?*, section 3: the vector of a chunk is its
+first and its last word, their product and their difference; k-means with as many clusters as there are kinds of chunks
+is fitted to 3,000 chunks of train (CoNLL-2000; Tjong Kim Sang & Buchholz 2000), and the clusters of others are compared
+with their kinds by normalised mutual information, which is V-measure. The adjusted Rand index is 0 at random.
+
+Clusters follow the largest differences of vectors. Where they are not the kinds of chunks, a readout may still tell
+these apart: see the task ``chunk``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError
+from bertology.measures import sum_metric
+from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+
+if TYPE_CHECKING:
+    from bertology.geometry import LayerSums, LayerVectors, SpanItems
+
+
+@dataclass(frozen=True)
+class ChunkClusters(GeometryProbe):
+    """Do the kinds of chunks form clusters?"""
+
+    most_chunks: int = 3000
+    """Chunks of each split at most, drawn at random."""
+    task = "chunk_clusters"
+    version = 1
+    question = "Do the kinds of shallow phrases form clusters?"
+    reference = "Jawahar et al. 2019, §3"
+    metrics = (
+        sum_metric("v_measure", "normalised mutual information of clusters and kinds of chunks"),
+        sum_metric("adjusted_rand", "agreement of clusters with kinds of chunks, 0 at random"),
+    )
+    compares_layers = False
+    reads = ("train", "test")
+    baselines = ()
+
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
+        """The first and last words of chunks."""
+        items = self._items(sentences)
+        return {split: np.unique(np.concatenate([some.first, some.last])) for split, some in items.items()}
+
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+        """Chunks of which both ends can be read, and their kinds."""
+        items = {split: some.readable(words[split]) for split, some in self._items(sentences).items()}
+        n_kinds = len(np.unique(items["train"].labels))
+        return GeometryCounts(len(items["test"]), n_train=len(items["train"]), n_classes=n_kinds)
+
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
+        """Of all chunks of the test."""
+        items = self._items(sentences)
+        return geometry.span_clusters(
+            vectors, {name: some.readable(vectors[name].words) for name, some in items.items()}
+        )
+
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
+    ) -> Iterator[LayerSums]:
+        """There is none: the adjusted Rand index is 0 at random."""
+        return iter(())
+
+    def _items(self, sentences: Mapping[str, Sentences]) -> dict[str, SpanItems]:
+        kinds: dict[str, int] = {}
+        items = {split: _chunks(text, kinds) for split, text in sentences.items()}
+        if len(set(items["train"].labels.tolist())) < 2 or not len(items["test"]):
+            raise CorpusError("no chunks of two kinds in train, or none in test: give text with a layer 'chunk' (IOB2)")
+        rng = np.random.default_rng(0)
+        return {
+            split: some.take(np.sort(rng.permutation(len(some))[: self.most_chunks])) for split, some in items.items()
+        }
+
+
+def _chunks(text: Sentences, kinds: dict[str, int]) -> SpanItems:
+    """All chunks of a text; ``kinds`` gives each kind a number and takes up new ones."""
+    if "chunk" not in text.layers:
+        raise CorpusError("no word has a label in layer 'chunk': give text with chunks in IOB2, as CoNLL-2000 has")
+    tags = text.layers["chunk"]
+    begins = np.array([value.startswith("B-") for value in tags.values] + [False])[tags.codes]
+    inside = np.array([value.startswith("I-") for value in tags.values] + [False])[tags.codes]
+    first = np.flatnonzero(begins)
+    # The last word is the one before the next that does not continue a chunk.
+    stops = np.append(np.flatnonzero(~inside), text.n_words)
+    last = stops[np.searchsorted(stops, first, side="right")] - 1
+    names = [tags.values[code].removeprefix("B-") for code in tags.codes[first]]
+    labels = np.array([kinds.setdefault(name, len(kinds)) for name in names], dtype=np.int64)
+    return geometry.SpanItems(first, last, labels, text.sentence_of_word[first])
+
+
+PROBE = ChunkClusters()
