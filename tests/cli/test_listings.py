@@ -94,7 +94,7 @@ def test_every_task_has_a_page(bertology: Command, name: str) -> None:
 
 def test_an_unknown_task_is_answered_with_the_nearest(bertology: Command) -> None:
     assert bertology("tasks", "poss").one_line() == (
-        "unknown task 'poss': did you mean pos or xpos or edge_pos?; `bertology tasks` lists them"
+        "unknown task 'poss': did you mean pos or xpos or position?; `bertology tasks` lists them"
     )
     assert bertology("tasks", "pos:x").one_line().startswith("task 'pos' takes no argument")
 

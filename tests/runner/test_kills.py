@@ -25,8 +25,7 @@ def killer(forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Killer
 @pytest.mark.parametrize(
     ("job", "at", "by"),
     [
-        ("probe", 0.5, signal.SIGTERM),
-        ("pretrain", 0.7, signal.SIGKILL),
+        ("pretrain", 0.7, signal.SIGTERM),
         ("joblib", 0.6, signal.SIGKILL),
     ],
 )
