@@ -11,6 +11,7 @@ from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.request import ReadoutConfig
 from bertology.geometry import linear_cka
 from bertology.pocket import load_corpus
+from bertology.results.report import write_report
 
 SMALL = Corpus("small", {"test": load_corpus()["test"][:60]})
 
@@ -48,3 +49,10 @@ def test_further_measures_are_a_setting() -> None:
     wrong = {"layer_similarity": (ReadoutConfig(settings={"measures": "cca"}),)}
     with pytest.raises((NameNotFoundError, BertologyError), match="cka"):
         probe("layer_similarity", layers="0,1", controls=(), configs=wrong)
+
+
+def test_a_run_is_reported_from_its_folder(tiny_bert: Path, tmp_path: Path) -> None:
+    """Of statistics there are no predictions of items, which the page says in their place."""
+    probe("layer_similarity", model=str(tiny_bert), corpus=SMALL, layers="0,1", controls=(), out=tmp_path / "run")
+    page = write_report([tmp_path / "run"], tmp_path / "report.html")
+    assert "statistics of vectors are kept as sums" in page.read_text(encoding="utf-8")

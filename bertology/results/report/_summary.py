@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertology.results.report._runs import Entry, Question, Run, probe_of
-from bertology.results.tables.rows import ResultRow, answers_itself, chances_of
+from bertology.results.tables.rows import ResultRow, answers_itself, chances_of, clusters_of
 from bertology.results.views.frames import tally_of
 from bertology.results.views.grid import (
     data_of,
@@ -53,12 +53,13 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
-    sizes: dict[str, dict[tuple[str, str], int]] = {"sentence": {}, "prompt": {}}
+    sizes: dict[str, dict[tuple[str, str], int]] = {}
     for about in (table.about for table in tables):
-        noun, size = ("prompt", about.n_items) if answers_itself(about) else ("sentence", about.n_clusters)
-        data = (about.corpus_fingerprint, about.split)
-        sizes[noun][data] = max(sizes[noun].get(data, 0), size)
-    scored = [counted(sum(of_data.values()), noun) for noun, of_data in sizes.items() if of_data]
+        unit = clusters_of(about).partition(" of ")[0].removesuffix("s")
+        noun, size = ("prompt", about.n_items) if answers_itself(about) else (unit, about.n_clusters)
+        of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
+        of_data[data] = max(of_data.get(data, 0), size)
+    scored = [counted(sum(of_data.values()), noun) for noun, of_data in sizes.items()]
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
