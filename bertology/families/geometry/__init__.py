@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.corpora import Sentences
@@ -163,7 +164,10 @@ def _measure(group: FitGroup, job: Job) -> None:
                 for name, text in texts.items():
                     numbers = np.arange(len(text))
                     vectors[f"cls:{name}"] = LayerVectors.stored(job.stored["cls"][name], numbers, layers)
-            found = list(probe.statistics(vectors, texts))
+            # Decompositions of small matrices on two threads that share a core with another job take 150 times as long;
+            # and on one thread every engine computes the same bits.
+            with threadpool_limits(1):
+                found = list(probe.statistics(vectors, texts))
         why = ChainMap(*(dict(skipped_words(entry)) for entry in (job.entries["test"], *others.values())))
         facts = _facts(probe, texts, asked, read, why, cells.config)
         provenance = watch.provenance("torch", "transformers", "numpy", device="cpu", n_cells=len(cells.cells))
