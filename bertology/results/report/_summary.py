@@ -59,7 +59,7 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
         noun, size = ("prompt", about.n_items) if answers_itself(about) else (unit, about.n_clusters)
         of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
         of_data[data] = max(of_data.get(data, 0), size)
-    scored = [counted(sum(of_data.values()), noun) for noun, of_data in sizes.items()]
+    scored = [counted(sum(sizes[noun].values()), noun) for noun in sorted(sizes, key=lambda noun: noun == "prompt")]
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
