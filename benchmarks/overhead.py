@@ -8,7 +8,7 @@ baselines. Their vectors are in the store beforehand. (i) is the whole of ``run_
 resolved, intervals computed, tables written and checksums taken; but no plots, whose time goes by the number of tables
 and not of cells. (j) is the same less the work itself: every unit's vectors read, fitted and predicted in a loop in one
 process, and nothing kept. (k) runs the finished experiment again, which finds nothing to do. All are milliseconds a
-cell, medians of the repeats; what the first run took, with the engine's processes to be started, is told beside (i).
+cell, medians of the repeats; the first run, in which the processes of the engine start, stands next to (i).
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ def bare_work(experiment: Experiment) -> None:
     from bertology.runner._compute import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
+    fit = "bertology.families.labels._fit"
     for unit in resolve_work(experiment).units:
         pair = unit.plan.pair
         for group in unit.draws:
@@ -114,8 +115,9 @@ def bare_work(experiment: Experiment) -> None:
             if key not in entries:
                 entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
             encoder = partial(open_encoder, pair, group.weights, "cpu")
-            with one_thread(), patch("bertology.families.labels._fit.write_cell"):
-                for _, error in unit.family.compute([group], Job(Path(), pair, "cpu", silent, encoder, entries[key])):
+            with one_thread(), patch(f"{fit}.write_cell"), patch(f"{fit}.keep_fit"):
+                job = Job(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})
+                for _, error in unit.family.compute([group], job):
                     if error is not None:
                         raise error
 
