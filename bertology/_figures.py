@@ -13,6 +13,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
 from bertology._files import write_derived
 from bertology.errors import ResultsError, StoreError, quoted
@@ -65,8 +66,9 @@ def figure_bytes(figure: Figure, ending: str) -> bytes:
     if ending not in _FORMATS:
         raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
     # Laid out once: each time again everything moves by a fraction of a point.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    if not isinstance(figure.get_layout_engine(), PlaceHolderLayoutEngine):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     out = io.BytesIO()
     # The same bytes for the same figure, and text that can be searched, selected and set in another font.
     with mpl.rc_context({"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}):

@@ -31,7 +31,7 @@ def test_the_main_job_in_one_call(table: Results) -> None:
     assert "<table" in table._repr_html_()
 
 
-def test_it_plots_and_saves(table: Results, tmp_path: Path) -> None:
+def test_it_plots_and_saves(table: Results, tmp_path: Path, figures: None) -> None:
     figure = table.plot()
     assert figure.axes[0].get_lines()
     table.save(tmp_path / "kept")

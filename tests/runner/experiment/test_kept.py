@@ -76,7 +76,7 @@ def test_a_run_left_alone_is_as_it_was_written(run: Path) -> None:
     assert verify_run(run) == ()
 
 
-def test_what_is_derived_from_a_run_is_known_to_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_derived_from_a_run_is_known_to_it(run: Path, monkeypatch: pytest.MonkeyPatch, figures: None) -> None:
     write_report([run], run / "report.html")
     assert verify_run(run) == ()
     results = read_results(run)
