@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from bertology import __version__
 from bertology._files import write_derived
 from bertology.errors import StoreError
 
+_HEAD, _STYLE, _THEME = "assets/head.html", "assets/page.css", "assets/theme.js"
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
@@ -31,6 +33,39 @@ def policy(style: str, *scripts: str) -> str:
     """A content security policy that allows one style and some scripts, by the hash of each, and nothing else."""
     allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
     return f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; base-uri 'none'"
+
+
+def full_page(
+    body: str, *, title: str, styles: Sequence[str], scripts: Sequence[str], values: Mapping[str, str], data: Any
+) -> str:
+    """A whole page, in the style of all pages of the project.
+
+    Args:
+        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``.
+        title: plain text.
+        styles: paths of style sheets that follow the common one.
+        scripts: paths of scripts, each before those that use it.
+        values: HTML by the name of its place in ``body``.
+        data: what the script reads, as JSON.
+
+    Returns:
+        HTML that makes no request: its content security policy allows its own style and scripts, by the hash of each,
+        and images inside the page.
+    """
+    style = "\n".join(asset(name) for name in (_STYLE, *styles))
+    # In the head, so that a dark page is never drawn white first.
+    theme = asset(_THEME)
+    script = "\n".join(asset(name) for name in scripts)
+    everywhere = {
+        "policy": f"{policy(style, theme, script)}; img-src data:",
+        "title": escape(title),
+        "version": escape(__version__),
+        "style": style,
+        "theme": theme,
+        "data": embedded_json(data),
+        "script": script,
+    }
+    return fill(asset(_HEAD) + asset(body), {**values, **everywhere})
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

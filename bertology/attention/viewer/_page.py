@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bertology import __version__
-from bertology._page import asset, embedded_json, fill, policy
+from bertology._page import full_page
 from bertology.attention._ratios import Level
 from bertology.attention.viewer._read import AttentionReading, Maps, ShownUnits, Weights
 
@@ -21,9 +20,6 @@ MOST_CELLS = 4_000_000
 """Weights that one page holds: a few megabytes once they are packed."""
 _LEVEL = 6
 _HERE = "attention/viewer/assets/"
-# The report's looks, so that what the project writes looks alike.
-_STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
-_THEME = "results/report/assets/theme.js"
 # In this order, for each uses those before it.
 _PARTS = "start maps pens pictures strokes tiles model heads matrix word panels stage search controls export outside"
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
@@ -31,26 +27,20 @@ _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
 
 def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
     """The whole page of a :func:`payload`; it makes no request, and its content security policy allows none."""
-    style = "\n".join(asset(name) for name in _STYLES)
-    script = "\n".join(asset(name) for name in _SCRIPTS)
-    theme = asset(_THEME)
     text = " ".join(values["panels"][0]["texts"])
     # Last in the page, after the script: what is seen first is drawn while they are still being read.
     parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
-    return fill(
-        asset(_HERE + "page.html"),
-        {
-            "policy": policy(style, theme, script),
-            "title": escape(f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}"),
+    return full_page(
+        _HERE + "page.html",
+        title=f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}",
+        styles=[_HERE + "viewer.css"],
+        scripts=_SCRIPTS,
+        values={
             "texts": _said(values["panels"]),
             "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in values["panels"]))),
-            "version": escape(__version__),
-            "style": style,
-            "theme": theme,
-            "data": embedded_json(values),
-            "script": script,
             "maps": "\n".join(parts),
         },
+        data=values,
     )
 
 

@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import __version__
 from bertology._names import folder_name
-from bertology._page import asset, embedded_json, fill, policy
+from bertology._page import full_page
 from bertology.geometry._occurrences import Codes, Integers, Occurrence, SearchedText
 from bertology.geometry.map._projection import Planes
 
 _HERE = "geometry/map/assets/"
-# The looks of the report and the viewer, so that what the project writes looks alike.
-_STYLES = ("results/report/assets/page.css", "attention/viewer/assets/viewer.css", _HERE + "map.css")
-_THEME = "results/report/assets/theme.js"
+_STYLES = "attention/viewer/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls"))
 _NONE = 65_535
@@ -76,28 +73,22 @@ class MapContent:
 
 def render_page(content: MapContent) -> str:
     """The whole page; it makes no request, and its content security policy allows none."""
-    style = "\n".join(asset(name) for name in _STYLES)
-    script = "\n".join(asset(name) for name in _SCRIPTS)
-    theme = asset(_THEME)
     values, packed = payload(content)
     query = content.query
     before, after = query.context(_WIDTH)
     parts = (f'<script type="text/plain" id="packed-{name}">{text}</script>' for name, text in packed.items())
-    return fill(
-        asset(_HERE + "page.html"),
-        {
-            "policy": policy(style, theme, script),
-            "title": escape(f"Neighbours of {query.word}: {query.text[:60]}{'…' if len(query.text) > 60 else ''}"),
+    return full_page(
+        _HERE + "page.html",
+        title=f"Neighbours of {query.word}: {query.text[:60]}{'…' if len(query.text) > 60 else ''}",
+        styles=_STYLES,
+        scripts=_SCRIPTS,
+        values={
             "sentence": f"{escape(before)}<mark>{escape(query.word)}</mark>{escape(after)}",
             "model": escape(folder_name(content.names.get("model", "the model"))),
             "corpus": escape(content.names.get("corpus", "the text")),
-            "version": escape(__version__),
-            "style": style,
-            "theme": theme,
-            "data": embedded_json(values),
-            "script": script,
             "packed": "\n".join(parts),
         },
+        data=values,
     )
 
 

@@ -7,9 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bertology import __version__
 from bertology._files import explained_system_errors, write_derived
-from bertology._page import asset, embedded_json, fill, policy
+from bertology._page import full_page
 from bertology.errors import StoreError
 from bertology.results.report._details import cloze_details, item_budget, label_details, rounded_score
 from bertology.results.report._runs import (
@@ -30,15 +29,12 @@ from bertology.results.views.heads import HeadTable, head_place, line_label
 from bertology.results.views.layer_grid import strength_text
 from bertology.results.views.layers import BASELINE_LABELS, LayerLine
 
-_HERE = "results/report/"
-_STYLE = "assets/page.css"
+_HERE = "results/report/assets/"
 _OF_ALL = "start.js", "tables.js", "heatmap.js"
 # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
 _OF_LAYERS = "overview.js", "chart.js", "cloze.js", "details.js"
 # What they offer and keep is all that the others made.
 _LAST = "download.js", "state.js"
-# In the head, so that a page in the dark never flashes white.
-_THEME = "assets/theme.js"
 _MOST_OPEN = 6
 _PLAIN = {"random_init": "random", "control_task": "control"}
 """What the script calls scores of a line."""
@@ -51,15 +47,10 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     the hash of each.
     """
     questions = group_questions(runs)
-    style = asset(_HERE + _STYLE)
     scripts = (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)
-    script = "\n".join(asset(f"{_HERE}assets/{name}") for name in scripts)
-    theme = asset(_HERE + _THEME)
     compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
         "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
-        "policy": f"{policy(style, theme, script)}; img-src data:",
-        "title": escape("bertology report: " + ", ".join(run.name for run in runs)),
         "headline": escape(headline(runs, questions)),
         "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about(runs)),
         "choices": _choices(questions, runs),
@@ -73,13 +64,15 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "heads_link": '<a href="#heads">Heads</a>' if any(run.head_tables or run.step_tables for run in runs) else "",
         "overview": overview_table(questions),
         "provenance": "".join(_provenance(run) for run in runs),
-        "version": escape(__version__),
-        "style": style,
-        "theme": theme,
-        "data": embedded_json(_payload(questions, runs, texts or SentenceTexts())),
-        "script": script,
     }
-    return fill(asset(_HERE + "assets/page.html"), values)
+    return full_page(
+        _HERE + "page.html",
+        title="bertology report: " + ", ".join(run.name for run in runs),
+        styles=(),
+        scripts=[_HERE + name for name in scripts],
+        values=values,
+        data=_payload(questions, runs, texts or SentenceTexts()),
+    )
 
 
 def _summaries(questions: Sequence[Question], runs: Sequence[Run]) -> str:
