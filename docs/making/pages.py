@@ -228,8 +228,19 @@ class ExperimentFile:
         """The first sentence of the comment."""
         return re.split(r"(?<=[a-z\d)”\"][.?:]) (?=[A-Z])", " ".join(self.parts[0][0].split()))[0].rstrip(":")
 
+    @property
+    def results(self) -> str:
+        """What it printed, where that is kept with the documentation; else nothing."""
+        path = RESULTS / f"{self.name}.md"
+        return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+    @property
+    def results_of(self) -> str:
+        """Whether the results kept are of a real encoder or of the embedded world; nothing where there are none."""
+        return "" if not self.results else "real encoder" if "MiniLM" in self.results else "embedded world"
+
     def page(self) -> str:
-        """What it asks, what it printed on a real encoder where that is kept, and the file itself."""
+        """What it asks, what it printed where that is kept, and the file itself."""
         paragraphs, settings = self.parts
         lines = [f"# {self.name}", ""]
         for paragraph in paragraphs:
@@ -237,10 +248,9 @@ class ExperimentFile:
                 lines += ["```console", *(line.strip() for line in paragraph.splitlines()), "```", ""]
             else:
                 lines += [_escaped_text(paragraph), ""]
-        result = RESULTS / f"{self.name}.md"
-        lines += ["## On a real encoder", ""]
-        if result.is_file():
-            lines += [re.sub(r"(?m)^#+ ", "### ", result.read_text(encoding="utf-8").strip()), ""]
+        lines += ["## Results", ""]
+        if self.results:
+            lines += [re.sub(r"(?m)^#+ ", "### ", self.results), ""]
         else:
             lines += ["No run of this experiment on a real encoder is kept with the documentation.", ""]
         return "\n".join([*lines, "## The file", "", "```yaml", settings.rstrip(), "```", ""])
@@ -256,10 +266,9 @@ def experiment_files() -> list[ExperimentFile]:
 
 
 def experiments_index() -> str:
-    """The list of experiments, with those that were run on a real encoder marked."""
+    """The list of experiments, with what the results on their pages are of."""
     lines = (ROOT / "docs" / "experiments" / "introduction.md").read_text(encoding="utf-8").splitlines()
-    lines += ["", "| experiment | question | real encoder |", "|---|---|---|"]
+    lines += ["", "| experiment | question | results of |", "|---|---|---|"]
     for one in experiment_files():
-        mark = "yes" if (RESULTS / f"{one.name}.md").is_file() else ""
-        lines.append(f"| [{one.name}]({one.name}.md) | {_escaped_text(one.question)} | {mark} |")
+        lines.append(f"| [{one.name}]({one.name}.md) | {_escaped_text(one.question)} | {one.results_of} |")
     return "\n".join(lines) + "\n"
