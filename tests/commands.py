@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import joblib.externals.loky.process_executor, pyarrow.dataset, pyarrow.parquet,
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.runner, bertology.readouts, bertology.encoders.loading.load, bertology.activations._extract
 import bertology.cli._app, bertology.pocket.training._pretrain, bertology_probes.chunk, bertology_probes.pos
+import bertology.results.render.files
 from bertology.cli import main
 
 # What stays as it is need not be copied by every child.
@@ -59,8 +60,11 @@ def be(job):
         os.dup2(os.open(job[stream], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.update(job["environment"])
     tempfile.tempdir = None
+    sys.path[:0] = job["packages"]
     if job["die_at_write"]:
         die_at_write(job["die_at_write"])
+    if not job["figures"]:
+        bertology.results.render.files.figures_of = lambda view: {}
     sys.argv = ["bertology", *job["arguments"]]
     main()
 
@@ -90,7 +94,7 @@ class Running:
     def wait(self, *, die_after: float | None = None, by: int = signal.SIGKILL) -> int:
         """Wait until it has ended, or let it die after so many seconds; its exit status, negative for a signal's."""
         # Its id remains its own until it is waited for.
-        timer = threading.Timer(die_after or 1e6, os.kill, (self.pid, by))
+        timer = threading.Timer(1e6 if die_after is None else die_after, os.kill, (self.pid, by))
         timer.start()
         status = self.commands.ask({"wait": self.pid})
         timer.cancel()
@@ -115,18 +119,32 @@ class Commands:
     def __init__(self, process: subprocess.Popen[str], mark: str) -> None:
         self._process, self._mark = process, f"{MARK}={mark}".encode()
 
-    def start(self, folder: Path, *arguments: object, die_at_write: int = 0) -> Running:
+    def start(
+        self,
+        folder: Path,
+        *arguments: object,
+        die_at_write: int = 0,
+        packages: Sequence[Path] = (),
+        figures: bool = False,
+    ) -> Running:
         """Start a command.
 
         Args:
             folder: has its cache, ``cache``, and its temporary files, ``tmp``.
             arguments: those of the command line.
             die_at_write: kill it when it puts so manyeth a file in its place.
+            packages: folders with packages that are installed for this command.
+            figures: whether it draws them, which takes longer than many a run.
         """
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        environment = {"BERTOLOGY_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
+        if packages:  # for processes that it starts, too
+            environment["PYTHONPATH"] = os.pathsep.join(map(str, packages))
         job = {
             "arguments": [str(argument) for argument in arguments],
-            "environment": {"BERTOLOGY_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp")},
+            "environment": environment,
+            "packages": [str(package) for package in packages],
+            "figures": figures,
             "stdout": str(folder / "stdout"),
             "stderr": str(folder / "stderr"),
             "die_at_write": die_at_write,
@@ -159,7 +177,7 @@ class Commands:
 
 
 @contextlib.contextmanager
-def commands(environment: Mapping[str, str] = os.environ) -> Iterator[Commands]:
+def commands() -> Iterator[Commands]:
     """A process to fork commands from, while in the ``with`` block."""
     own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", MARK: secrets.token_hex(8)}
     with subprocess.Popen(
@@ -167,7 +185,7 @@ def commands(environment: Mapping[str, str] = os.environ) -> Iterator[Commands]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**environment, **own},
+        env={**os.environ, **own},
     ) as process:
         yield Commands(process, own[MARK])
         process.stdin.close()  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,13 @@ def finished(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPa
         patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
         results = run_probes(request, out=folder / "out")
     return Finished(request, folder / "cache", folder / "out", results)
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[commands.Commands]:
+    """Commands in processes of their own."""
+    with commands.commands() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

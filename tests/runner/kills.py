@@ -99,22 +99,26 @@ class Killer:
             "pretrain": ["pretrain", folder / "recipe.yaml", "--threads", "1"],
         }
 
-    def kill(self, job: str, *, at: float, by: signal.Signals, name: str) -> Killed:
+    def kill(self, job: str, *, at: float | None = None, by: signal.Signals, name: str, like: str = "") -> Killed:
         """Kill a job after a share ``at`` of the time it takes, let it go on, and compare.
 
         Args:
             job: one of ``JOBS``.
-            at: when, from 0 to 1.
+            at: when, from 0 to 1; as soon as its first cell is finished where it is None.
             by: SIGTERM or SIGKILL.
             name: of the folder to do so in.
+            like: the job whose run, which nobody kills, it is compared with; by default the same job.
         """
-        whole, folder = self._folder / job, self._folder / name
-        if job not in self._whole:
-            self._whole[job] = self._undisturbed(job, whole)
+        like = like or job
+        whole, folder = self._folder / like, self._folder / name
+        if like not in self._whole:
+            self._whole[like] = self._undisturbed(like, whole)
         running = self._forked.start(folder, *self._arguments[job], "--out", folder / "out")
-        killed = Killed(job, by, at, running.wait(die_after=at * self._whole[job], by=by))
+        if at is None:
+            _wait_for_a_cell(folder / "out")
+        killed = Killed(job, by, at or 0.0, running.wait(die_after=(at or 0.0) * self._whole[like], by=by))
         if killed.status == 0:
-            self._whole[job] = min(self._whole[job], running.seconds)  # a machine that was busy before
+            self._whole[like] = min(self._whole[like], running.seconds)  # a machine that was busy before
         elif killed.status not in (-by, 143 if by == signal.SIGTERM else -by):
             killed.wrong.append(f"exit status {killed.status}: {running.errors}")
         if "Traceback" in running.errors:
@@ -155,6 +159,14 @@ class Killer:
                 assert_same(folder / "out", whole / "out")
         except AssertionError as error:
             killed.wrong.append(f"other results: {error}")
+
+
+def _wait_for_a_cell(out: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not list(out.glob("cells/*.json")):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{out} has no cell after two minutes")
+        time.sleep(0.01)
 
 
 def _files(folder: Path) -> set[str]:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
-from tests.commands import Commands, commands
+from tests.commands import Commands
 from tests.runner.kills import Killer
-
-
-@pytest.fixture(scope="module")
-def forked() -> Iterator[Commands]:
-    with commands() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +16,17 @@ def killer(forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Killer
 
 
 @pytest.mark.parametrize(
-    ("job", "at", "by"),
+    ("job", "at", "by", "like"),
     [
-        ("pretrain", 0.7, signal.SIGTERM),
-        ("joblib", 0.6, signal.SIGKILL),
+        ("pretrain", 0.7, signal.SIGTERM, "pretrain"),
+        ("joblib", None, signal.SIGKILL, "serial"),
     ],
 )
-def test_nothing_is_left_of_a_killed_job(killer: Killer, job: str, at: float, by: signal.Signals) -> None:
+def test_nothing_is_left_of_a_killed_job(
+    killer: Killer, job: str, at: float | None, by: signal.Signals, like: str
+) -> None:
     for attempt in range(3):
-        killed = killer.kill(job, at=at, by=by, name=f"{job}-{by.name}-{attempt}")
+        killed = killer.kill(job, at=at, by=by, name=f"{job}-{by.name}-{attempt}", like=like)
         assert not killed.wrong, killed
         if killed.status:
             return

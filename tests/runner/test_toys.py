@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bertology.results import read_results
 from tests import toy_family, toy_readout
-from tests.commands import Commands, assert_same, commands
+from tests.commands import Commands, Running, assert_same
 
 EXPERIMENT = """
 name: toys
@@ -23,16 +23,18 @@ tasks:
 layers: "0-1"
 seeds: 2
 controls: [majority, control_task, random]
+random_draws: 1
+statistics: {{resamples: 200}}
 """
+
+Start = Callable[..., Running]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
-    """Commands of an environment in which both are installed."""
-    folders = [str(toy.install(tmp_path_factory.mktemp("site"))) for toy in (toy_family, toy_readout)]
-    path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with commands({**os.environ, "PYTHONPATH": path}) as started:
-        yield started
+def start(forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Start:
+    """Start a command in an environment in which both are installed."""
+    packages = [toy.install(tmp_path_factory.mktemp("site")) for toy in (toy_family, toy_readout)]
+    return partial(forked.start, packages=packages)
 
 
 @pytest.fixture(scope="module")
@@ -43,30 +45,29 @@ def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="module")
-def serial(installed: Commands, experiment: Path) -> Path:
+def serial(start: Start, experiment: Path) -> Path:
     """The folder of a run in one process, which nobody kills."""
-    run = installed.start(
-        experiment.parent, "run", experiment, "--out", experiment.parent / "serial", "--engine", "serial"
-    )
+    folder = experiment.parent
+    run = start(folder, "run", experiment, "--out", folder / "serial", "--engine", "serial", figures=True)
     assert run.wait() == 0, run.errors
     return experiment.parent / "serial"
 
 
-def test_they_are_listed_and_planned(installed: Commands, experiment: Path, tmp_path: Path) -> None:
-    listed = installed.start(tmp_path, "tasks")
+def test_they_are_listed_and_planned(start: Start, experiment: Path, tmp_path: Path) -> None:
+    listed = start(tmp_path, "tasks")
     assert listed.wait() == 0
     assert "How long are the vectors of words?" in listed.output
-    planned = installed.start(tmp_path, "plan", experiment)
+    planned = start(tmp_path, "plan", experiment)
     assert planned.wait() == 0, planned.errors
     assert "toys" in planned.output
 
 
 def test_settings_of_the_readout_are_checked_by_itself_when_planning(
-    installed: Commands, experiment: Path, tmp_path: Path
+    start: Start, experiment: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "toys.yaml"
     file.write_text(experiment.read_text().replace("0.5", "2"))
-    command = installed.start(tmp_path, "plan", file)
+    command = start(tmp_path, "plan", file)
     assert command.wait() == 2
     assert "shrink is 2: give at most 1" in command.errors
 
@@ -89,31 +90,29 @@ def test_rows_of_the_readout_are_those_of_any(serial: Path) -> None:
     assert "largest_mean" in rows["params_json"].iloc[0]
 
 
-def test_joblib_and_merged_shards_are_the_same(
-    installed: Commands, experiment: Path, serial: Path, tmp_path: Path
-) -> None:
+def test_joblib_and_merged_shards_are_the_same(start: Start, experiment: Path, serial: Path, tmp_path: Path) -> None:
     def run(name: str, *options: str) -> Path:
-        command = installed.start(tmp_path, "run", experiment, "--out", tmp_path / name, *options)
+        command = start(tmp_path, "run", experiment, "--out", tmp_path / name, *options)
         assert command.wait() == 0, command.errors
         return tmp_path / name
 
     joblib = run("joblib", "--engine", "joblib", "--jobs", "2")
     parts = [run(f"part{part}", "--engine", "serial", "--shard", f"{part}/2") for part in (1, 2)]
-    assert installed.run(tmp_path, "merge", *parts, "--out", tmp_path / "merged") == 0
+    assert start(tmp_path, "merge", *parts, "--out", tmp_path / "merged").wait() == 0
     for other in (joblib, tmp_path / "merged"):
         assert_same(other, serial)
 
 
-def test_killed_and_resumed(installed: Commands, experiment: Path, serial: Path, tmp_path: Path) -> None:
+def test_killed_and_resumed(start: Start, experiment: Path, serial: Path, tmp_path: Path) -> None:
     arguments = ["run", experiment, "--out", tmp_path / "out", "--engine", "serial"]
-    killed = installed.start(tmp_path, *arguments, die_at_write=20)
+    killed = start(tmp_path, *arguments, die_at_write=20)
     assert killed.wait() == -signal.SIGKILL
-    assert installed.run(tmp_path, *arguments) == 0
+    assert start(tmp_path, *arguments).wait() == 0
     assert_same(tmp_path / "out", serial)
 
 
-def test_they_are_reported_and_drawn(installed: Commands, serial: Path) -> None:
-    assert installed.run(serial.parent, "report", serial) == 0
+def test_they_are_reported_and_drawn(start: Start, serial: Path) -> None:
+    assert start(serial.parent, "report", serial).wait() == 0
     page = (serial / "report.html").read_text()
     assert "toy_norms" in page
     assert "toy" in (serial / "layers.md").read_text()

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.commands import Running, assert_same, commands
+from tests.commands import Commands, Running, assert_same
 
-N_MOMENTS = 3
+N_MOMENTS = 2
 
 Start = Callable[[Path], Running]
 Alone = tuple[Path, float]
 
 
 @pytest.fixture(scope="module")
-def start(write_experiment: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+def start(write_experiment: Callable[..., Path], forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Start:
     """Start the experiment in a folder."""
     file = write_experiment(tmp_path_factory.mktemp("experiment"), "sentences: 40", "sentences: 12")
-    with commands() as forked:
-        yield lambda folder: forked.start(folder, "run", file, "--engine", "serial", "--out", folder / "run")
+    return lambda folder: forked.start(folder, "run", file, "--engine", "serial", "--out", folder / "run")
 
 
 @pytest.fixture(scope="module")
