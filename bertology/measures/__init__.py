@@ -30,6 +30,16 @@ from bertology.measures._metric import CountKind, Metric, sum_metric
 from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
 from bertology.measures._number_scores import count_numbers, mean_numbers
 from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
+from bertology.measures._task_scores import (
+    ANSWER_F1,
+    ENTITY_F1,
+    EXACT_MATCH,
+    PEARSON,
+    binary_f1,
+    count_answers,
+    count_correlation,
+    count_entities,
+)
 from bertology.measures._tree_scores import RELATION, UNSCORED, count_trees, read_edges, read_heads, read_root
 from bertology.measures._trees import (
     check_tree,
@@ -42,8 +52,12 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
+    "ANSWER_F1",
+    "ENTITY_F1",
+    "EXACT_MATCH",
     "METRICS",
     "N_RESAMPLES",
+    "PEARSON",
     "RELATION",
     "UNSCORED",
     "Bootstrap",
@@ -55,12 +69,16 @@ __all__ = [
     "RatioIntervals",
     "SpanWords",
     "best_set",
+    "binary_f1",
     "bootstrap",
     "bootstrap_ratio",
     "center_of_gravity",
     "check_tree",
     "compare",
     "control_labels",
+    "count_answers",
+    "count_correlation",
+    "count_entities",
     "count_labels",
     "count_numbers",
     "count_trees",

@@ -102,6 +102,17 @@ def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     return ratio(np.where(present, _f1(counts), 0.0).sum(axis=-1), present.sum(axis=-1))
 
 
+def _matthews(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    correct = counts[..., TP].sum(axis=-1, dtype=np.float64)
+    gold = np.asarray(counts[..., TP] + counts[..., FN], dtype=np.float64)
+    claimed = np.asarray(counts[..., TP] + counts[..., FP], dtype=np.float64)
+    n_items = gold.sum(axis=-1)
+    spread = (n_items**2 - (gold**2).sum(axis=-1)) * (n_items**2 - (claimed**2).sum(axis=-1))
+    value = ratio(correct * n_items - (gold * claimed).sum(axis=-1), np.sqrt(np.maximum(spread, 0)))
+    # With one label only, gold or predicted, the covariance is 0: no association, as scikit-learn has it.
+    return np.where((spread <= 0) & (n_items > 0), 0.0, value)
+
+
 def micro_f1(*, without: Collection[str]) -> Metric:
     """F1 over all items' labels but those in ``without``, such as the one for *no relation*."""
 
@@ -139,6 +150,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("accuracy", True, "share of items whose label is predicted", _accuracy),
             Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
             micro_f1(without=(OUTSIDE,)),
+            Metric("matthews", True, "Matthews' correlation of gold and predicted labels (Gorodkin 2004)", _matthews),
         )
     }
     | TREE_METRICS
