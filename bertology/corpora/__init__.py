@@ -14,6 +14,7 @@ from bertology.corpora._table_columns import no_columns
 from bertology.corpora.formats._words import english_sentence
 from bertology.corpora.formats.conllu_lines import write_conllu
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
+from bertology.corpora.formats.squad import question_sentence
 
 __all__ = [
     "Corpus",
@@ -32,6 +33,7 @@ __all__ = [
     "known_corpora",
     "load_corpus",
     "no_columns",
+    "question_sentence",
     "to_docs",
     "write_conllu",
 ]

@@ -40,6 +40,7 @@ from bertology.corpora.formats.senses import (
 )
 from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
 from bertology.corpora.formats.spacy_docs import load_docbin
+from bertology.corpora.formats.squad import SQUAD_SUFFIXES, load_squad, looks_like_squad
 from bertology.corpora.formats.tables import TABLE_SUFFIXES, load_tables, looks_like_table
 from bertology.corpora.formats.text import load_text
 from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
@@ -107,7 +108,7 @@ _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
     "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
     "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
-    ".tsv, .jsonl, .parquet) of texts, or column files (.conll, .iob2, .txt …) with train, dev or test in the name"
+    ".tsv, .jsonl, .parquet) of texts, questions of SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev or test in the name"
 )
 
 
@@ -128,8 +129,8 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
     Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words with senses as of CoarseWSD-20,
     Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word and its tags a line; tables of
-    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for
-    extraction only).
+    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); questions of SQuAD (``.json``); or plain
+    text of one sentence a line (for extraction only).
 
     Options that are part of the name:
 
@@ -316,6 +317,8 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_senteval(path)
     if any(map(looks_like_winograd, files(WINOGRAD_SUFFIXES))):
         return load_winograd(path)
+    if any(map(looks_like_squad, files(SQUAD_SUFFIXES))):
+        return load_squad(path)
     if path.is_dir():
         return load_columns(path) if any(map(split_of, files(COLUMN_SUFFIXES))) else None
     return load_text(path) if files([".txt", ""]) and not looks_like_columns(path) else load_columns(path)
