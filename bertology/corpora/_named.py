@@ -108,7 +108,8 @@ _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
     "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
     "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
-    ".tsv, .jsonl, .parquet) of texts, questions of SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev or test in the name"
+    ".tsv, .jsonl, .parquet) of texts, SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev or test "
+    "in the name"
 )
 
 

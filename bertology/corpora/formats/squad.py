@@ -97,7 +97,7 @@ def load_squad(path: Path) -> Corpus:
     A sentence is a question followed by its paragraph (:func:`question_sentence`); its id is that of the question.
 
     Raises:
-        CorpusError: a file is not as it should be; the message names the field or question.
+        BertologyError: a file is not as it should be; the message names the field or question.
     """
     corpus = corpus_from_files(
         path, _sentences, SQUAD_SUFFIXES, what="questions in SQuAD's JSON", language=lambda _: "en"

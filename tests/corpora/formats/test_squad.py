@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bertology.corpora import load_corpus, question_sentence
-from bertology.errors import CorpusError
+from bertology.errors import BertologyError
 
 CONTEXT = "Ada Lovelace (1815–1852) wrote notes.\nShe lived in  London."
 
@@ -52,7 +52,7 @@ def test_questions_and_answers_of_a_folder(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_not_as_it_should_be(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "train.json").write_text(content, encoding="utf-8")
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(BertologyError, match=message):
         load_corpus(tmp_path)
 
 
