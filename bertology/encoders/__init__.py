@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
     from bertology.encoders.loading.memory import in_memory, model_name
     from bertology.encoders.loading.module import ModuleAdapter
+    from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
     from bertology.encoders.masked_loss import masked_lm_loss
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -34,6 +35,7 @@ __all__ = [
     "CausalHead",
     "Encoder",
     "Encoding",
+    "HeadKind",
     "Init",
     "LabelledArray",
     "ModelCopy",
@@ -43,6 +45,7 @@ __all__ = [
     "OnLong",
     "Pieces",
     "Pooling",
+    "TunableModel",
     "WordPooling",
     "in_memory",
     "known_models",
@@ -50,6 +53,7 @@ __all__ = [
     "load_classifier",
     "load_encoder",
     "load_reader",
+    "load_tunable",
     "masked_lm_loss",
     "model_copies",
     "model_fingerprint",

@@ -91,7 +91,7 @@ def count_correlation(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n
     true, guessed = true - true.mean(), guessed - guessed.mean()
     terms = (np.ones_like(true), true, true**2, guessed, guessed**2, true * guessed)
     sums = [np.bincount(np.asarray(cluster), weights=values, minlength=n_clusters) for values in terms]
-    return np.stack(sums, axis=-1)[None, :, None, :]
+    return np.stack(sums, axis=-1).astype(np.float64)[None, :, None, :]
 
 
 def _pearson(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
@@ -125,7 +125,7 @@ def count_answers(gold: Sequence[Sequence[str]], pred: Sequence[str], cluster: A
     ]
     terms = (*np.array(best, dtype=np.float64).reshape(-1, 2).T, np.ones(len(best)))
     sums = [np.bincount(np.asarray(cluster), weights=values, minlength=n_clusters) for values in terms]
-    return np.stack(sums, axis=-1)[None, :, None, :]
+    return np.stack(sums, axis=-1).astype(np.float64)[None, :, None, :]
 
 
 def _normal(answer: str) -> list[str]:

@@ -84,7 +84,7 @@ def load_encoder(
     needed = _check_files(source, init, _DTYPES[dtype])
     with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
-        config = _load_config(source, trust_remote_code)
+        config = load_config(source, trust_remote_code)
         model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
         loaded = _take_apart(source, shape, model, has_head=has_head)
         loaded.outermost.to(place)
@@ -145,7 +145,7 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     kind: Any = AutoModel
     with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
-        config = _load_config(source, trust_remote_code)
+        config = load_config(source, trust_remote_code)
         with torch.device("meta"):
             skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
     return piece_reader(source, tokenizer, _body_of(skeleton), max_pieces=max_pieces)
@@ -171,7 +171,8 @@ def _check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | N
     return needed
 
 
-def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:
+def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
+    """The configuration of a model, by its class in transformers."""
     from transformers import CONFIG_MAPPING, AutoConfig
 
     path = source.folder / "config.json"
