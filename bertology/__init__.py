@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
+    from bertology.finetuning import FineTuned, finetune
     from bertology.probing import register_probe
     from bertology.results import Results, read_results
 
@@ -25,9 +26,11 @@ __all__ = [
     "BertologyError",
     "Corpus",
     "Encoder",
+    "FineTuned",
     "Results",
     "Sentence",
     "compare_models",
+    "finetune",
     "load_corpus",
     "load_encoder",
     "neighbours",

@@ -36,6 +36,7 @@ ORDER = (
     "results",
     "probing",
     "families",
+    "finetuning",
     "runner",
     "cli",
 )

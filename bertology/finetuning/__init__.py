@@ -1,0 +1,19 @@
+"""Fine-tuning of encoders: labels and numbers of sentences and pairs, labels of words, answers in a text.
+
+:func:`finetune` (``_run.py``, to be read first) trains one model a seed by the Trainer of transformers and writes model
+folders. What is trained is a model of transformers with its own head (:func:`bertology.encoders.load_tunable`), or a
+small head on a frozen encoder (``_features.py``).
+"""
+
+from typing import TYPE_CHECKING
+
+from bertology._lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from bertology.finetuning._result import FineTuned, read_finetuned
+    from bertology.finetuning._run import finetune
+    from bertology.finetuning._settings import RECIPES, FineTuneSettings
+
+__getattr__, __dir__ = lazy_attributes(__name__)
+
+__all__ = ["RECIPES", "FineTuneSettings", "FineTuned", "finetune", "read_finetuned"]

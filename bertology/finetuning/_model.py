@@ -1,0 +1,139 @@
+"""The model that is trained: one of transformers with its head, maybe adapters, or a head on a frozen encoder."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from bertology._memory import explained_shortage
+from bertology.encoders import Encoder, load_tunable
+from bertology.encoders.loading.quiet import one_line, quiet_loading
+from bertology.errors import BertologyError, ModelError
+from bertology.finetuning._features import FrozenHead
+from bertology.finetuning._items import TuningTask
+from bertology.finetuning._settings import FineTuneSettings
+
+HEAD_FILE = "head.safetensors"
+ADAPTER = "adapter"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model with what is needed to save it."""
+
+    model: Any
+    """What the Trainer trains."""
+    encoder: Encoder
+    """The encoder as it was before."""
+    settings: FineTuneSettings
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether only a head on the encoder is trained."""
+        return self.settings.layers == "none"
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether adapters of peft are trained."""
+        return self.settings.layers in ("lora", "ia3")
+
+    def mix_weights(self) -> dict[str, float] | None:
+        """The weight of each layer in a learned mix; None where there is none."""
+        if not isinstance(self.model, FrozenHead) or self.model.mix is None:
+            return None
+        weights = self.model.mix.weights.detach().cpu().tolist()
+        return {str(layer): weight for layer, weight in zip(self.model.layers, weights, strict=True)}
+
+    def save(self, folder: Path) -> None:
+        """Write a model folder: the trained encoder with its head; adapters are merged into it and kept as well."""
+        tokenizer = self.encoder.tokenizer
+        with quiet_loading():
+            if self.is_frozen:
+                self.encoder.model.outermost.save_pretrained(folder)  # type: ignore[operator]
+                state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+                save_file(state, folder / HEAD_FILE)
+            elif self.has_adapters:
+                self.model.save_pretrained(folder / ADAPTER)
+                self.model.merge_and_unload().save_pretrained(folder)
+            else:
+                self.model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+
+
+def build(
+    encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
+) -> Trained:
+    """A model to train, its new weights drawn by the seed.
+
+    Raises:
+        ModelError: the model has no such head or layers, or cannot take adapters.
+        BertologyError: adapters are asked for and peft is not installed.
+    """
+    if settings.layers == "none":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            head = _frozen_head(encoder, task, settings, are_pairs=task.train.are_pairs)
+        return Trained(head, encoder, settings)
+    if settings.features != "last" or settings.head != "linear":
+        raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
+    labels = task.labels or None
+    with explained_shortage(f"loading model {encoder.name}"):
+        tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
+    how, _, number = settings.layers.partition(":")
+    if how == "frozen":
+        tunable.freeze_to(int(number))
+    elif how == "top":
+        tunable.freeze_to(encoder.n_layers - int(number))
+    elif how in ("lora", "ia3"):
+        return Trained(_with_adapters(tunable.model, task, settings, seed=seed), encoder, settings)
+    return Trained(tunable.model, encoder, settings)
+
+
+def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> FrozenHead:
+    return FrozenHead(
+        encoder,
+        features=settings.features,
+        head=settings.head,
+        kind=task.kind,
+        are_pairs=are_pairs and task.kind in ("labels", "numbers"),
+        n_outputs=len(task.labels) or (2 if task.kind == "answers" else 1),
+    )
+
+
+def _with_adapters(model: Any, task: TuningTask, settings: FineTuneSettings, *, seed: int) -> Any:
+    if importlib.util.find_spec("peft") is None:
+        raise BertologyError(f"layers {settings.layers} needs peft: pip install 'bertology[peft]'")
+    with quiet_loading():
+        import peft
+    kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
+    task_type = kinds[task.head]
+    if settings.layers == "lora":
+        config: Any = peft.LoraConfig(task_type=task_type, r=settings.lora_rank, lora_alpha=settings.lora_alpha)
+    else:
+        config = peft.IA3Config(task_type=task_type)
+    failed = one_line(
+        f"model {model.config.model_type}: peft knows no place for {settings.layers}", remedy="tune it all"
+    )
+    with quiet_loading(), failed, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return peft.get_peft_model(model, config)
+
+
+def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> Trained:
+    """The model that :meth:`Trained.save` wrote, for predictions.
+
+    Raises:
+        ModelError: the folder lacks the head.
+    """
+    if settings.layers != "none":
+        return Trained(load_tunable(encoder, head=task.head, seed=None).model, encoder, settings)
+    head, path = _frozen_head(encoder, task, settings, are_pairs=are_pairs), folder / HEAD_FILE
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file, the head of this model; fine-tune it again")
+    head.load_state_dict(load_file(path))
+    return Trained(head, encoder, settings)

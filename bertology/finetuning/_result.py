@@ -1,0 +1,217 @@
+"""What fine-tuning leaves: a folder with a model for each seed, and a record of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bertology._files import read_json
+from bertology._inputs import given_path
+from bertology.corpora import load_corpus
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import BertologyError, ResultsError
+from bertology.finetuning._inputs import Collator, encode
+from bertology.finetuning._items import Kind, TuningTask, items_of
+from bertology.finetuning._model import reload
+from bertology.finetuning._predict import predictions
+from bertology.finetuning._scores import score_rows, scores
+from bertology.finetuning._settings import FineTuneSettings
+from bertology.measures import Bootstrap
+from bertology.results.tables.store import read_parquet
+
+RECORD = "finetune.json"
+PREDICTIONS = "predictions.parquet"
+_WHAT = "the record of a fine-tuned model"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The file ``finetune.json`` of a model folder."""
+
+    format: int
+    task: str
+    task_version: int
+    kind: Kind
+    labels: list[str]
+    has_unanswered: bool
+    model: str
+    """Name of the model that was fine-tuned."""
+    model_fingerprint: str
+    corpus: str
+    corpus_fingerprint: str
+    seed: int
+    recipe: str
+    settings: FineTuneSettings
+    notes: list[str]
+    n_items: dict[str, int]
+    """By split."""
+    n_cut: dict[str, int]
+    """By split, texts of which only the beginning was read."""
+    n_trained: int
+    """Weights that were trained."""
+    n_weights: int
+    history: list[dict[str, Any]]
+    """By epoch ``train_loss`` and the scores on ``dev``."""
+    mix_weights: dict[str, float] | None
+    """By layer, of a learned mix."""
+    scores: dict[str, dict[str, dict[str, Any]]]
+    """By split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
+    identity: str
+    """Hash of all that decides the weights but device and versions."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    started_utc: str
+    wall_s: float
+
+    @property
+    def task_of_labels(self) -> TuningTask:
+        """The task without items."""
+        return TuningTask(
+            self.task, self.task_version, self.kind, {}, tuple(self.labels), has_unanswered=self.has_unanswered
+        )
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """Fine-tuned models of one task, one for each seed."""
+
+    path: Path
+    """The folder that holds a model folder ``seed-1``, ``seed-2`` … for each seed."""
+    seeds: tuple[int, ...]
+
+    def folder(self, seed: int | None = None) -> Path:
+        """The model folder of a seed, the first one when left out.
+
+        Raises:
+            ResultsError: there is no such seed.
+        """
+        chosen = self.seeds[0] if seed is None else seed
+        if chosen not in self.seeds:
+            raise ResultsError(f"{self.path}: no seed {chosen}; there are {', '.join(map(str, self.seeds))}")
+        return seed_folder(self.path, chosen)
+
+    @cached_property
+    def records(self) -> Mapping[int, Record]:
+        """The record of each seed."""
+        return {seed: read_record(self.folder(seed)) for seed in self.seeds}
+
+    def encoder(self, seed: int | None = None, *, device: str = "auto") -> Encoder:
+        """The fine-tuned encoder of a seed, the first one when left out; its head is left out."""
+        return load_encoder(str(self.folder(seed)), device=device)
+
+    def predictions(self, seed: int | None = None) -> pd.DataFrame:
+        """What a seed's model predicts: ``split``, ``item_id``, ``cluster_id``, ``gold``, ``pred``, ``score``."""
+        path = self.folder(seed) / PREDICTIONS
+        frame: pd.DataFrame = read_parquet(path, what="predictions of a fine-tuned model").to_pandas()
+        return frame
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
+        record = next(iter(self.records.values()))
+        of_seeds = [self.predictions(seed) for seed in self.seeds]
+        found = []
+        for split in record.scores:
+            parts = [frame[frame["split"] == split] for frame in of_seeds]
+            found += score_table(split, [_scores_of(record, part) for part in parts], n_items=len(parts[0]))
+        return pd.DataFrame(found)
+
+    def table(self, split: str | None = None) -> pd.DataFrame:
+        """The rows of :attr:`frame` of one split, or of all: metric, value and interval, spread of the seeds."""
+        frame = self.frame if split is None else self.frame[self.frame["split"] == split]
+        columns = ["split", "metric", "value", "ci_low", "ci_high", "seed_sd", "n_seeds", "n_items"]
+        return frame[columns].reset_index(drop=True)
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """A row for each seed and epoch: ``train_loss``, and the scores on dev."""
+        rows = [
+            {"seed": seed, "epoch": entry["epoch"], "step": entry["step"], "train_loss": entry["train_loss"]}
+            | entry["dev"]
+            for seed, record in self.records.items()
+            for entry in record.history
+        ]
+        return pd.DataFrame(rows)
+
+    def evaluate(
+        self, corpus: Any, *, split: str = "test", seed: int | None = None, device: str = "auto"
+    ) -> pd.DataFrame:
+        """Scores of a seed's model on a split of another corpus, with 95 % intervals.
+
+        Args:
+            corpus: as of :func:`bertology.load_corpus`, with labels under the same name.
+            split: which one.
+            seed: the first one when left out.
+            device: to compute on.
+
+        Raises:
+            CorpusError: the split lacks such labels.
+        """
+        record, folder = self.records[seed or self.seeds[0]], self.folder(seed)
+        encoder, task = load_encoder(str(folder), device=device), record.task_of_labels
+        items = items_of(task.name, load_corpus(corpus)[split])
+        model = reload(folder, encoder, task, record.settings, are_pairs=items.are_pairs).model.to(encoder.device)
+        inputs = encode(task, items, encoder, max_pieces=record.settings.max_pieces, stride=record.settings.stride)
+        collator = Collator(task, pad_id=encoder.pad_id, with_segments=record.settings.layers == "none")
+        found = _scores_of(record, predictions(model, task, items, inputs, collator))
+        return pd.DataFrame(score_table(split, [found], n_items=len(items)))
+
+    def __repr__(self) -> str:
+        return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        return str(self.table().to_html(index=False, float_format="{:.3f}".format, na_rep="–"))
+
+
+def _scores_of(record: Record, frame: pd.DataFrame) -> dict[str, Bootstrap]:
+    return scores(frame, record.kind, record.labels, positive=record.settings.positive)
+
+
+def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
+    """Rows of a table of scores: each metric's mean over runs."""
+    metrics = dict.fromkeys(metric for run in runs for metric in run)
+    return [
+        {"split": split, "metric": metric, **score_rows([run[metric] for run in runs]), "n_items": n_items}
+        for metric in metrics
+    ]
+
+
+def plain_scores(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
+    """Scores of one run for its record, in JSON: what is undefined is left out."""
+    fields = ("value", "stderr", "ci_low", "ci_high", "ci_method")
+    rows = {metric: score_rows([one]) for metric, one in found.items()}
+    return {
+        metric: {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
+        for metric, row in rows.items()
+    }
+
+
+def seed_folder(path: Path, seed: int) -> Path:
+    """The model folder of a seed."""
+    return path / f"seed-{seed}"
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a finished model folder."""
+    record: Record = read_json(folder / RECORD, what=_WHAT, form=Record, remedy="fine-tune the model again")
+    return record
+
+
+def read_finetuned(path: str | Path) -> FineTuned:
+    """The fine-tuned models in a folder, as :func:`finetune` returned them; of unfinished seeds none.
+
+    Raises:
+        BertologyError: there is no finished model in it.
+    """
+    folder = given_path(path)
+    names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD}")]
+    if not names:
+        raise BertologyError(f"{folder}: no fine-tuned model in it; it should hold seed-1/{RECORD}")
+    return FineTuned(folder, tuple(sorted(map(int, filter(str.isdecimal, names)))))
