@@ -1,6 +1,7 @@
 """A head on a frozen encoder: which layers it reads, how they are mixed, and what is predicted.
 
-That is the feature-based approach of Devlin et al. (2019, section 5.3). The encoder is no part of the module: its weights are in no state that is saved, and cannot be trained.
+That is the feature-based approach of Devlin et al. (2019, section 5.3). The encoder is no part of the module: its
+weights are in no state that is saved, and cannot be trained.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def predictions(model: Any, task: TuningTask, items: Items, inputs: Inputs, coll
 
     Columns are ``item_id``, ``cluster_id``, ``gold``, ``pred`` and ``score``: the natural logarithm of the probability
     of the predicted label, the number, or of answers the sum of their logits, less those of no answer where some
-    training questions have none. An item that the model cannot read has an empty prediction, which is wrong, and no score.
+    training questions have none. An item that the model cannot read has an empty prediction, which is wrong, and no
+    score.
     """
     found: Predicted = {}
     was_training, device = model.training, next(model.parameters()).device

@@ -1,0 +1,148 @@
+"""Fine-tuning learns what can be learned and nothing else, changes the layers it should, and leaves whole folders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from bertology import Corpus, FineTuned, load_encoder
+from bertology.corpora import Sentences
+from bertology.finetuning import read_finetuned
+from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_encoder(str(folder), device="cpu").model.body.state_dict()
+
+
+def test_a_decidable_label_is_learned_and_a_random_one_is_not(tune: Tune, tmp_path: Path) -> None:
+    corpus = numbered({"train": 400, "dev": 100, "test": 100})
+    recipe = {"model": "pocket", "lr": 5e-4, "epochs": 3, "batch_size": 32}
+    learned = tune(corpus=corpus, **recipe, seeds=2)
+    table = learned.table("test").set_index("metric")
+    assert table.loc["accuracy", "value"] > 0.9
+    assert table.loc["accuracy", "ci_low"] < table.loc["accuracy", "value"] <= table.loc["accuracy", "ci_high"]
+    assert (table["n_seeds"] == 2).all()
+    by_seed = [learned.records[seed].scores["test"]["accuracy"]["value"] for seed in (1, 2)]
+    assert table.loc["accuracy", "value"] == pytest.approx(np.mean(by_seed))
+
+    dice = np.random.default_rng(3)
+
+    def at_random(sentences: Sentences) -> Sentences:
+        return Sentences(labelled(sentence, "number", str(dice.integers(2))) for sentence in sentences)
+
+    noise = replace(corpus, splits={name: at_random(split) for name, split in corpus.splits.items()})
+    table = tune(corpus=noise, **recipe, out=tmp_path / "noise").table("test").set_index("metric")
+    assert table.loc["matthews", "ci_low"] < 0 < table.loc["matthews", "ci_high"]
+
+
+def test_the_folder_is_whole(tune: Tune) -> None:
+    tuned = tune()
+    folder = tuned.folder()
+    record = json.loads((folder / "finetune.json").read_text(encoding="utf-8"))
+    assert [entry["epoch"] for entry in record["history"]] == [1, 2]
+    assert record["history"][0].keys() == {"epoch", "step", "train_loss", "dev"}
+    assert record["settings"]["lr"] == 1e-3
+    assert record["n_items"] == SIZES
+    assert record["n_trained"] == record["n_weights"] > 0
+    frame = tuned.predictions()
+    assert frame["split"].value_counts().to_dict() == {"dev": 40, "test": 40}
+    dev = frame[frame["split"] == "dev"]
+    assert (dev["gold"] == dev["pred"]).mean() == record["scores"]["dev"]["accuracy"]["value"]
+    assert (np.exp(dev["score"]) <= 1).all()
+    assert record["history"][-1]["dev"]["accuracy"] == record["scores"]["dev"]["accuracy"]["value"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "sentence_label:number" in card
+    assert f"| dev | accuracy | {record['scores']['dev']['accuracy']['value']:.4f} |" in card
+    names = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert names == ["checkpoint-16", "checkpoint-8"]
+    last = weights(folder / "checkpoints" / "checkpoint-16")
+    assert all(torch.equal(value, last[name]) for name, value in weights(folder).items())
+    kept = {path.suffix for path in (folder / "checkpoints").glob("*/*")}
+    assert not kept & {".pt", ".pth", ".bin"}
+    own = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert own.config.id2label == {0: "Plur", 1: "Sing"}
+    again = read_finetuned(tuned.path)
+    assert again.seeds == (1,)
+    assert again.table().equals(tuned.table())
+
+
+def test_a_saved_model_gives_the_scores_of_its_record(tune: Tune, subjects: Corpus) -> None:
+    for settings in ({}, {"layers": "none", "features": "sum_all", "out": None}):
+        tuned = tune(**{name: value for name, value in settings.items() if value is not None}, seeds=[1 + len(settings)])
+        found = tuned.evaluate(subjects, split="dev", device="cpu").set_index("metric")
+        expected = next(iter(tuned.records.values())).scores["dev"]
+        assert found["value"].to_dict() == pytest.approx({name: score["value"] for name, score in expected.items()})
+
+
+def test_layers_up_to_k_stay_as_they_were(tune: Tune, tiny_bert: Path, tmp_path: Path) -> None:
+    before, after = weights(tiny_bert), weights(tune(layers="frozen:2").folder())
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    assert changed
+    assert all(name.startswith("encoder.layer.2.") for name in changed)
+    top = weights(tune(layers="top:1", out=tmp_path / "top").folder())
+    assert all(torch.equal(value, top[name]) for name, value in after.items())
+    all_of_it = weights(tune(out=tmp_path / "all").folder())
+    assert not torch.equal(before["encoder.layer.0.output.dense.weight"], all_of_it["encoder.layer.0.output.dense.weight"])
+
+
+FEATURES = ("embeddings", "second_to_last", "last", "layer:1")
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_a_frozen_encoder_stays_bit_for_bit(tune: Tune, tiny_bert: Path, features: str) -> None:
+    tuned = tune(layers="none", features=features, epochs=1)
+    before, after = weights(tiny_bert), weights(tuned.folder())
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    record = tuned.records[1]
+    assert record.n_trained == 2 * (32 + 1)
+    assert record.mix_weights is None
+
+
+def test_the_weights_of_a_mix_sum_to_one(tune: Tune, tmp_path: Path) -> None:
+    tuned = tune(layers="none", features="sum_all", lr=0.05)
+    mix = tuned.records[1].mix_weights
+    assert mix is not None
+    assert list(mix) == ["1", "2", "3"]
+    assert sum(mix.values()) == pytest.approx(1)
+    assert len(set(mix.values())) == 3
+    lstm = tune(layers="none", features="last", head="bilstm", epochs=1, out=tmp_path / "lstm")
+    assert lstm.records[1].n_trained > 10_000
+
+
+def test_four_layers_of_a_model_with_four(tune: Tune) -> None:
+    tuned = tune(model="pocket", layers="none", features="concat_last_four", epochs=1, seeds=[0])
+    assert tuned.records[0].n_trained == 2 * (4 * tuned.encoder().dim + 1)
+
+
+@pytest.mark.parametrize("layers", ["lora", "ia3"])
+def test_adapters_are_merged_and_kept(tune: Tune, tiny_bert: Path, layers: str) -> None:
+    tuned = tune(layers=layers, lr=0.05)
+    before, after = weights(tiny_bert), weights(tuned.folder())
+    changed = {name.split(".")[-2] for name, value in before.items() if not torch.equal(value, after[name])}
+    assert changed == {"lora": {"query", "value"}, "ia3": {"key", "value", "dense"}}[layers]
+    assert (tuned.folder() / "adapter" / "adapter_model.safetensors").is_file()
+    assert tuned.records[1].n_trained < tuned.records[1].n_weights / 5
+    dev = tuned.evaluate(tuned_corpus(tuned), split="dev", device="cpu").set_index("metric")["value"]
+    assert dev["accuracy"] == tuned.records[1].scores["dev"]["accuracy"]["value"]
+
+
+def tuned_corpus(tuned: FineTuned) -> Corpus:
+    assert tuned.records[1].corpus == "numbers of subjects"
+    return numbered(SIZES)
+
+
+def test_a_finished_seed_is_left_as_it_is(tune: Tune) -> None:
+    tuned = tune()
+    before = {path: path.stat().st_mtime_ns for path in tuned.folder().rglob("*") if path.name != ".lock"}
+    both = tune(seeds=2)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert both.seeds == (1, 2)
+    assert not torch.equal(*(next(iter(weights(both.folder(seed)).values())) for seed in (1, 2)))
