@@ -12,6 +12,7 @@ from bertology.cli import (
     cache,
     cloze,
     doctor,
+    finetune,
     listings,
     neighbours,
     pretrain,
@@ -51,7 +52,7 @@ def options(
 for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
-    *(doctor.doctor, pretrain.pretrain, tokenize.tokenize, neighbours.neighbours),
+    *(doctor.doctor, pretrain.pretrain, finetune.finetune, tokenize.tokenize, neighbours.neighbours),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

@@ -32,7 +32,7 @@ from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, listed, quoted
 from bertology.finetuning._card import model_card
 from bertology.finetuning._inputs import Collator, Inputs, encode, learnable
 from bertology.finetuning._items import TuningTask, tuning_task
@@ -153,6 +153,9 @@ def finetune(
     folder = given_path(out)
     loaded = load_corpus(corpus, columns=columns)
     items = tuning_task(task, loaded, train=train_split, test=test_split, sentences=sentences)
+    if chosen.positive is not None and chosen.positive not in items.labels:
+        known = listed(items.labels)
+        raise BertologyError(f"positive {quoted(chosen.positive)} is none of the labels, {known}: give one of these")
     source = resolve_model(model_name(model), revision=revision)
     encoder = load_encoder(source, device=device, trust_remote_code=trust_remote_code)
     inputs = {

@@ -20,9 +20,7 @@ def subject_number(sentence: Sentence) -> str | None:
     if sentence.heads is None:
         return None
     root = sentence.heads.index(0) + 1
-    for head, relation, feats in zip(
-        sentence.heads, sentence.layers["deprel"], sentence.layers["feats"], strict=True
-    ):
+    for head, relation, feats in zip(sentence.heads, sentence.layers["deprel"], sentence.layers["feats"], strict=True):
         if head == root and relation == "nsubj" and feats and "Number=" in feats:
             return feats.partition("Number=")[2].partition("|")[0]
     return None

@@ -75,7 +75,9 @@ def test_the_folder_is_whole(tune: Tune) -> None:
 
 def test_a_saved_model_gives_the_scores_of_its_record(tune: Tune, subjects: Corpus) -> None:
     for settings in ({}, {"layers": "none", "features": "sum_all", "out": None}):
-        tuned = tune(**{name: value for name, value in settings.items() if value is not None}, seeds=[1 + len(settings)])
+        tuned = tune(
+            **{name: value for name, value in settings.items() if value is not None}, seeds=[1 + len(settings)]
+        )
         found = tuned.evaluate(subjects, split="dev", device="cpu").set_index("metric")
         expected = next(iter(tuned.records.values())).scores["dev"]
         assert found["value"].to_dict() == pytest.approx({name: score["value"] for name, score in expected.items()})
@@ -89,7 +91,9 @@ def test_layers_up_to_k_stay_as_they_were(tune: Tune, tiny_bert: Path, tmp_path:
     top = weights(tune(layers="top:1", out=tmp_path / "top").folder())
     assert all(torch.equal(value, top[name]) for name, value in after.items())
     all_of_it = weights(tune(out=tmp_path / "all").folder())
-    assert not torch.equal(before["encoder.layer.0.output.dense.weight"], all_of_it["encoder.layer.0.output.dense.weight"])
+    assert not torch.equal(
+        before["encoder.layer.0.output.dense.weight"], all_of_it["encoder.layer.0.output.dense.weight"]
+    )
 
 
 FEATURES = ("embeddings", "second_to_last", "last", "layer:1")

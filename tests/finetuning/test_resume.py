@@ -1,0 +1,145 @@
+"""Runs that were stopped, two processes on one folder, and what goes wrong in training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from filelock import FileLock
+from safetensors.torch import load_file
+
+from bertology import BertologyError
+from bertology.finetuning import FineTuneSettings
+from bertology.finetuning._train import UncorrectedAdamW, last_checkpoint, make_optimizer
+from tests.finetuning.conftest import Tune
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from transformers import Trainer
+from bertology import finetune
+from tests.finetuning.conftest import SIZES, numbered
+
+step = Trainer.training_step
+def die(self, *args, **kwargs):
+    if self.state.global_step == 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, *args, **kwargs)
+Trainer.training_step = die
+finetune(sys.argv[1], numbered(SIZES), task="sentence_label:number", out=sys.argv[2], device="cpu", threads=1,
+         lr=1e-3, epochs=2, batch_size=16, checkpoint_every=3, keep_checkpoints="none")
+"""
+
+
+def test_a_killed_run_ends_with_the_same_weights(tune: Tune, tiny_bert: Path, tmp_path: Path) -> None:
+    """Killed in the middle of the second epoch, two steps after its last checkpoint."""
+    out = tmp_path / "killed"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tiny_bert), str(out)], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    checkpoints = out / "seed-1" / "checkpoints"
+    assert last_checkpoint(checkpoints) == checkpoints / "checkpoint-9"
+    assert not (out / "seed-1" / "finetune.json").exists()
+    (checkpoints / "checkpoint-10").mkdir()  # as of a process that was killed while it wrote
+    options = {"checkpoint_every": 3, "keep_checkpoints": "none", "threads": 1}
+    resumed = tune(out=out, **options)
+    assert not checkpoints.exists()
+    whole = tune(**options)
+    one, other = (load_file(tuned.folder() / "model.safetensors") for tuned in (resumed, whole))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert resumed.records[1].history == whole.records[1].history
+    assert resumed.predictions().equals(whole.predictions())
+
+
+def test_a_second_process_is_refused(tune: Tune, tmp_path: Path) -> None:
+    folder = tmp_path / "tuned" / "seed-1"
+    folder.mkdir(parents=True)
+    with FileLock(folder / ".lock"), pytest.raises(BertologyError, match="another process fine-tunes into this folder"):
+        tune()
+
+
+def test_other_settings_are_refused(tune: Tune, tmp_path: Path) -> None:
+    tune(epochs=1)
+    with pytest.raises(BertologyError, match=r"seed-1: from a run with other lr, epochs; delete it"):
+        tune(epochs=2, lr=2e-3)
+    foreign = tmp_path / "model" / "seed-1"
+    foreign.mkdir(parents=True)
+    (foreign / "config.json").write_text("{}")
+    with pytest.raises(BertologyError, match="holds a model that was not fine-tuned here"):
+        tune(out=tmp_path / "model")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tune: Tune, tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match=r"the loss is nan at step [23]: set lr or clip_norm lower"):
+        tune(lr=1e38, warmup=0)
+    assert not (tmp_path / "tuned" / "seed-1" / "finetune.json").exists()
+
+
+def test_adamw_without_correction_is_as_written_down() -> None:
+    weight = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
+    optimizer = UncorrectedAdamW([{"params": [weight], "weight_decay": 0.1}], lr=0.01)
+    value, mean, square = torch.tensor([[1.0, -2.0]]), torch.zeros(1, 2), torch.zeros(1, 2)
+    for gradient in (torch.tensor([[0.5, 1.0]]), torch.tensor([[-0.25, 2.0]])):
+        weight.grad = gradient.clone()
+        optimizer.step()
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        value = value * (1 - 0.01 * 0.1) - 0.01 * mean / (square.sqrt() + 1e-6)
+    assert torch.allclose(weight, value, atol=1e-7)
+
+
+def test_matrices_alone_decay() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+    model[0].weight.requires_grad_(False)
+    groups = make_optimizer(model, FineTuneSettings(bias_correction=True, weight_decay=0.1)).param_groups
+    assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(0, 0.1), (3, 0.0)]
+
+
+LABELS = [("the dog", "a"), ("the cat", "b")] * 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpus": dict.fromkeys(("train", "dev"), LABELS[:1]), "task": "sentence_label:label"}, "the one label 'a'"),
+        ({"task": "sentence_label:sentiment"}, "no sentence has a label in column 'sentiment'"),
+        ({"task": "span"}, "unknown column of answers 'answer'"),
+        ({"task": "agreement"}, "is none to fine-tune for"),
+        ({"task": "pair_number"}, "pair_number:score"),
+        ({"recipe": "devlin"}, "unknown recipe 'devlin': did you mean devlin-2019"),
+        ({"leyers": "all"}, "unknown key 'leyers'"),
+        ({"layers": "frozen:9"}, "layer 9: model .* has 3"),
+        ({"layers": "bottom:1"}, "write all, none, frozen:6"),
+        ({"layers": "none", "features": "sum_last_four"}, "has 3 layers; choose another"),
+        ({"features": "sum_all"}, "set layers to none"),
+        ({"max_pieces": 1000}, "max_pieces 1000: model .* takes at most 64"),
+        ({"positive": "yes"}, "'yes' is none of the labels"),
+        ({"batch_size": 10, "accumulate": 3}, "does not divide batch_size 10"),
+        ({"seeds": 0}, "seeds 0"),
+        ({"train_split": "training"}, "did you mean train"),
+        ({"device": "cuda:7"}, "not there on this machine"),
+    ],
+)
+def test_a_mistake_is_one_line(tune: Tune, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(BertologyError, match=message) as raised:
+        tune(**changes)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_test_split_without_labels_is_noted(tune: Tune) -> None:
+    rows = {"train": LABELS * 2, "dev": LABELS, "test": [("the dog", None), ("a cat", None)]}
+    tuned = tune(corpus=rows, task="sentence_label:label", epochs=1)
+    assert list(tuned.records[1].scores) == ["dev"]
+    assert any(note.startswith("test is not scored") for note in tuned.records[1].notes)
+
+
+def test_missing_accelerate_is_named(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(BertologyError, match=r"pip install 'bertology\[finetune\]'"):
+        tune()
