@@ -1,0 +1,51 @@
+"""``bertology finetune``: the command, its folder probed, and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "moods.tsv"
+    rows = [
+        (f"the {who} {how}", how) for who in ("boy", "girl", "king", "queen", "dog") * 4 for how in ("sees", "hears")
+    ]
+    path.write_text("text\tmood\n" + "".join(f"{text}\t{mood}\n" for text, mood in rows), encoding="utf-8")
+    return path
+
+
+def test_a_model_for_each_seed_which_can_be_probed(
+    bertology: Command, tiny_bert: Path, table: Path, tmp_path: Path
+) -> None:
+    columns = ("--columns", "text=text,label=mood")
+    out = tmp_path / "tuned"
+    done = bertology(
+        *("finetune", "--model", tiny_bert, "--corpus", table, *columns, "--task", "sentence-label:mood", "--out", out),
+        *("--seeds", "2", "--set", "lr=1e-3", "--set", "epochs=1", "--layers", "frozen:1", "--device", "cpu"),
+    )
+    assert done.status == 0, done.err
+    assert done.out.split()[:5] == ["split", "metric", "value", "ci_low", "ci_high"]
+    assert f"models in {out}" in done.err
+    assert sorted(path.name for path in out.iterdir()) == ["scores.parquet", "seed-1", "seed-2"]
+    task = ("--task", "sentence-label:mood", "--layers", "3", "--controls", "random")
+    probed = bertology("probe", "--model", out / "seed-2", "--corpus", table, *columns, *task)
+    assert probed.status == 0, probed.err
+
+
+def test_a_mistake_is_one_line(bertology: Command, tiny_bert: Path, table: Path, tmp_path: Path) -> None:
+    def mistake(*more: str, columns: str = "text=text,label=mood") -> str:
+        given = ("--model", tiny_bert, "--corpus", table, "--columns", columns, "--out", tmp_path / "tuned")
+        line: str = bertology("finetune", *given, "--task", "sentence_label:mood", *more).one_line()
+        return line
+
+    assert "--set lr=fast: lr: input should be a valid number" in mistake("--set", "lr=fast")
+    assert "--set rl=1: unknown key 'rl'" in mistake("--set", "rl=1")
+    assert "unknown column of moods" in mistake(columns="text=text,label=mod")
+    assert not (tmp_path / "tuned").exists()
