@@ -101,13 +101,9 @@ class Contextuality(GeometryProbe):
         sample, _ = geometry.WordSample.of(types, of_sentence, least=self.least_sentences)
         tags = sentences.layers["upos"].codes[words] if "upos" in sentences.layers else None
         names = sentences.layers["upos"].values if tags is not None else ()
-        yield from geometry.contextuality(vectors, replace(sample, groups=_groups(sample, tags, names)))
-        yield from geometry.intra_sentence_similarity(vectors, of_sentence)
-        numbers = np.repeat(np.arange(len(sample.counts)), sample.counts)
-        own_tags = None if tags is None else tags[sample.places]
-        _, clusters = np.unique(of_sentence[sample.places], return_inverse=True)
-        yield from geometry.variance_shares(vectors, sample.places, numbers, own_tags, clusters)
-        yield from geometry.spectrum(vectors, of_sentence)
+        return geometry.text_statistics(
+            vectors, of_sentence, replace(sample, groups=_groups(sample, tags, names)), tags
+        )
 
 
 def _groups(

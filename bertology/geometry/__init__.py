@@ -15,6 +15,7 @@ from bertology.geometry._contextuality import (
     contextuality,
     intra_sentence_similarity,
     self_similarity,
+    text_statistics,
     variance_shares,
 )
 from bertology.geometry._likeness import (
@@ -111,6 +112,7 @@ __all__ = [
     "span_means",
     "spectrum",
     "svcca",
+    "text_statistics",
     "tree_roles",
     "unit_vectors",
     "v_measure",

@@ -6,28 +6,24 @@ formed: a layer takes time in proportion to its words.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import CorpusError
-from bertology.geometry._spectrum import top_directions
+from bertology.geometry._clusters import cluster_means
+from bertology.geometry._layers import LayerStatistic, OneLayer, group_means, group_sums, read_layers, squared_distances
+from bertology.geometry._spectrum import Spectrum, sentence_blocks
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
-from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
+from bertology.geometry._vectors import Floats32, LayerVectors
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
 _MOST_FOR_VARIANCE = 200
 """Of them those whose principal component is computed, which takes time cubic in their number."""
-_MOST_CLUSTERS, _CLUSTERED, _SILHOUETTE_WORDS = 15, 2000, 1000
-"""Clusters that vectors fall into at most; words that are clustered, and those of them that silhouettes compare."""
-_CLUSTER_DIMENSIONS = 32
-"""Principal components on which they are clustered: clusters far apart differ in large ones."""
-_LEAST_SILHOUETTE = 0.1
-"""Below it vectors are one cluster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +92,33 @@ class WordSample:
         """``[type]`` number of occurrences."""
         return np.diff(self.starts)
 
+    @cached_property
+    def order(self) -> Integers:
+        """``[occurrence]`` where :attr:`shuffled` stands in :attr:`places`."""
+        by_place = np.argsort(self.places)
+        return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
+
+
+def text_statistics(
+    vectors: LayerVectors, sentences: Integers, sample: WordSample, tags: Integers | None = None
+) -> Iterator[LayerSums]:
+    """All that describes the vectors of a text, in one reading of each layer.
+
+    That is what :func:`contextuality`, :func:`intra_sentence_similarity`, :func:`variance_shares` of the words of the
+    sample, and :func:`spectrum` yield.
+
+    Args:
+        vectors: of the words of whole sentences.
+        sentences: ``[word]`` the sentence of each, ascending.
+        sample: the words whose types are compared.
+        tags: ``[word]`` the tag of each, where there are tags.
+    """
+    types = np.repeat(np.arange(len(sample.counts)), sample.counts)
+    _, clusters = np.unique(sentences[sample.places], return_inverse=True)
+    shares = _VarianceShares(sample.places, types, None if tags is None else tags[sample.places], clusters)
+    statistics = [_Contextuality(sample), _IntraSentence(sentences), shares, Spectrum()]
+    return read_layers(vectors, statistics, sentence_blocks(sentences))
+
 
 def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSums]:
     """Self-similarity and maximum explainable variance of word types by layer, beside random words.
@@ -109,7 +132,7 @@ def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSu
     Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
     dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
     principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
-    (:func:`cluster_centred`; Cai et al. 2021, who look at pairs inside a cluster alone).
+    (``_clusters.py``; Cai et al. 2021, who look at pairs inside a cluster alone).
 
     Yields:
         The statistics of all layers, over types.
@@ -117,105 +140,110 @@ def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSu
     Raises:
         ModelError: a vector is not finite, or has no direction.
     """
-    by_layer = [_of_layer(vectors.of(layer), sample, layer) for layer in vectors.layers]
-    stacked = {name: np.stack([one[name] for one in by_layer]) for name in by_layer[0]}
-    ones = np.ones((1, len(sample.counts)))
-
-    def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
-        return LayerSums(metric, vectors.layers, over, under, "types", group)
-
-    raw, baseline = stacked["raw"], stacked["raw_baseline"]
-    yield sums("self_similarity_adjusted", raw - baseline)
-    for name, which in sample.groups.items():
-        yield sums("self_similarity_adjusted", np.where(which, raw - baseline, 0.0), which[None].astype(float), name)
-    yield sums("self_similarity", raw)
-    yield sums("anisotropy", baseline)
-    yield sums("self_similarity_ratio", raw - baseline, 1 - baseline)
-    yield sums("self_similarity_by_token", (raw - baseline) * sample.counts, sample.counts[None].astype(float))
-    yield sums("self_similarity_standardised", stacked["standardised"] - stacked["standardised_baseline"])
-    yield sums("self_similarity_without_top", stacked["without_top"] - stacked["without_top_baseline"])
-    yield sums("self_similarity_cluster_centred", stacked["clustered"] - stacked["clustered_baseline"])
-    yield sums("anisotropy_cluster_centred", stacked["clustered_baseline"])
-    yield sums("explainable_variance", stacked["variance"])
-    yield sums("explainable_variance_adjusted", stacked["variance"] - stacked["variance_baseline"])
+    return read_layers(vectors, [_Contextuality(sample)])
 
 
-def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Floats]:
-    """``[type]`` statistics of one layer."""
-    found: dict[str, Floats] = {}
-    mean, deviation = vectors.mean(axis=0), vectors.std(axis=0)
-    centred = vectors - mean
-    variants = {
-        "raw": vectors,
+class _Contextuality(LayerStatistic):
+    def __init__(self, sample: WordSample) -> None:
+        self._sample = sample
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[type]`` statistics of one layer."""
+        sample, dim = self._sample, layer.vectors.shape[1]
+        found: dict[str, Floats] = {}
+
+        def compare(name: str, vectors: Floats32, lengths: Floats32) -> None:
+            found[name] = _similarity(vectors, lengths, sample.starts)
+            found[f"{name}_baseline"] = _similarity(vectors, lengths, sample.starts, sample.order)
+
+        centred = layer.centred(sample.places)
+        variant = centred + layer.mean
+        compare("raw", variant, layer.lengths[sample.places])
+        deviation = np.sqrt(layer.products.diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
         # A dimension that never varies tells no two words apart.
-        "standardised": np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0),
-        "without_top": centred - _projected(centred, top_directions(centred, max(1, vectors.shape[1] // 100))),
-        "clustered": cluster_centred(centred),
-    }
-    for name, variant in variants.items():
-        # Standardised vectors of a layer in which all words are alike have no direction; raw ones should have one.
-        unit = unit_vectors(variant, layer, may_vanish=name != "raw")
-        found[name] = self_similarity(unit[sample.places], sample.starts)
-        found[f"{name}_baseline"] = self_similarity(unit[sample.shuffled], sample.starts)
-    found["variance"] = explainable_variance(vectors[sample.places], sample.starts)
-    found["variance_baseline"] = explainable_variance(vectors[sample.shuffled], sample.starts)
-    return found
+        np.multiply(centred, np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0), out=variant)
+        compare("standardised", variant, _lengths(variant))
+        top = layer.top_directions(max(1, dim // 100))
+        np.subtract(centred, (centred @ top.T) @ top, out=variant)
+        compare("without_top", variant, _lengths(variant))
+        means, labels = cluster_means(layer)
+        np.subtract(centred, means[labels[sample.places]], out=variant)
+        compare("clustered", variant, _lengths(variant))
+        found["variance"] = explainable_variance(centred, sample.starts)
+        found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)
+        return found
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """Means over types."""
+        sample, ones = self._sample, np.ones((1, len(self._sample.counts)))
+
+        def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
+            return LayerSums(metric, layers, over, under, "types", group)
+
+        def adjusted(name: str) -> Floats:
+            return np.asarray(values[name] - values[f"{name}_baseline"])
+
+        yield sums("self_similarity_adjusted", adjusted("raw"))
+        for name, which in sample.groups.items():
+            yield sums(
+                "self_similarity_adjusted", np.where(which, adjusted("raw"), 0.0), which[None].astype(float), name
+            )
+        yield sums("self_similarity", values["raw"])
+        yield sums("anisotropy", values["raw_baseline"])
+        yield sums("self_similarity_ratio", adjusted("raw"), 1 - values["raw_baseline"])
+        yield sums("self_similarity_by_token", adjusted("raw") * sample.counts, sample.counts[None].astype(float))
+        yield sums("self_similarity_standardised", adjusted("standardised"))
+        yield sums("self_similarity_without_top", adjusted("without_top"))
+        yield sums("self_similarity_cluster_centred", adjusted("clustered"))
+        yield sums("anisotropy_cluster_centred", values["clustered_baseline"])
+        yield sums("explainable_variance", values["variance"])
+        yield sums("explainable_variance_adjusted", adjusted("variance"))
 
 
-def cluster_centred(vectors: Floats32, *, seed: int = 0) -> Floats32:
-    """Vectors ``[word, dim]`` less the mean of their cluster (Cai et al. 2021, §3).
+def _lengths(vectors: Floats32) -> Floats32:
+    return np.asarray(np.sqrt(np.einsum("wd,wd->w", vectors, vectors)))
 
-    Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
-    largest silhouette in all dimensions; where none reaches 0.1 all vectors are one cluster.
+
+def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
+    """``[group]`` the mean cosine of all pairs inside each group of vectors ``[vector, dim]``.
+
+    The cosine of a vector that is zero with any other is 0.
+
+    Args:
+        vectors: of all groups.
+        starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
+        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
     """
-    from sklearn.cluster import KMeans  # takes half a second to import
-    from sklearn.metrics import pairwise_distances, silhouette_score
-
-    centred = vectors - vectors.mean(axis=0)
-    reduced = centred @ top_directions(centred, _CLUSTER_DIMENSIONS).T
-    places = np.random.default_rng(seed).permutation(len(vectors))[:_CLUSTERED]
-    some, n_distinct = reduced[places], len(np.unique(vectors[places], axis=0))
-    distances = pairwise_distances(centred[places[:_SILHOUETTE_WORDS]])
-    best, labels = _LEAST_SILHOUETTE, np.zeros(len(vectors), dtype=np.int64)
-    for k in range(2, min(_MOST_CLUSTERS, n_distinct - 1) + 1):
-        fitted = KMeans(k, n_init=1, random_state=seed).fit(some)
-        compared = fitted.labels_[:_SILHOUETTE_WORDS]
-        if 1 < len(np.unique(compared)) < len(compared):
-            silhouette = float(silhouette_score(distances, compared, metric="precomputed"))
-            if silhouette > best:
-                best, labels = silhouette, fitted.predict(reduced).astype(np.int64)
-    return np.asarray(vectors - _group_means(vectors.astype(np.float64), labels), dtype=np.float32)
+    return _similarity(vectors, _lengths(vectors), starts, order)
 
 
-def _projected(vectors: Floats32, directions: Floats32) -> Floats32:
-    return np.asarray((vectors @ directions.T) @ directions)
+def _similarity(vectors: Floats32, lengths: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
+    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    sums = group_sums(vectors, starts, order=order, weights=weights).astype(np.float64)
+    has_direction = (lengths if order is None else lengths[order]) > 0
+    own, n = np.add.reduceat(has_direction, starts[:-1], dtype=np.float64), np.diff(starts)
+    return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
 
 
-def self_similarity(unit: Floats32, starts: Integers) -> Floats:
-    """``[group]`` the mean cosine of all pairs inside each group of unit vectors ``[vector, dim]``.
-
-    ``starts`` ``[group + 1]`` are the boundaries of the groups, each of two vectors or more.
-    """
-    n = np.diff(starts)
-    sums = np.add.reduceat(unit, starts[:-1], axis=0).astype(np.float64)
-    own = np.add.reduceat((unit.astype(np.float64) ** 2).sum(axis=1), starts[:-1])
-    return np.asarray(((sums**2).sum(axis=1) - own) / (n * (n - 1)))
-
-
-def explainable_variance(vectors: Floats32, starts: Integers) -> Floats:
+def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
     """``[group]`` the share of the variance of each group of vectors on its first principal component.
 
-    Of a group in which all vectors are the same it is 1: a single vector explains all of it.
+    Of a group in which all vectors are the same it is 1: a single vector explains all of it. Groups are given as to
+    :func:`self_similarity`; those of one size are decomposed together.
     """
-    shares = np.ones(len(starts) - 1)
-    for number, (first, last) in enumerate(itertools.pairwise(starts)):
-        group = vectors[first : min(last, first + _MOST_FOR_VARIANCE)].astype(np.float64)
-        group -= group.mean(axis=0)
-        total = (group**2).sum()
-        scale = (vectors[first].astype(np.float64) ** 2).sum()
-        if total > 1e-12 * scale * len(group):
-            few = group @ group.T if len(group) < group.shape[1] else group.T @ group
-            shares[number] = np.linalg.eigvalsh(few)[-1] / total
+    sizes = np.minimum(np.diff(starts), _MOST_FOR_VARIANCE)
+    shares = np.ones(len(sizes))
+    for size in np.unique(sizes):
+        which = np.flatnonzero(sizes == size)
+        rows = starts[which, None] + np.arange(size)
+        groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
+        scale = (groups[:, 0].astype(np.float64) ** 2).sum(axis=1)
+        groups -= groups.mean(axis=1, keepdims=True)
+        turned = groups.transpose(0, 2, 1)
+        products = (groups @ turned if size <= groups.shape[2] else turned @ groups).astype(np.float64)
+        total = products.trace(axis1=1, axis2=2)
+        varies = total > 1e-12 * scale * size
+        shares[which[varies]] = np.linalg.eigvalsh(products[varies])[:, -1] / total[varies]
     return shares
 
 
@@ -233,30 +261,37 @@ def intra_sentence_similarity(vectors: LayerVectors, sentences: Integers, *, see
     Raises:
         CorpusError: every sentence has one word.
     """
-    _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-    starts, counts = starts[counts > 1], counts[counts > 1]
-    if not len(starts):
-        raise CorpusError("every sentence has a single word, which has no context: give sentences")
-    places = np.concatenate([np.arange(start, start + n) for start, n in zip(starts, counts, strict=True)])
-    shuffled, bounds = np.random.default_rng(seed).permutation(places), np.append(0, counts.cumsum())
-    raw, baseline = [], []
-    for layer in vectors.layers:
-        of_layer = vectors.of(layer)
-        raw.append(_to_mean(of_layer[places], bounds, layer))
-        baseline.append(_to_mean(of_layer[shuffled], bounds, layer))
-    ones = np.ones((1, len(starts)))
-    yield LayerSums("intra_sentence_similarity", vectors.layers, np.stack(raw), ones, "sentences")
-    over = np.stack(raw) - np.stack(baseline)
-    yield LayerSums("intra_sentence_similarity_adjusted", vectors.layers, over, ones, "sentences")
+    return read_layers(vectors, [_IntraSentence(sentences, seed=seed)])
 
 
-def _to_mean(vectors: Floats32, bounds: Integers, layer: int) -> Floats:
-    """``[sentence]`` mean cosine of words with the mean of their sentence."""
-    n = np.diff(bounds)
-    sums: Floats32 = np.add.reduceat(vectors, bounds[:-1], axis=0)
-    means = unit_vectors(sums, layer, may_vanish=True)  # the direction of a sum is that of the mean
-    cosines = np.einsum("wd,wd->w", unit_vectors(vectors, layer), np.repeat(means, n, axis=0)).astype(np.float64)
-    return np.asarray(np.add.reduceat(cosines, bounds[:-1]) / n)
+class _IntraSentence(LayerStatistic):
+    def __init__(self, sentences: Integers, *, seed: int = 0) -> None:
+        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
+        starts, self._counts = starts[counts > 1], counts[counts > 1]
+        if not len(starts):
+            raise CorpusError("every sentence has a single word, which has no context: give sentences")
+        self._bounds = np.append(0, self._counts.cumsum())
+        self._places = np.arange(self._bounds[-1]) + np.repeat(starts - self._bounds[:-1], self._counts)
+        self._shuffled = np.random.default_rng(seed).permutation(self._places)
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[sentence]`` mean cosines."""
+        return {"raw": self._to_mean(layer, self._places), "baseline": self._to_mean(layer, self._shuffled)}
+
+    def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
+        """Of words with the mean of their sentence, whose direction is that of their sum."""
+        sums = group_sums(layer.vectors, self._bounds, order=order).astype(np.float64)
+        of_unit = group_sums(layer.vectors, self._bounds, order=order, weights=1 / layer.lengths)
+        lengths = np.linalg.norm(sums, axis=1)
+        products = np.einsum("sd,sd->s", sums, of_unit)
+        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / self._counts)
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """Means over sentences."""
+        ones = np.ones((1, len(self._counts)))
+        yield LayerSums("intra_sentence_similarity", layers, values["raw"], ones, "sentences")
+        over = values["raw"] - values["baseline"]
+        yield LayerSums("intra_sentence_similarity_adjusted", layers, over, ones, "sentences")
 
 
 def variance_shares(
@@ -277,31 +312,34 @@ def variance_shares(
     Yields:
         ``variance_between_types``, ``variance_between_tags`` (with tags) and ``variance_within``, over sentences.
     """
-    cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-    n_sentences = int(sentences.max()) + 1
-    sums = {name: np.zeros((len(vectors.layers), n_sentences)) for name in ("total", "types", "cells")}
-    degrees = {name: len(places) - len(np.unique(of)) for name, of in (("types", types), ("cells", cells))}
-    if not degrees["cells"]:
-        raise CorpusError("no word occurs twice with the same tag, so that its variance is not known: give more text")
-    for number, layer in enumerate(vectors.layers):
-        some = vectors.of(layer)[places].astype(np.float64)
-        for name, of in (("total", np.zeros(len(places), dtype=np.int64)), ("types", types), ("cells", cells)):
-            squares = ((some - _group_means(some, of)) ** 2).sum(axis=1)
-            sums[name][number] = np.bincount(sentences, squares, minlength=n_sentences)
-    total = sums["total"] / (len(places) - 1)
-    within_types, within = sums["types"] / degrees["types"], sums["cells"] / degrees["cells"]
-    kind: Clusters = "sentences"
-    yield LayerSums("variance_between_types", vectors.layers, total - within_types, total, kind)
-    if tags is not None:
-        yield LayerSums("variance_between_tags", vectors.layers, within_types - within, total, kind)
-    yield LayerSums("variance_within", vectors.layers, within, total, kind)
+    return read_layers(vectors, [_VarianceShares(places, types, tags, sentences)])
 
 
-def _group_means(values: Floats, groups: Integers) -> Floats:
-    """``[item, dim]`` the mean of each item's group."""
-    order = np.argsort(groups, kind="stable")
-    _, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
-    means = np.add.reduceat(values[order], starts, axis=0) / counts[:, None]
-    result = np.empty_like(values)
-    result[order] = np.repeat(means, counts, axis=0)
-    return result
+class _VarianceShares(LayerStatistic):
+    def __init__(self, places: Integers, types: Integers, tags: Integers | None, sentences: Integers) -> None:
+        cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
+        self._places, self._sentences, self._has_tags = places, sentences, tags is not None
+        self._groups = {"total": np.zeros_like(types), "types": types, "cells": cells}
+        self._degrees = {name: len(places) - len(np.unique(of)) for name, of in self._groups.items()}
+        if not self._degrees["cells"]:
+            raise CorpusError(
+                "no word occurs twice with the same tag, so that its variance is not known: give more text"
+            )
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[sentence]`` sums of squares, over their degrees of freedom."""
+        some = layer.centred(self._places)
+        found = {}
+        for name, groups in self._groups.items():
+            squares = squared_distances(some, *group_means(some, groups))
+            found[name] = np.bincount(self._sentences, squares) / self._degrees[name]
+        return found
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """Shares of the variance of the whole text."""
+        total, within_types, within = values["total"], values["types"], values["cells"]
+        kind: Clusters = "sentences"
+        yield LayerSums("variance_between_types", layers, total - within_types, total, kind)
+        if self._has_tags:
+            yield LayerSums("variance_between_tags", layers, within_types - within, total, kind)
+        yield LayerSums("variance_within", layers, within, total, kind)

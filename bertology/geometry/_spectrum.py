@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bertology.errors import CorpusError, ModelError
+from bertology.geometry._layers import LayerStatistic, OneLayer, read_layers
 from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
-from bertology.geometry._vectors import Floats32, LayerVectors
+from bertology.geometry._vectors import LayerVectors
 
 _N_BLOCKS = 20
 _ROGUE = 3
@@ -23,10 +24,13 @@ def iso_score(variances: ArrayLike) -> Floats:
     good: clusters, which a linear probe needs, make it smaller (Mickus et al. 2024).
     """
     values = np.asarray(variances, dtype=np.float64)
-    dim = values.shape[-1]
-    scaled = values * np.sqrt(dim) / np.linalg.norm(values, axis=-1, keepdims=True)
-    defect = np.linalg.norm(scaled - 1, axis=-1) / np.sqrt(2 * (dim - np.sqrt(dim)))
-    return np.asarray(((dim - defect**2 * (dim - np.sqrt(dim))) ** 2 - dim) / (dim * (dim - 1)))
+    return _iso_score(effective_rank(values), values.shape[-1])
+
+
+def _iso_score(rank: Floats, dim: int) -> Floats:
+    # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
+    # rank r alone, being √(2 dim − 2 √(dim r)).
+    return np.asarray((rank - 1) / (dim - 1))
 
 
 def effective_rank(variances: ArrayLike) -> Floats:
@@ -43,10 +47,19 @@ def matrix_entropy(variances: ArrayLike) -> Floats:
     return np.asarray(-(shares * logs).sum(axis=-1))
 
 
-def top_directions(centred: Floats32, n: int) -> Floats32:
-    """``[n, dim]`` the directions of largest variance of centred vectors ``[word, dim]``."""
-    _, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-    return np.ascontiguousarray(directions[:, ::-1][:, :n].T, dtype=np.float32)
+def sentence_blocks(sentences: Integers) -> Integers:
+    """``[21]`` the first word of each of 20 blocks of neighbouring sentences, and the number of words.
+
+    Args:
+        sentences: ``[word]`` the sentence of each, ascending.
+
+    Raises:
+        CorpusError: there are fewer than 20 sentences.
+    """
+    distinct, numbers = np.unique(sentences, return_inverse=True)
+    if len(distinct) < _N_BLOCKS:
+        raise CorpusError(f"{len(distinct)} sentences are too few for blocks to leave out: give {_N_BLOCKS} or more")
+    return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
 def spectrum(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
@@ -54,7 +67,8 @@ def spectrum(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
 
     ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
     ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
-    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences.
+    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences; of
+    the entropy to first order.
 
     Args:
         vectors: of the words of a text.
@@ -64,54 +78,66 @@ def spectrum(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
         CorpusError: there are fewer than 20 sentences.
         ModelError: all words have the same vector.
     """
-    distinct, numbers = np.unique(sentences, return_inverse=True)
-    if len(distinct) < _N_BLOCKS:
-        raise CorpusError(f"{len(distinct)} sentences are too few for blocks to leave out: give {_N_BLOCKS} or more")
-    bounds = np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
-    statistics: dict[str, Callable[[Floats], Floats]] = {
-        "iso_score": iso_score,
-        "effective_rank_dimensions": effective_rank,
-        "matrix_entropy_bits": matrix_entropy,
-    }
-    values: dict[str, list[Floats]] = {name: [] for name in (*statistics, "rogue_share")}
-    for layer in vectors.layers:
-        of_layer = vectors.of(layer)
-        spectra = _leave_one_out_spectra(of_layer, bounds, layer)
-        for name, statistic in statistics.items():
-            values[name].append(statistic(spectra))
-        values["rogue_share"].append(_rogue_shares(of_layer, bounds))
-    for name, of_layers in values.items():
-        stacked = np.stack(of_layers)  # [layer, 1 + block]
-        yield jackknife_sums(name, vectors.layers, stacked[:, 0], stacked[:, :1] - stacked[:, 1:], "blocks")
+    return read_layers(vectors, [Spectrum()], sentence_blocks(sentences))
 
 
-def _leave_one_out_spectra(vectors: Floats32, bounds: Integers, layer: int) -> Floats:
-    """``[1 + block, dim]`` variances on principal components, of all words and without each block."""
-    centred = vectors - vectors.mean(axis=0)
-    sums, products, n = [], [], np.diff(bounds)
-    for first, last in itertools.pairwise(bounds):
-        block = centred[first:last]
-        sums.append(block.sum(axis=0, dtype=np.float64))
-        products.append((block.T @ block).astype(np.float64))
-    whole, total = np.sum(products, axis=0), np.sum(sums, axis=0)
-    if not np.trace(whole) > 0:
-        raise ModelError(f"layer {layer}: all words have the same vector, so that there is no variance to describe")
-    spectra = [np.linalg.eigvalsh(_covariance(whole, total, len(vectors)))]
-    for product, part, size in zip(products, sums, n.tolist(), strict=True):
-        spectra.append(np.linalg.eigvalsh(_covariance(whole - product, total - part, len(vectors) - size)))
-    return np.stack(spectra)
+class Spectrum(LayerStatistic):
+    """What :func:`spectrum` yields, of layers in :func:`sentence_blocks`."""
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[1 + block]`` of all words, and without each block."""
+        covariances = _leave_one_out_covariances(layer)
+        if not np.trace(covariances[0]) > 0:
+            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
+        # The sums of eigenvalues and of their squares need no decomposition.
+        traces = covariances.trace(axis1=1, axis2=2)
+        ranks = traces**2 / np.einsum("bij,bij->b", covariances, covariances)
+        return {
+            "iso_score": _iso_score(ranks, covariances.shape[1]),
+            "effective_rank_dimensions": ranks,
+            "matrix_entropy_bits": _entropies(layer, covariances, traces),
+            "rogue_share": _rogue_shares(layer),
+        }
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """The statistics, with what blocks contribute."""
+        for name, of_layers in values.items():
+            yield jackknife_sums(name, layers, of_layers[:, 0], of_layers[:, :1] - of_layers[:, 1:], "blocks")
 
 
-def _covariance(products: Floats, sums: Floats, n: int) -> Floats:
-    return (products - np.outer(sums, sums) / n) / (n - 1)
+def _leave_one_out_covariances(layer: OneLayer) -> Floats:
+    """``[1 + block, dim, dim]`` of all words, and without each block."""
+    sums = np.stack(
+        [
+            layer.vectors[first:last].sum(axis=0, dtype=np.float64) - (last - first) * layer.mean.astype(np.float64)
+            for first, last in itertools.pairwise(layer.bounds)
+        ]
+    )
+    products = layer.products.astype(np.float64)
+    n = np.diff(layer.bounds)
+    products, sums, n = (
+        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part]) for part in (products, sums, n)
+    )
+    return np.asarray(products - np.einsum("bi,bj->bij", sums, sums) / n[:, None, None]) / (n - 1)[:, None, None]
 
 
-def _rogue_shares(vectors: Floats32, bounds: Integers) -> Floats:
+def _entropies(layer: OneLayer, covariances: Floats, traces: Floats) -> Floats:
+    """``[1 + block]`` matrix entropies, without a block to first order in what leaving it out changes."""
+    squares, directions = layer.principal
+    shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+    logs = np.asarray((directions.T * np.log2(shares)) @ directions)
+    # Derivative of −tr(S log2 S), S the covariance over its trace; what the trace adds is constant.
+    changes = covariances[1:] / traces[1:, None, None] - covariances[0] / traces[0]
+    whole = matrix_entropy(squares)
+    return np.append(whole, whole - np.einsum("bij,ij->b", changes, logs))
+
+
+def _rogue_shares(layer: OneLayer) -> Floats:
     """``[1 + block]`` what the three dimensions that add most to the cosine of two words add to it."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    sums = np.add.reduceat(unit, bounds[:-1], axis=0, dtype=np.float64)
-    squares = np.add.reduceat(unit**2, bounds[:-1], axis=0, dtype=np.float64)
+    weights = 1 / layer.lengths
+    blocks = [slice(first, last) for first, last in itertools.pairwise(layer.bounds)]
+    sums = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
+    squares = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
     without = np.concatenate([sums.sum(axis=0)[None], sums.sum(axis=0) - sums])
     own = np.concatenate([squares.sum(axis=0)[None], squares.sum(axis=0) - squares])
     # Over all pairs of different words; pairs of a word with itself are taken off.

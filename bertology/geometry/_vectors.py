@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import ModelError
 
 Floats32 = NDArray[np.float32]
+Result = TypeVar("Result")
 _CHUNK = 2048
+_MOST_THREADS = 4
+"""Each has the vectors of a layer in memory."""
 
 
 class LayerVectors:
@@ -23,6 +29,7 @@ class LayerVectors:
         dim: width of a vector.
         read: gives the vectors ``[layer, word, dim]`` of some layers, in chunks with the places ``[word]`` of their
             words.
+        n_threads: on which layers may be computed side by side; what is computed does not depend on it.
     """
 
     def __init__(
@@ -31,12 +38,16 @@ class LayerVectors:
         words: NDArray[np.int64],
         dim: int,
         read: Callable[[tuple[int, ...]], Iterator[tuple[NDArray[np.int64], Floats32]]],
+        *,
+        n_threads: int = 1,
     ) -> None:
         self.layers, self.words, self.dim = tuple(layers), words, dim
-        self._read = read
+        self._read, self._n_threads = read, min(n_threads, _MOST_THREADS, len(self.layers))
 
     @classmethod
-    def stored(cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int]) -> LayerVectors:
+    def stored(
+        cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int], *, n_threads: int = 1
+    ) -> LayerVectors:
         """Of an entry of the store; words without a vector are left out of :attr:`words`."""
         from bertology.activations import WordVectors  # imports torch, which naming the statistics need not
 
@@ -46,7 +57,7 @@ class LayerVectors:
             for items, vectors in WordVectors(entry, words, layers=chosen, memory=0).chunks():
                 yield items.numpy(), vectors.numpy()
 
-        return cls(layers, words, entry.manifest.dim, read)
+        return cls(layers, words, entry.manifest.dim, read, n_threads=n_threads)
 
     @classmethod
     def of_arrays(cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None) -> LayerVectors:
@@ -88,6 +99,13 @@ class LayerVectors:
                 f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them"
             )
         return whole
+
+    def each(self, job: Callable[[int, Floats32], Result]) -> list[Result]:
+        """``[layer]`` what a job makes of the number of a layer and of its vectors ``[word, dim]``."""
+        if self._n_threads <= 1:
+            return [job(layer, self.of(layer)) for layer in self.layers]
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
+            return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
         """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""

@@ -8,7 +8,8 @@ from sklearn.decomposition import PCA
 
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry import LayerVectors, WordSample, contextuality, intra_sentence_similarity, variance_shares
-from bertology.geometry._contextuality import cluster_centred
+from bertology.geometry._clusters import cluster_means
+from bertology.geometry._layers import OneLayer
 
 RNG = np.random.default_rng
 
@@ -90,7 +91,8 @@ def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> No
     labels = rng.integers(0, n_clusters, n)
     vectors = (rng.normal(size=(n, dim)) + means[labels]).astype(np.float32)
     own = np.stack([vectors[labels == label].mean(axis=0) for label in range(n_clusters)])
-    assert cluster_centred(vectors) == pytest.approx(vectors - own[labels], abs=1e-4)
+    found_means, found_labels = cluster_means(OneLayer(0, vectors))
+    assert found_means[found_labels] + vectors.mean(axis=0) == pytest.approx(own[labels], abs=1e-4)
     sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
     found = by_metric(contextuality(LayerVectors.of_arrays(vectors[None]), sample))
     assert found["anisotropy", ""][0] > 0.1
