@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.geometry._layers import OneLayer
+from bertology.geometry._layers import ROWS, OneLayer
 from bertology.geometry._sums import Integers
 from bertology.geometry._vectors import Floats32
 
@@ -20,7 +20,6 @@ _LEAST_SILHOUETTE = 0.1
 """Below it vectors are one cluster."""
 _ITERATIONS, _TOLERANCE = 100, 1e-4
 """At most; and what share of the variance of a dimension centres may still move by, as in scikit-learn."""
-_ROWS = 8192
 
 
 def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers]:
@@ -38,17 +37,19 @@ def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers
     directions = layer.top_directions(_DIMENSIONS)
     reduced = some @ directions.T
     compared = some[:_SILHOUETTE_WORDS]
-    best, centres = _LEAST_SILHOUETTE, np.zeros((1, len(directions)), dtype=np.float32)
+    best, centres = _LEAST_SILHOUETTE, reduced[:0]
     found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
     nearest = [_nearest(reduced[: len(compared)], of_k) for of_k in found]
     for of_k, silhouette in zip(found, silhouettes(compared, nearest), strict=True):
         if silhouette > best:
             best, centres = silhouette, of_k
-    labels = np.empty(len(vectors), dtype=np.int64)
+    labels = np.zeros(len(vectors), dtype=np.int64)
+    if not len(centres):
+        return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
     sums = np.zeros((len(centres), vectors.shape[1]))
-    for first in range(0, len(vectors), _ROWS):
-        part = vectors[first : first + _ROWS] - layer.mean
-        labels[first : first + _ROWS] = found_here = _nearest(part @ directions.T, centres)
+    for first in range(0, len(vectors), ROWS):
+        part = vectors[first : first + ROWS] - layer.mean
+        labels[first : first + ROWS] = found_here = _nearest(part @ directions.T, centres)
         is_in = np.asarray(found_here == np.arange(len(centres))[:, None], dtype=np.float32)
         sums += is_in @ part
     counts = np.bincount(labels, minlength=len(centres))

@@ -6,7 +6,7 @@ formed: a layer takes time in proportion to its words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,15 +15,22 @@ from numpy.typing import NDArray
 
 from bertology.errors import CorpusError
 from bertology.geometry._clusters import cluster_means
-from bertology.geometry._layers import LayerStatistic, OneLayer, group_means, group_sums, read_layers, squared_distances
+from bertology.geometry._explained import explainable_variance
+from bertology.geometry._layers import (
+    ROWS,
+    LayerStatistic,
+    OneLayer,
+    group_means,
+    group_sums,
+    read_layers,
+    squared_distances,
+)
 from bertology.geometry._spectrum import Spectrum, sentence_blocks
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
 from bertology.geometry._vectors import Floats32, LayerVectors
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
-_MOST_FOR_VARIANCE = 200
-"""Of them those whose principal component is computed, which takes time cubic in their number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,26 +156,22 @@ class _Contextuality(LayerStatistic):
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
         """``[type]`` statistics of one layer."""
-        sample, dim = self._sample, layer.vectors.shape[1]
+        sample = self._sample
         found: dict[str, Floats] = {}
 
-        def compare(name: str, vectors: Floats32, lengths: Floats32) -> None:
-            found[name] = _similarity(vectors, lengths, sample.starts)
-            found[f"{name}_baseline"] = _similarity(vectors, lengths, sample.starts, sample.order)
+        def compare(name: str, vectors: Floats32, lengths: Floats32, own: Integers | None, random: Integers) -> None:
+            found[name] = _similarity(vectors, lengths, sample.starts, own)
+            found[f"{name}_baseline"] = _similarity(vectors, lengths, sample.starts, random)
 
+        compare("raw", layer.vectors, layer.lengths, sample.places, sample.shuffled)
         centred = layer.centred(sample.places)
-        variant = centred + layer.mean
-        compare("raw", variant, layer.lengths[sample.places])
-        deviation = np.sqrt(layer.products.diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
-        # A dimension that never varies tells no two words apart.
-        np.multiply(centred, np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0), out=variant)
-        compare("standardised", variant, _lengths(variant))
-        top = layer.top_directions(max(1, dim // 100))
-        np.subtract(centred, (centred @ top.T) @ top, out=variant)
-        compare("without_top", variant, _lengths(variant))
-        means, labels = cluster_means(layer)
-        np.subtract(centred, means[labels[sample.places]], out=variant)
-        compare("clustered", variant, _lengths(variant))
+        variant, lengths = np.empty_like(centred), np.empty(len(centred), dtype=np.float32)
+        for name, change in _changes(layer, sample.places).items():
+            for first in range(0, len(centred), ROWS):
+                rows = slice(first, first + ROWS)
+                variant[rows] = changed = change(centred[rows], rows)
+                lengths[rows] = np.sqrt(np.einsum("wd,wd->w", changed, changed))
+            compare(name, variant, lengths, None, sample.order)
         found["variance"] = explainable_variance(centred, sample.starts)
         found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)
         return found
@@ -200,8 +203,19 @@ class _Contextuality(LayerStatistic):
         yield sums("explainable_variance_adjusted", adjusted("variance"))
 
 
-def _lengths(vectors: Floats32) -> Floats32:
-    return np.asarray(np.sqrt(np.einsum("wd,wd->w", vectors, vectors)))
+def _changes(layer: OneLayer, places: Integers) -> dict[str, Callable[[Floats32, slice], Floats32]]:
+    """What is done to the centred vectors ``[word, dim]`` at some of the places before they are compared."""
+    deviation = np.sqrt(layer.products.diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
+    # A dimension that never varies tells no two words apart.
+    scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    top = layer.top_directions(max(1, len(deviation) // 100))
+    means, labels = cluster_means(layer)
+    labels = labels[places]
+    return {
+        "standardised": lambda centred, rows: centred * scale,
+        "without_top": lambda centred, rows: centred - (centred @ top.T) @ top,
+        "clustered": lambda centred, rows: centred - means[labels[rows]],
+    }
 
 
 def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
@@ -214,7 +228,7 @@ def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | No
         starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
         order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
     """
-    return _similarity(vectors, _lengths(vectors), starts, order)
+    return _similarity(vectors, np.sqrt(np.einsum("wd,wd->w", vectors, vectors)), starts, order)
 
 
 def _similarity(vectors: Floats32, lengths: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
@@ -223,28 +237,6 @@ def _similarity(vectors: Floats32, lengths: Floats32, starts: Integers, order: I
     has_direction = (lengths if order is None else lengths[order]) > 0
     own, n = np.add.reduceat(has_direction, starts[:-1], dtype=np.float64), np.diff(starts)
     return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
-
-
-def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
-    """``[group]`` the share of the variance of each group of vectors on its first principal component.
-
-    Of a group in which all vectors are the same it is 1: a single vector explains all of it. Groups are given as to
-    :func:`self_similarity`; those of one size are decomposed together.
-    """
-    sizes = np.minimum(np.diff(starts), _MOST_FOR_VARIANCE)
-    shares = np.ones(len(sizes))
-    for size in np.unique(sizes):
-        which = np.flatnonzero(sizes == size)
-        rows = starts[which, None] + np.arange(size)
-        groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
-        scale = (groups[:, 0].astype(np.float64) ** 2).sum(axis=1)
-        groups -= groups.mean(axis=1, keepdims=True)
-        turned = groups.transpose(0, 2, 1)
-        products = (groups @ turned if size <= groups.shape[2] else turned @ groups).astype(np.float64)
-        total = products.trace(axis1=1, axis2=2)
-        varies = total > 1e-12 * scale * size
-        shares[which[varies]] = np.linalg.eigvalsh(products[varies])[:, -1] / total[varies]
-    return shares
 
 
 def intra_sentence_similarity(vectors: LayerVectors, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:

@@ -13,7 +13,7 @@ from bertology.errors import ModelError
 from bertology.geometry._sums import Floats, Integers, LayerSums
 from bertology.geometry._vectors import Floats32, LayerVectors
 
-_ROWS = 2048
+ROWS = 2048
 """Vectors that are taken at a time, so that what is made of them stays in the processor's cache."""
 
 
@@ -63,8 +63,8 @@ class OneLayer:
         dim = self.vectors.shape[1]
         products = np.zeros((len(self.bounds) - 1, dim, dim), dtype=np.float32)
         for block, (start, end) in enumerate(itertools.pairwise(self.bounds)):
-            for first in range(start, end, _ROWS):
-                centred = self.vectors[first : min(end, first + _ROWS)] - self.mean
+            for first in range(start, end, ROWS):
+                centred = self.vectors[first : min(end, first + ROWS)] - self.mean
                 products[block] += centred.T @ centred
         return products
 
@@ -136,8 +136,8 @@ def group_means(vectors: Floats32, groups: Integers) -> tuple[Floats32, Integers
 def squared_distances(vectors: Floats32, means: Floats32, groups: Integers) -> Floats32:
     """``[vector]`` squared distances of vectors ``[vector, dim]`` from the means ``[group, dim]`` of their groups."""
     squares = np.empty(len(vectors), dtype=np.float32)
-    for first in range(0, len(vectors), _ROWS):
-        rows = slice(first, first + _ROWS)
+    for first in range(0, len(vectors), ROWS):
+        rows = slice(first, first + ROWS)
         rest = vectors[rows] - means[groups[rows]]
         squares[rows] = np.einsum("wd,wd->w", rest, rest)
     return squares

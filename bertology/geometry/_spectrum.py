@@ -86,16 +86,23 @@ class Spectrum(LayerStatistic):
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
         """``[1 + block]`` of all words, and without each block."""
-        covariances = _leave_one_out_covariances(layer)
-        if not np.trace(covariances[0]) > 0:
+        squares, directions = layer.principal
+        if not squares.sum() > 0:
             raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
-        # The sums of eigenvalues and of their squares need no decomposition.
-        traces = covariances.trace(axis1=1, axis2=2)
-        ranks = traces**2 / np.einsum("bij,bij->b", covariances, covariances)
+        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+        logs = (directions.T * np.log2(shares)) @ directions
+        traces, norms, entropies = np.array(
+            [
+                (np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs))
+                for one in _without(layer)
+            ]
+        ).T
+        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
+        ranks, of_shares = traces**2 / norms, entropies / traces
         return {
-            "iso_score": _iso_score(ranks, covariances.shape[1]),
+            "iso_score": _iso_score(ranks, len(squares)),
             "effective_rank_dimensions": ranks,
-            "matrix_entropy_bits": _entropies(layer, covariances, traces),
+            "matrix_entropy_bits": matrix_entropy(squares) + of_shares - of_shares[0],
             "rogue_share": _rogue_shares(layer),
         }
 
@@ -105,31 +112,15 @@ class Spectrum(LayerStatistic):
             yield jackknife_sums(name, layers, of_layers[:, 0], of_layers[:, :1] - of_layers[:, 1:], "blocks")
 
 
-def _leave_one_out_covariances(layer: OneLayer) -> Floats:
-    """``[1 + block, dim, dim]`` of all words, and without each block."""
-    sums = np.stack(
-        [
-            layer.vectors[first:last].sum(axis=0, dtype=np.float64) - (last - first) * layer.mean.astype(np.float64)
-            for first, last in itertools.pairwise(layer.bounds)
-        ]
-    )
-    products = layer.products.astype(np.float64)
-    n = np.diff(layer.bounds)
-    products, sums, n = (
-        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part]) for part in (products, sums, n)
-    )
-    return np.asarray(products - np.einsum("bi,bj->bij", sums, sums) / n[:, None, None]) / (n - 1)[:, None, None]
-
-
-def _entropies(layer: OneLayer, covariances: Floats, traces: Floats) -> Floats:
-    """``[1 + block]`` matrix entropies, without a block to first order in what leaving it out changes."""
-    squares, directions = layer.principal
-    shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
-    logs = np.asarray((directions.T * np.log2(shares)) @ directions)
-    # Derivative of −tr(S log2 S), S the covariance over its trace; what the trace adds is constant.
-    changes = covariances[1:] / traces[1:, None, None] - covariances[0] / traces[0]
-    whole = matrix_entropy(squares)
-    return np.append(whole, whole - np.einsum("bij,ij->b", changes, logs))
+def _without(layer: OneLayer) -> Iterator[Floats]:
+    """``[dim, dim]`` the covariance of all words, and without each block."""
+    blocks = itertools.pairwise(layer.bounds.tolist())
+    sums = np.stack([(layer.vectors[first:last] - layer.mean).sum(axis=0, dtype=np.float64) for first, last in blocks])
+    every, total, n = layer.products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+    yield (every - np.outer(total, total) / n) / (n - 1)
+    for products, part, size in zip(layer.products, sums, np.diff(layer.bounds).tolist(), strict=True):
+        rest = total - part
+        yield (every - products - np.outer(rest, rest) / (n - size)) / (n - size - 1)
 
 
 def _rogue_shares(layer: OneLayer) -> Floats:
