@@ -275,6 +275,8 @@ class Job:
     """By signal and split the stored vectors that the family reads."""
     side_by_side: int = 1
     """Fits that run at once in this process, and share the memory for vectors."""
+    n_threads: int = 1
+    """That layers may be computed on side by side, where what is computed does not depend on it."""
 
     @property
     def entries(self) -> Mapping[str, Entry]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.geometry._layers import ROWS, OneLayer
 from bertology.geometry._sums import Integers
@@ -33,9 +32,9 @@ def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers
     """
     rng = np.random.default_rng(seed)
     vectors = layer.vectors
-    some = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
+    some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     directions = layer.top_directions(_DIMENSIONS)
-    reduced = some @ directions.T
+    reduced: Floats32 = np.asarray(some @ directions.T)
     compared = some[:_SILHOUETTE_WORDS]
     best, centres = _LEAST_SILHOUETTE, reduced[:0]
     found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
@@ -48,8 +47,8 @@ def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
     sums = np.zeros((len(centres), vectors.shape[1]))
     for first in range(0, len(vectors), ROWS):
-        part = vectors[first : first + ROWS] - layer.mean
-        labels[first : first + ROWS] = found_here = _nearest(part @ directions.T, centres)
+        part: Floats32 = vectors[first : first + ROWS] - layer.mean
+        labels[first : first + ROWS] = found_here = _nearest(np.asarray(part @ directions.T), centres)
         is_in = np.asarray(found_here == np.arange(len(centres))[:, None], dtype=np.float32)
         sums += is_in @ part
     counts = np.bincount(labels, minlength=len(centres))
@@ -109,7 +108,7 @@ def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
     return [centres[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def silhouettes(vectors: Floats32, clusterings: list[NDArray[np.int64]]) -> list[float]:
+def silhouettes(vectors: Floats32, clusterings: list[Integers]) -> list[float]:
     """The mean silhouette of each clustering of the vectors ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
 
     A vector that is a cluster by itself has the silhouette 0.

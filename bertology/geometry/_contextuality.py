@@ -273,7 +273,7 @@ class _IntraSentence(LayerStatistic):
     def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
         """Of words with the mean of their sentence, whose direction is that of their sum."""
         sums = group_sums(layer.vectors, self._bounds, order=order).astype(np.float64)
-        of_unit = group_sums(layer.vectors, self._bounds, order=order, weights=1 / layer.lengths)
+        of_unit = group_sums(layer.vectors, self._bounds, order=order, weights=np.reciprocal(layer.lengths))
         lengths = np.linalg.norm(sums, axis=1)
         products = np.einsum("sd,sd->s", sums, of_unit)
         return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / self._counts)

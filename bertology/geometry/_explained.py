@@ -72,11 +72,13 @@ def largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
     # The column of the vector of the largest length is not orthogonal to the component sought but by accident.
     longest = matrices.diagonal(axis1=1, axis2=2).argmax(axis=1)
     following = matrices[np.arange(n_matrices), longest]
+    least = 16 * np.finfo(matrices.dtype).eps * matrices.trace(axis1=1, axis2=2)
     for step in range(_ITERATIONS):
         length = np.linalg.norm(following, axis=1)
+        # Where nothing but rounding is left to follow, the rest of the matrix stays zero.
+        length = np.where(length > least, length, 0)
         if step:
             reduced[:, step, step - 1] = reduced[:, step - 1, step] = length
-        # Where nothing is left to follow, the rest of the matrix stays zero.
         current = np.divide(following, length[:, None], out=np.zeros_like(following), where=length[:, None] > 0)
         bases[:, step] = current
         following = (matrices @ current[:, :, None])[:, :, 0]

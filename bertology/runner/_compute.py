@@ -86,9 +86,9 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     """Compute units that share their passes, whose locks are held; the outcome of each by its key."""
     first, tasks, failures = units[0], ", ".join(unit.probe.task for unit in units), dict[str, Exception]()
     try:
-        with one_thread():
+        with one_thread() as n_threads:
             if isinstance(first.part, BaselineCells):
-                job = _job(first, None, context, f"{tasks}, baselines")
+                job = _job(first, None, context, f"{tasks}, baselines", n_threads)
                 first.family.compute_baselines(first.part, job)
             for draw in zip(*(unit.draws for unit in units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
@@ -97,7 +97,8 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
                 groups = [group for group in left if group is not None and owners[id(group)].key not in failures]
                 if groups:
                     label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
-                    for group, error in first.family.compute(groups, _job(first, groups[0], context, label)):
+                    job = _job(first, groups[0], context, label, n_threads)
+                    for group, error in first.family.compute(groups, job):
                         failures |= {} if error is None else {owners[id(group)].key: error}
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
@@ -110,14 +111,17 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     return {unit.key: failures.get(unit.key, "computed") for unit in units}
 
 
-def _job(unit: Unit, group: FitGroup | None, context: Context, label: str) -> Job:
+def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Job:
     pair = unit.plan.pair
     weights = next(iter(pair.fingerprints)) if group is None else group.weights
     stored = {signal: stored_splits(pair, weights, context.device, signal) for signal in unit.signals}
     if stored:
         close_encoder()
     get_encoder = partial(open_encoder, pair, weights, context.device)
-    return Job(context.run, pair, context.device, context.progress(label), get_encoder, stored, context.side_by_side)
+    progress = context.progress(label)
+    return Job(
+        context.run, pair, context.device, progress, get_encoder, stored, context.side_by_side, n_threads=n_threads
+    )
 
 
 def open_encoder(pair: Pair, weights: Weights, device: str) -> Encoder:
@@ -193,18 +197,21 @@ def all_threads() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread: sums then come out the same whatever engine computes them, and units share the cores."""
+def one_thread() -> Iterator[int]:
+    """Compute on one thread: sums then come out the same whatever engine computes them, and units share the cores.
+
+    Yields how many there would be.
+    """
     import torch
     from threadpoolctl import threadpool_limits
 
     if getattr(_spread, "is_wanted", False):
-        yield
+        yield torch.get_num_threads()
         return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
-            yield
+            yield before
     finally:
         torch.set_num_threads(before)

@@ -7,7 +7,15 @@ import pytest
 from sklearn.decomposition import PCA
 
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import LayerVectors, WordSample, contextuality, intra_sentence_similarity, variance_shares
+from bertology.geometry import (
+    LayerVectors,
+    WordSample,
+    contextuality,
+    intra_sentence_similarity,
+    spectrum,
+    text_statistics,
+    variance_shares,
+)
 from bertology.geometry._clusters import cluster_means
 from bertology.geometry._layers import OneLayer
 
@@ -98,6 +106,32 @@ def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> No
     assert found["anisotropy", ""][0] > 0.1
     assert found["anisotropy_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
+
+
+def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> None:
+    types, sentences, vectors = world(n_sentences=60, layers=5)
+    sample, _ = WordSample.of(types, sentences)
+    every = np.arange(len(types))
+
+    def of_threads(n_threads: int) -> LayerVectors:
+        def read(layers: tuple[int, ...]):
+            yield every, vectors[list(layers)]
+
+        return LayerVectors(range(5), every, vectors.shape[2], read, n_threads=n_threads)
+
+    tags = types % 3
+    one, three = (list(text_statistics(of_threads(n), sentences, sample, tags)) for n in (1, 3))
+    for first, second in zip(one, three, strict=True):
+        assert first.metric == second.metric
+        assert first.over.tobytes() == second.over.tobytes()
+    stored, of_item = of_threads(1), (types[sample.places], tags[sample.places], sentences[sample.places])
+    alone = [
+        *contextuality(stored, sample),
+        *intra_sentence_similarity(stored, sentences),
+        *variance_shares(stored, sample.places, *of_item),
+        *spectrum(stored, sentences),
+    ]
+    assert {one.metric: one.values for one in alone} == {one.metric: pytest.approx(one.values, abs=1e-5) for one in one}
 
 
 def test_words_without_context_are_the_same_everywhere() -> None:

@@ -61,3 +61,16 @@ def test_what_cannot_be_computed_is_refused() -> None:
         values_of(np.ones((1, 30, 4)), np.repeat(np.arange(10), 3))
     with pytest.raises(ModelError, match="layer 0: all words have the same vector"):
         values_of(np.ones((1, 60, 4)), np.repeat(np.arange(30), 2))
+
+
+def test_entropies_without_a_block_are_those_of_its_words() -> None:
+    """To first order: what leaving a block out changes is small beside the whole."""
+    rng = np.random.default_rng(3)
+    vectors = (rng.normal(size=(1, 2000, 12)) * np.arange(1, 13)).astype(np.float32)
+    sentences = np.repeat(np.arange(200), 10)
+    one = values_of(vectors, sentences)["matrix_entropy_bits"]
+    influences = (one.over[0] - one.values[0]) / 20
+    blocks = sentences * 20 // 200
+    covariances = [np.cov(vectors[0, blocks != block], rowvar=False) for block in range(20)]
+    without = np.array([matrix_entropy(np.linalg.eigvalsh(covariance)) for covariance in covariances])
+    assert influences == pytest.approx(without.mean() - without, abs=0.1 * np.std(without))

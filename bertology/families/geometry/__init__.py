@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,12 +159,13 @@ def _measure(group: FitGroup, job: Job) -> None:
             read = {name: _read_in(asked[name], job.entries[name]) for name in texts}
             if others:
                 read["test"] = _read_in(read["test"], *others.values())
-            vectors = {name: LayerVectors.stored(job.entries[name], read[name], layers) for name in texts}
-            vectors |= {name: LayerVectors.stored(entry, read["test"], layers) for name, entry in others.items()}
+            stored = partial(LayerVectors.stored, layers=layers, n_threads=job.n_threads)
+            vectors = {name: stored(job.entries[name], read[name]) for name in texts}
+            vectors |= {name: stored(entry, read["test"]) for name, entry in others.items()}
             if cells.config.pool == "cls":
                 for name, text in texts.items():
                     numbers = np.arange(len(text))
-                    vectors[f"cls:{name}"] = LayerVectors.stored(job.stored["cls"][name], numbers, layers)
+                    vectors[f"cls:{name}"] = stored(job.stored["cls"][name], numbers)
             # Decompositions of small matrices on two threads that share a core with another job take 150 times as long;
             # and on one thread every engine computes the same bits.
             with threadpool_limits(1):

@@ -74,7 +74,8 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
         n_fits = sum(bool(unit.draws) for ((_, unit), *_) in parts)
         sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
         stopped, notes = Event(), [list[Note]() for _ in parts]
-        with ThreadPoolExecutor(n_threads) as pool, one_thread():
+        # One fit may spread its layers over all threads.
+        with ThreadPoolExecutor(n_threads) as pool, one_thread() if len(parts) > 1 else contextlib.nullcontext():
             displays = [_in_thread(context.progress, stopped, kept) for kept in notes]
             jobs = [replace(sharing, progress=display) for display in displays]
             futures = [pool.submit(_computed, *job) for job in zip(parts, jobs, strict=True)]
