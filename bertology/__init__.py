@@ -11,6 +11,7 @@ from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
     from bertology._api import neighbours, probe
+    from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
@@ -24,12 +25,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BertologyError",
+    "Compressed",
     "Corpus",
     "Encoder",
     "FineTuned",
     "Results",
     "Sentence",
     "compare_models",
+    "compress",
     "finetune",
     "load_corpus",
     "load_encoder",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bertology.attention._ratios import HeadRatios, Scope
     from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
     from bertology.attention.viewer._read import labelled_attention, read_attention
-    from bertology.attention.viewer._view import view
+    from bertology.attention.viewer._view import parse_heads, view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -40,6 +40,7 @@ __all__ = [
     "attention_rollout",
     "head_statistics",
     "labelled_attention",
+    "parse_heads",
     "plot_head",
     "plot_heads",
     "read_attention",

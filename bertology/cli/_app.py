@@ -11,6 +11,7 @@ from bertology.cli import (
     attention,
     cache,
     cloze,
+    compress,
     doctor,
     finetune,
     listings,
@@ -52,7 +53,8 @@ def options(
 for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
-    *(doctor.doctor, pretrain.pretrain, finetune.finetune, tokenize.tokenize, neighbours.neighbours),
+    *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
+    neighbours.neighbours,
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bertology.encoders.loading.memory import in_memory, model_name
     from bertology.encoders.loading.module import ModuleAdapter
     from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
+    from bertology.encoders.loading.whole import WholeModel, load_whole
     from bertology.encoders.masked_loss import masked_lm_loss
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -46,6 +47,7 @@ __all__ = [
     "Pieces",
     "Pooling",
     "TunableModel",
+    "WholeModel",
     "WordPooling",
     "in_memory",
     "known_models",
@@ -54,6 +56,7 @@ __all__ = [
     "load_encoder",
     "load_reader",
     "load_tunable",
+    "load_whole",
     "masked_lm_loss",
     "model_copies",
     "model_fingerprint",

@@ -1,0 +1,39 @@
+"""Compression of encoders: pruned, quantised, of low rank, of fewer layers, distilled; written as model folders.
+
+:func:`compress` (``_run.py``, to be read first) applies methods to a model in memory (``_model.py``): ``_methods.py``
+has those that change single weights or matrices, ``_structure.py`` those that take out heads, neurons and layers,
+``_distil.py`` trains a student. ``_speed.py`` measures what is gained. Importing this package imports no torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from bertology._lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from bertology.compression._distil import Distil
+    from bertology.compression._methods import LowRank, Magnitude, Method, Quantise
+    from bertology.compression._result import Compressed, read_compressed
+    from bertology.compression._run import METHODS, compress, make_method
+    from bertology.compression._speed import dynamic_int8, pieces_per_second, weight_bytes
+    from bertology.compression._structure import Heads, Layers, Neurons
+
+__getattr__, __dir__ = lazy_attributes(__name__)
+
+__all__ = [
+    "METHODS",
+    "Compressed",
+    "Distil",
+    "Heads",
+    "Layers",
+    "LowRank",
+    "Magnitude",
+    "Method",
+    "Neurons",
+    "Quantise",
+    "compress",
+    "dynamic_int8",
+    "make_method",
+    "pieces_per_second",
+    "read_compressed",
+    "weight_bytes",
+]

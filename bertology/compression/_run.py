@@ -1,0 +1,183 @@
+"""Compress a model: load it, change it step by step, write its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology._files import explained_system_errors, explained_write_errors
+from bertology._inputs import given_path
+from bertology._memory import explained_shortage
+from bertology._names import folder_name, name_not_found
+from bertology._settings import checked_settings
+from bertology._temporary import sweep, temporary_folder
+from bertology.activations import BarProgress, can_show, silent
+from bertology.compression._distil import Distil
+from bertology.compression._methods import LowRank, Magnitude, Method, Quantise
+from bertology.compression._model import CompressedModel, Storage, open_model
+from bertology.compression._result import CONFIG_KEY, RECORD, Compressed, Record, model_card, read_record
+from bertology.compression._structure import Heads, Layers, Neurons
+from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
+from bertology.errors import BertologyError, ModelError
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+METHODS: Mapping[str, type[Method]] = {
+    kind.name: kind for kind in (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
+}
+"""Ways to compress a model, by name."""
+_TRAINING = "training"
+"""The folder in the one that is written with the state of training, while it is not finished."""
+
+
+@explained_system_errors()
+@explained_shortage("this compression")
+def compress(
+    model: str | Path | Encoder | tuple[Any, Any],
+    method: str | Method | Sequence[str | Method],
+    *,
+    out: str | Path,
+    device: str = "auto",
+    progress: bool | None = None,
+    **settings: Any,
+) -> Compressed:
+    """Make a smaller or coarser model of an encoder, in a folder that plain transformers loads.
+
+    >>> from bertology import compress
+    >>> small = compress("pocket", "magnitude", share=0.6, out="pocket-60")  # doctest: +SKIP
+
+    Methods are ``magnitude`` (the smallest weights become zero), ``heads`` (attention heads are closed), ``neurons``
+    (of the feed-forward layers, taken out), ``layers`` (taken out), ``low_rank`` (truncated singular value
+    decompositions), ``quantise`` (weights are rounded to 8 or 4 bits, by row) and ``distil`` (a student of fewer layers
+    is trained); :mod:`bertology.compression` has their settings. What was done is an entry of ``config.json``, and so
+    part of the model's fingerprint.
+
+    Args:
+        model: as of :func:`bertology.probe`; a model with a classifier keeps it.
+        method: a name, a :class:`~bertology.compression.Method`, or several, which are applied in their order.
+        out: the model folder to be written; it must not hold anything yet.
+        device: that sentences are read and students are trained on.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        settings: of the method; of several named methods a mapping for each, such as ``magnitude={"share": 0.5}``.
+
+    Returns:
+        The folder and the record of what was done: has ``.path``, ``.steps``, ``.summary()`` and ``.encoder()``.
+
+    Raises:
+        BertologyError: there is no such method or setting, it cannot be applied to the model, or ``out`` is taken.
+    """
+    methods = _methods(method, settings)
+    source = resolve_model(model_name(model))
+    folder = given_path(out)
+    shown = can_show() if progress is None else progress
+    _check_free(folder)
+    with explained_write_errors(folder, remedy="choose another --out"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        sweep(folder.parent)
+        with temporary_folder(folder.parent, folder.name) as made:
+            opened = open_model(
+                source,
+                _stored(source),
+                work=made,
+                state=folder / _TRAINING,
+                device=device,
+                progress=BarProgress(f"compressing {source.title}") if shown else silent,
+            )
+            size_before = opened.sizes()[0]
+            steps = [{"method": one.name, **_plain(one), "outcome": one.apply(opened)} for one in methods]
+            record = _write(opened, made / "model", steps, size_before)
+            shutil.rmtree(folder / _TRAINING, ignore_errors=True)
+            (made / "model").rename(folder)
+    return Compressed(folder, record)
+
+
+def _methods(method: str | Method | Sequence[str | Method], settings: Mapping[str, Any]) -> list[Method]:
+    given = [method] if isinstance(method, str | Method) else list(method)
+    if not given:
+        raise ModelError(f"method: give at least one of {', '.join(METHODS)}")
+    given = [one.replace("-", "_") if isinstance(one, str) else one for one in given]
+    names = [one for one in given if isinstance(one, str)]
+    if len(given) > 1 and (wrong := sorted(set(settings) - set(names))):
+        raise ModelError(f"setting {wrong[0]}: of several methods write it with its method's name, as magnitude.share")
+    if settings and not names:
+        raise ModelError(f"setting {min(settings)}: a method that is no name has its settings already")
+    return [
+        one if isinstance(one, Method) else make_method(one, settings if len(given) == 1 else settings.get(one, {}))
+        for one in given
+    ]
+
+
+def make_method(name: str, settings: Mapping[str, Any]) -> Method:
+    """A method by its name, with these settings.
+
+    Raises:
+        NameNotFoundError: there is no such method or setting.
+        BertologyError: a setting is missing, or not as it should be.
+    """
+    kind = METHODS.get(name)
+    if kind is None:
+        raise name_not_found("method", name, METHODS)
+    checked = checked_settings(settings, kind, owner=f"method {kind.name}", fixed=frozenset())
+    needed = [one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING]  # type: ignore[arg-type]
+    if missing := [field for field in needed if field not in checked]:
+        raise ModelError(f"method {kind.name} needs {' and '.join(missing)}: give it, such as --set {missing[0]}=…")
+    return kind(**checked)
+
+
+def _plain(method: Method) -> dict[str, Any]:
+    """The settings of a method in values of JSON; a corpus by the end of its path."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(method)))  # type: ignore[call-overload]
+    return {key: folder_name(value) if key == "corpus" else value for key, value in found.items()}
+
+
+def _check_free(folder: Path) -> None:
+    if folder.is_file():
+        raise BertologyError(f"{folder} is a file: give a folder to write")
+    if folder.is_dir() and {path.name for path in folder.iterdir()} - {_TRAINING}:
+        raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
+
+
+def _stored(source: ModelSource) -> dict[str, Storage]:
+    """How the weights of a model that was compressed before could be stored."""
+    return read_record(source.folder).storage if (source.folder / RECORD).is_file() else {}
+
+
+def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], size_before: int) -> Record:
+    """Write the model folder and check that it computes what the model in memory does."""
+    source, config = opened.source, opened.model.config
+    fingerprint = model_fingerprint(source)
+    done = {"source_fingerprint": fingerprint, "steps": [_without_outcome(step) for step in steps]}
+    earlier = getattr(config, CONFIG_KEY, None)
+    setattr(config, CONFIG_KEY, {**done, "earlier": earlier} if earlier else done)
+    opened.save(folder)
+    opened.check_saved(folder)
+    n_parameters, n_nonzero, estimated = opened.sizes()
+    record = Record(
+        format=1,
+        model=source.title,
+        model_fingerprint=fingerprint,
+        steps=steps,
+        n_parameters=n_parameters,
+        n_nonzero=n_nonzero,
+        source_parameters=size_before,
+        bytes_on_disk=sum(path.stat().st_size for path in folder.glob("*.safetensors")),
+        bytes_estimated=estimated,
+        storage=opened.stored(),
+        versions={name: version(name) for name in ("bertology", "torch", "transformers")},
+    )
+    (folder / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text(model_card(record), encoding="utf-8")
+    return record
+
+
+def _without_outcome(step: dict[str, Any]) -> dict[str, Any]:
+    """What decides a step: its method and settings, and of a text its fingerprint."""
+    text = {key: value for key, value in step["outcome"].items() if key == "text_fingerprint"}
+    return {**{key: value for key, value in step.items() if key != "outcome"}, **text}
