@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import re
@@ -15,6 +16,8 @@ from mkdocs.structure.files import File, Files
 
 LOG = logging.getLogger("mkdocs.hooks.bertology")
 NOTEBOOKS = pages.ROOT / "notebooks"
+# A build makes millions of objects that live until its end: garbage collections would traverse them again and again.
+gc.set_threshold(100_000, 50, 1_000)
 
 
 def on_config(config: Any) -> Any:

@@ -153,11 +153,10 @@ def test_other_types_of_floating_point_numbers_come_in(tmp_path: Path) -> None:
         assert np.array_equal(WordVectors(import_neurox(path, TEXT), np.arange(3)).array(), VALUES)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_bytes_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
+def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
     content = neurox_file(tmp_path / "whole.hdf5").read_bytes()
     n_accepted = 0
-    for number, mutant in enumerate(mutated_bytes(content, seed=seed, count=60)):
+    for number, mutant in enumerate(mutated_bytes(content, seed=0, count=60)):
         path = tmp_path / f"{number}.hdf5"
         path.write_bytes(mutant)
         found: list[Entry] = []

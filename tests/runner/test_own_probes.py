@@ -82,7 +82,7 @@ def test_an_object_is_asked_alone_and_among_names(ask: Callable[..., Results]) -
 
 
 def test_models_are_compared_by_it(ask: Callable[..., Results], tiny_bert: Path) -> None:
-    results = probe(Letter(), model=[tiny_bert, "pocket"], corpus="pocket", layers="0", controls="none")
+    results = probe(Letter(), model=[tiny_bert, "pocket"], corpus="pocket", sentences=60, layers="0", controls="none")
     families = {row.family for row in results.comparisons}
     assert any(name.startswith("letter on pocket: models at each layer by accuracy") for name in families)
 
@@ -236,11 +236,12 @@ class Letter(RepresentationProbe):
         return word_examples(sentences, [str("e" in word) for one in sentences for word in one.words])
 
 if __name__ == "__main__":
-    model, corpus, out, engine = sys.argv[1:]
+    model, corpus, out = sys.argv[1:]
     asked = Experiment(name="own", models=(model,), corpora=(corpus,), tasks=("letter",), layers="0-1",
-                       controls=("majority", "random"), random_draws=1)
-    summary = run_experiment(asked, Path(out), options=RunOptions(engine=engine, jobs=2))
-    assert not summary.failures, summary.failures
+                       controls=("majority", "random"), random_draws=1, outputs={"plots": []})
+    for engine in ("serial", "joblib"):
+        summary = run_experiment(asked, Path(out, engine), options=RunOptions(engine=engine, jobs=2))
+        assert not summary.failures, summary.failures
 """
 
 
@@ -249,11 +250,10 @@ def test_engines_give_the_same_for_a_class_of_a_script(
 ) -> None:
     script = tmp_path / "own.py"
     script.write_text(SCRIPT)
-    for engine in ("serial", "joblib"):
-        command = [sys.executable, script, tiny_bert, tiny_corpus, tmp_path / engine, engine]
-        environment = {**one_thread, "BERTOLOGY_CACHE": str(tmp_path / "cache")}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
+    command = [sys.executable, script, tiny_bert, tiny_corpus, tmp_path]
+    environment = {**one_thread, "BERTOLOGY_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
     assert scores(tmp_path / "serial").equals(scores(tmp_path / "joblib"))
 
 
@@ -262,6 +262,9 @@ def test_the_class_of_the_readme_finds_nouns_above_the_embeddings() -> None:
     asked = 'bertology.probe("before_noun")'
     assert f"\n{asked} " in block
     namespace: dict[str, Any] = {}
-    exec(block.replace(asked, 'table = bertology.probe("before_noun", layers=[0, 2, 4], controls="none")'), namespace)
+    exec(
+        block.replace(asked, 'table = bertology.probe("before_noun", layers=[0, 2], sentences=300, controls="none")'),
+        namespace,
+    )
     layers = [line.main.value for line in namespace["table"].view().tables[0].lines]
     assert layers[0] < 0.93 < 0.96 < max(layers), layers

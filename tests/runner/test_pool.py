@@ -244,7 +244,7 @@ def test_engines_and_parts_give_the_same(
     written: Path, tmp_path: Path, scores: Scores, counted_forwards: list[int]
 ) -> None:
     experiment = load_experiment(written)
-    runs = {name: tmp_path / name for name in ("serial", "joblib", "dask")}
+    runs = {name: tmp_path / name for name in ("serial", "joblib")}
     for name, run in runs.items():
         summary = run_experiment(experiment, run, options=RunOptions(engine=name, jobs=2))  # type: ignore[arg-type]
         assert summary.failures == ()

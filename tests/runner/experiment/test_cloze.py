@@ -32,10 +32,12 @@ def mixed(*models: object, **settings: object) -> Experiment:
     return Experiment.model_validate({**plain, **settings})
 
 
-@pytest.fixture
-def serial(tiny_bert: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "serial"
-    summary = run_experiment(mixed(str(tiny_bert)), folder, options=RunOptions(engine="serial"))
+@pytest.fixture(scope="module")
+def serial(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mixed") / "serial"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder.parent / "cache"))
+        summary = run_experiment(mixed(str(tiny_bert)), folder, options=RunOptions(engine="serial"))
     assert not summary.failures
     return folder
 

@@ -80,7 +80,7 @@ def test_the_missing_model_of_another_part_stops_nothing(tiny_bert: Path, tmp_pa
             resolve_work(experiment, part=part)
 
 
-@pytest.mark.parametrize("n_models", [1, 3, 8, 100])
+@pytest.mark.parametrize("n_models", [1, 3, 8, 30])
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 30])
 def test_parts_are_even_and_of_few_models(n_models: int, n: int) -> None:
     settings = [{"name": f"m{number}", "init": ("pretrained", "random")[number % 2]} for number in range(n_models)]
@@ -173,11 +173,11 @@ def test_models_of_one_architecture_share_their_random_control(tiny_bert: Path, 
     weights = load_file(other / "model.safetensors")
     save_file({name: 2 * values for name, values in weights.items()}, other / "model.safetensors", {"format": "pt"})
     models = [{"name": str(tiny_bert), "id": "one"}, {"name": str(other), "id": "two"}]
-    experiment = many(models, layers="0-1", controls=["random"], outputs={"plots": []})
+    experiment = many(models, layers="0", controls=["random"], outputs={"plots": []})
     whole = run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
     assert whole.failures == ()
     # Each has its pretrained weights, and both the same three draws of random ones.
-    assert whole.n_computed == 5 * 2 * 2 < whole.n_cells == 8 * 2 * 2
+    assert whole.n_computed == 5 * 2 < whole.n_cells == 8 * 2
     rows = [row for row in read_results(whole.folder).rows if row.init == "random"]
     assert {(row.model, row.cell_id) for row in rows} == {(m, row.cell_id) for m in ("one", "two") for row in rows}
     runs = [tmp_path / "1", tmp_path / "2"]
