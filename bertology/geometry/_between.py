@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ class Measure:
     """Symmetric: of a measure that is not, the mean of both directions."""
     is_paired: bool = False
     """Whether all pairs of words are formed."""
+    reorder: Callable[[Any, Integers], Any] | None = None
+    """Brings what is prepared to another order of words; where there is none, it is prepared again."""
 
     def words(self, vectors: Sequence[LayerVectors]) -> int:
         """How many words it is computed on."""
@@ -43,7 +46,7 @@ class Measure:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "cka": Measure(likeness.cka_parts, likeness.parts_cka),
+    "cka": Measure(likeness.cka_parts, likeness.parts_cka, reorder=likeness.reordered_parts),
     "procrustes": Measure(likeness.centred, likeness.procrustes),
     "rsa": Measure(lambda x: x, likeness.rsa, is_paired=True),
     "mutual_neighbours": Measure(lambda x: x, likeness.mutual_neighbours, is_paired=True),
@@ -85,10 +88,15 @@ def left_out(
     return {pair: np.array(values) for pair, values in found.items()}
 
 
-def shuffled_likeness(measure: Measure, x: Floats32, y: Floats32, *, seed: int = 0) -> float:
-    """What a measure shows of two layers of which one has its words in random order: likeness by chance."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    return float(measure.compare(measure.prepare(x), measure.prepare(y[order])))
+def shuffled_likeness(measure: Measure, vectors: Sequence[Floats32], *, seed: int = 0) -> Floats:
+    """``[layer − 1]`` what a measure shows of each layer and the one before, whose words are in random order: by chance."""
+    order = np.random.default_rng(seed).permutation(len(vectors[0]))
+    parts, found = measure.prepare(vectors[0]), []
+    for below, above in itertools.pairwise(vectors):
+        shuffled = measure.reorder(parts, order) if measure.reorder else measure.prepare(below[order])
+        parts = measure.prepare(above)
+        found.append(float(measure.compare(parts, shuffled)))
+    return np.array(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,11 @@ def cka_parts(x: ArrayLike) -> tuple[Floats, Floats, float]:
     return a, norms, own
 
 
+def reordered_parts(a: tuple[Floats, Floats, float], order: Integers) -> tuple[Floats, Floats, float]:
+    """:func:`cka_parts` of the words in another order."""
+    return a[0][order], a[1][order], a[2]
+
+
 def parts_cka(a: tuple[Floats, Floats, float], b: tuple[Floats, Floats, float]) -> float:
     """Debiased :func:`linear_cka` of :func:`cka_parts`."""
     return float(hsic(((a[0].T @ b[0]) ** 2).sum(), a[1], b[1]) / np.sqrt(a[2] * b[2]))

@@ -6,7 +6,6 @@ sentences contribute.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,9 +110,9 @@ def _by_chance(measure: str, vectors: LayerVectors) -> Iterator[LayerSums]:
     """What a measure shows of a layer and the one before with its words in random order; it has no interval."""
     n = MEASURES[measure].words((vectors,))
     kept = [vectors.of(layer)[:n] for layer in vectors.layers]
-    values = [shuffled_likeness(MEASURES[measure], above, below) for below, above in itertools.pairwise(kept)]
-    if values:
-        yield LayerSums(f"{measure}_null", vectors.layers[1:], np.array(values)[:, None], np.ones((1, 1)), "blocks")
+    if len(kept) > 1:
+        values = shuffled_likeness(MEASURES[measure], kept)
+        yield LayerSums(f"{measure}_null", vectors.layers[1:], values[:, None], np.ones((1, 1)), "blocks")
 
 
 def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
@@ -178,7 +177,8 @@ def _quadratic(
     for items, chunk in vectors.chunks():
         centred = chunk - products.means[:, None]
         for (a, b), matrix in matrices.items():
-            found[a, b][items] = np.einsum("wd,wd->w", centred[a] @ matrix, centred[b])
+            along = centred[a] @ matrix
+            found[a, b][items] = np.einsum("wd,wd->w", along, centred[b])
     return found
 
 
@@ -280,15 +280,17 @@ def _moves(vectors: LayerVectors, clusters: Integers) -> Iterator[LayerSums]:
     n_pairs = len(vectors.layers) - 1
     if not n_pairs:
         return
-    sums = np.zeros((2, n_pairs, int(clusters[-1]) + 1))
+    n_clusters = int(clusters[-1]) + 1
+    sums = np.zeros((2, n_pairs, n_clusters))
     for items, chunk in vectors.chunks():
-        below, above = chunk[:-1].astype(np.float64), chunk[1:].astype(np.float64)
-        lengths = np.linalg.norm(chunk.astype(np.float64), axis=2)
-        cosines = (below * above).sum(axis=2) / np.maximum(lengths[:-1] * lengths[1:], 1e-30)
-        moved = np.linalg.norm(above - below, axis=2) / np.maximum(lengths[:-1], 1e-30)
-        for number, values in enumerate((cosines, moved)):
-            for place in range(n_pairs):
-                np.add.at(sums[number, place], clusters[items], values[place])
+        lengths = np.maximum(np.sqrt(np.einsum("lwd,lwd->lw", chunk, chunk)), 1e-30)
+        for place in range(n_pairs):
+            below, above = chunk[place], chunk[place + 1]
+            cosines = np.einsum("wd,wd->w", below, above) / (lengths[place] * lengths[place + 1])
+            change = above - below
+            moved = np.sqrt(np.einsum("wd,wd->w", change, change)) / lengths[place]
+            for number, values in enumerate((cosines, moved)):
+                sums[number, place] += np.bincount(clusters[items], values, minlength=n_clusters)
     n_words = np.bincount(clusters).astype(np.float64)[None]
     for name, of_pairs in zip(("cosine_previous", "moved_previous"), sums, strict=True):
         yield LayerSums(name, vectors.layers[1:], of_pairs, n_words, "sentences")
