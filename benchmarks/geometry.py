@@ -3,29 +3,50 @@
     python -m benchmarks.geometry [--words 50000] [--repeats 3]
 
 (p) is self-similarity of all word types and its baseline in all layers by sums of unit vectors, divided by the loop
-over types that forms the cosines of all pairs (of 150 occurrences at most), as the published scripts do. (q) is
-debiased CKA of all pairs of layers with what each sentence contributes, divided by a loop over the pairs that forms
-Gram matrices of 5,000 of the words (on all of them each matrix would take 10 GB). (r) is the extraction of a corpus and
-all statistics of the task ``contextuality`` on it, divided by the extraction alone.
+over types that forms the cosines of all pairs (of 150 occurrences at most), as the published scripts do; the loop runs
+on one layer, and its time is multiplied. (q) is debiased CKA of all pairs of layers with what each sentence contributes
+and what words in random order give, divided by a loop over the pairs that forms Gram matrices, on the same 5,000 words;
+the loop runs over three of the pairs, and its time is multiplied. On all of the words each of its matrices would take
+10 GB: the next line multiplies by the square of their number as well. (r) is the extraction of a corpus and all
+statistics of the task ``contextuality`` on it, divided by the extraction alone, both on all threads. (s) is the peak of
+memory of a process that computes these statistics of stored vectors, on ten times the text divided by the text.
+
+Both sides of (p) and (q) compute on one thread, as the task does.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import statistics
+from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from benchmarks._common import MODEL, Line, sample, show, side_by_side
+from benchmarks._common import MODEL, Line, sample, seconds, show, side_by_side
 from benchmarks.extraction import own_cache
+from benchmarks.memory import fit_peaks
 from bertology.activations import Entry, Recipe, extract
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
 from bertology.geometry import LayerVectors, WordSample, layer_similarity, self_similarity
 from bertology.probing import GeometryProbe, get_probe
 
-_PEER_WORDS = 5000
+_PEER_WORDS, _PEER_PAIRS = 5000, 3
+_WORDS_A_SENTENCE = 16
+_PEAK = """
+import sys
+from benchmarks.geometry import contextuality_of, extracted
+from bertology.corpora import load_corpus
+text = load_corpus(sys.argv[1])["train"]
+entry = extracted(text)
+if sys.argv[3] == "fit":
+    contextuality_of(text, entry)
+print(0)
+"""
 
 
 def main() -> None:
@@ -41,62 +62,96 @@ def run(*, words: int, repeats: int) -> list[Line]:
     text = sample(0)
     text = text[: int(np.searchsorted(text.starts, words, side="right")) - 1]
     with own_cache():
-        entry = _extracted(text)
+        entry = extracted(text)
         vectors = LayerVectors.stored(entry, np.arange(text.n_words), entry.manifest.layers)
         arrays = [vectors.of(layer) for layer in vectors.layers]
-        chosen, _ = WordSample.of(text.forms.codes.astype(np.int64), text.sentence_of_word)
-        what = f"(p) self-similarity and baseline, {len(arrays)} layers of {text.n_words:,} words ÷ all pairs"
-        lines = [
-            side_by_side(
-                what,
-                lambda: [_by_sums(array, chosen) for array in arrays],
-                lambda: [_by_pairs(array, chosen) for array in arrays],
-                repeats=repeats,
-                aim="≤ 0.02",
-            )
-        ]
-        held = LayerVectors.of_arrays(np.stack(arrays))
-        few = [array[:_PEER_WORDS].astype(np.float32) for array in arrays]
-        lines.append(
-            side_by_side(
-                f"(q) CKA of all pairs of layers, {text.n_words:,} words ÷ Gram matrices of {_PEER_WORDS:,}",
-                lambda: list(layer_similarity(held, text.sentence_of_word)),
-                lambda: [_gram_cka(a, b) for a, b in itertools.combinations(few, 2)],
-                repeats=repeats,
-                aim="≤ 0.2",
-            )
-        )
-    lines.append(_with_extraction(text, repeats))
-    return lines
+    with threadpool_limits(1):
+        lines = [_pairs_of_words(arrays, text, repeats), *_pairs_of_layers(arrays, text.sentence_of_word, repeats)]
+    del arrays
+    times = 10
+    what = f"(s) peak memory of contextuality, {text.n_words // times:,} words"
+    return [*lines, _with_extraction(text, repeats), fit_peaks(_PEAK, what, words // times // _WORDS_A_SENTENCE, times)]
 
 
-def _extracted(text: Sentences) -> Entry:
+def extracted(text: Sentences) -> Entry:
+    """All layers of a text in the store."""
     encoder = load_encoder(str(MODEL), device="cpu")
     recipe = Recipe(encoder.fingerprint, text.text_fingerprint)
     return extract(lambda: encoder, text, recipe=recipe, layers=range(encoder.n_layers + 1))
 
 
-def _with_extraction(text: Sentences, repeats: int) -> Line:
+def contextuality_of(text: Sentences, entry: Entry) -> None:
+    """All statistics of the task, as its family has them computed."""
     probe = get_probe("contextuality")
     assert isinstance(probe, GeometryProbe)
+    words = probe.words({"test": text})["test"]
+    vectors = LayerVectors.stored(entry, words, entry.manifest.layers, n_threads=torch.get_num_threads())
+    with threadpool_limits(1):
+        list(probe.statistics({"test": vectors}, {"test": text}))
 
+
+def _pairs_of_words(arrays: list[NDArray[np.float32]], text: Sentences, repeats: int) -> Line:
+    chosen, _ = WordSample.of(text.forms.codes.astype(np.int64), text.sentence_of_word)
+    middle = arrays[len(arrays) // 2]
+    what = (
+        f"(p) self-similarity and baseline, {len(arrays)} layers of {text.n_words:,} words ÷ all pairs (of one, scaled)"
+    )
+    return _scaled(
+        what,
+        lambda: [_by_sums(array, chosen) for array in arrays],
+        lambda: _by_pairs(middle, chosen),
+        times=len(arrays),
+        repeats=repeats,
+        aim="≤ 0.02",
+    )
+
+
+def _pairs_of_layers(arrays: list[NDArray[np.float32]], sentences: NDArray[np.integer], repeats: int) -> list[Line]:
+    n_words, pairs = len(sentences), list(itertools.combinations(range(len(arrays)), 2))
+    lines = []
+    for n in sorted({min(n_words, _PEER_WORDS), n_words}):
+        held = LayerVectors.of_arrays(np.stack([array[:n] for array in arrays]))
+        few = [array[:_PEER_WORDS] for array in arrays]
+        is_all = n <= _PEER_WORDS
+        scaled = f"{_PEER_PAIRS} of the pairs{'' if is_all else f', {_PEER_WORDS:,} words'}, scaled"
+        lines.append(
+            _scaled(
+                f"{'(q)' if is_all else '   '} CKA of all pairs of layers, {n:,} words ÷ Gram matrices ({scaled})",
+                lambda held=held, n=n: list(layer_similarity(held, sentences[:n])),
+                lambda few=few: [_gram_cka(few[a], few[b]) for a, b in pairs[:_PEER_PAIRS]],
+                times=len(pairs) / _PEER_PAIRS * (n / len(few[0])) ** 2,
+                repeats=repeats,
+                aim="≤ 0.2",
+            )
+        )
+    return lines
+
+
+def _scaled(
+    what: str, ours: Callable[[], object], part: Callable[[], object], *, times: float, repeats: int, aim: str
+) -> Line:
+    """Like :func:`side_by_side`, where the peer does a part of the job, the whole of which takes so many times as long."""
+    pairs = [(seconds(ours), times * seconds(part)) for _ in range(repeats)]
+    ratios = [a / b for a, b in pairs]
+    a, b = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return Line(what, statistics.median(ratios), (min(ratios), max(ratios)), aim, f"{a:.2f} s ÷ {b:.1f} s")
+
+
+def _with_extraction(text: Sentences, repeats: int) -> Line:
     def both() -> None:
         with own_cache():
-            entry = _extracted(text)
-            vectors = LayerVectors.stored(entry, probe.words({"test": text})["test"], entry.manifest.layers)
-            list(probe.statistics({"test": vectors}, {"test": text}))
+            contextuality_of(text, extracted(text))
 
     def alone() -> None:
         with own_cache():
-            _extracted(text)
+            extracted(text)
 
     what = f"(r) contextuality of {text.n_words:,} words, extraction included ÷ extraction alone"
     return side_by_side(what, both, alone, repeats=repeats, aim="≤ 1.15")
 
 
 def _by_sums(vectors: NDArray[np.float32], chosen: WordSample) -> tuple[NDArray[np.float64], ...]:
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return tuple(self_similarity(unit[places], chosen.starts) for places in (chosen.places, chosen.shuffled))
+    return tuple(self_similarity(vectors, chosen.starts, order=places) for places in (chosen.places, chosen.shuffled))
 
 
 def _by_pairs(vectors: NDArray[np.float32], chosen: WordSample) -> list[list[float]]:

@@ -89,7 +89,7 @@ def left_out(
 
 
 def shuffled_likeness(measure: Measure, vectors: Sequence[Floats32], *, seed: int = 0) -> Floats:
-    """``[layer − 1]`` what a measure shows of each layer and the one before, whose words are in random order: by chance."""
+    """``[layer − 1]`` likeness by chance: of each layer and the one before, whose words are in random order."""
     order = np.random.default_rng(seed).permutation(len(vectors[0]))
     parts, found = measure.prepare(vectors[0]), []
     for below, above in itertools.pairwise(vectors):
