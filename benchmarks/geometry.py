@@ -130,7 +130,7 @@ def _pairs_of_layers(arrays: list[NDArray[np.float32]], sentences: NDArray[np.in
 def _scaled(
     what: str, ours: Callable[[], object], part: Callable[[], object], *, times: float, repeats: int, aim: str
 ) -> Line:
-    """Like :func:`side_by_side`, where the peer does a part of the job, the whole of which takes so many times as long."""
+    """Like :func:`side_by_side`, with a peer that does a part of the job; the whole takes so many times as long."""
     pairs = [(seconds(ours), times * seconds(part)) for _ in range(repeats)]
     ratios = [a / b for a, b in pairs]
     a, b = (statistics.median(column) for column in zip(*pairs, strict=True))
