@@ -81,7 +81,7 @@ def load_encoder(
         _check_weights(made)
         return made
     shape = model_shape(source)
-    needed = _check_files(source, init, _DTYPES[dtype])
+    needed = check_files(source, init, _DTYPES[dtype])
     with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = load_config(source, trust_remote_code)
@@ -156,7 +156,7 @@ def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
         raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
 
 
-def _check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
+def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
     """Check that no file is missing or cut short, before anything is read.
 
     Returns the bytes that weights take while they are read, as stored and as kept; None for fresh ones.

@@ -10,9 +10,9 @@ from torch import nn
 
 from bertology._memory import explained_shortage
 from bertology.encoders._modules import find_blocks, no_parameters_learn
-from bertology.encoders.loading import load
 from bertology.encoders.loading.description import MemorySource, ModelSource, model_shape
 from bertology.encoders.loading.folder import AGAIN
+from bertology.encoders.loading.load import check_files, load_config
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.errors import ModelError
 
@@ -48,9 +48,9 @@ def load_whole(source: ModelSource) -> WholeModel:
     if isinstance(source, MemorySource):
         raise ModelError(f"model {source.name} is a module in memory: give a model of transformers, or its folder")
     shape = model_shape(source)
-    needed = load._check_files(source, "pretrained", torch.float32)
+    needed = check_files(source, "pretrained", torch.float32)
     with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
-        config = load._load_config(source, trust_remote_code=False)
+        config = load_config(source, False)
         if config.is_encoder_decoder:
             raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
         kind = AutoModel if not config.architectures else _class(source, config.architectures[0])
