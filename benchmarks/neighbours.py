@@ -4,7 +4,8 @@
 
 (α) is the search among random vectors of seven layers of 384 dimensions, read block by block as from the store, divided
 by the time that reading as many bytes of half precision from a disk of 200 MB/s takes; (β) the peak of allocated memory
-on all of these words divided by that on a tenth. (γ) is the size of a page with many points in seven layers; (δ) what a
+on all of these words divided by that on a tenth; the line between is the search among 50,000 words divided by
+scikit-learn's brute force, which holds a layer at a time, both from half precision and on one thread. (γ) is the size of a page with many points in seven layers; (δ) what a
 frame of its map takes without a graphics card while it is panned, zoomed, brought from layer to layer, searched and
 pointed at. Of every frame that is drawn the processor time of the page's main thread is taken; the ratio is that of the
 median to the sixtieth of a second that a frame has. A map on its way draws as many points as six milliseconds allow, a
@@ -25,13 +26,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
 
-from benchmarks._common import Line, seconds, show
+from benchmarks._common import Line, seconds, show, side_by_side
 from benchmarks.viewer import FRAME, chromium, frames
 from bertology.corpora import Sentence, Sentences
 from bertology.geometry import LayerVectors, SearchedText, find_neighbours, nearest_occurrences
 
 _LAYERS, _DIM, _BLOCK = 7, 384, 2048
+_PEER_WORDS = 50_000
 _DISK = 200e6
 """Bytes a second."""
 _STEPS = 40
@@ -65,7 +69,9 @@ def main() -> None:
 
 def run(*, words: int, points: int, repeats: int) -> list[Line]:
     """The lines of the table; those of the map are left out where there is no browser."""
-    return [*_search(words, repeats), *_map(points, repeats)]
+    with threadpool_limits(1):
+        lines = _search(words, repeats)
+    return [*lines, *_map(points, repeats)]
 
 
 def _search(words: int, repeats: int) -> list[Line]:
@@ -96,8 +102,22 @@ def _search(words: int, repeats: int) -> list[Line]:
             "≤ 1.0",
             f"{middle:.1f} s ÷ {disk:.1f} s",
         ),
+        side_by_side(
+            f"    … of {_PEER_WORDS:,} words ÷ scikit-learn's brute force, layer by layer",
+            lambda: nearest_occurrences(blocks(_PEER_WORDS), query, k=10),
+            lambda: _brute_force(block, query),
+            repeats=repeats,
+            aim="≤ 1.0",
+        ),
         Line("(β) its memory ÷ that of a tenth", growth, (growth, growth), "≤ 1.1", f"{peaks[1]:.0f} MB"),
     ]
+
+
+def _brute_force(block: NDArray[np.float16], query: NDArray[np.float32]) -> None:
+    for layer, of_query in zip(block, query, strict=True):
+        times = -(-_PEER_WORDS // len(layer))
+        vectors = torch.from_numpy(np.concatenate([layer] * times)[:_PEER_WORDS]).float().numpy()
+        NearestNeighbors(n_neighbors=10, metric="cosine", algorithm="brute").fit(vectors).kneighbors(of_query[None])
 
 
 def _map(points: int, repeats: int) -> list[Line]:

@@ -55,24 +55,25 @@ def nearest_occurrences(
     if not (np.isfinite(query).all() and (lengths > 0).all()):
         raise ModelError("the vector of the word is zero or not finite in a layer: it has no direction to compare")
     unit = (query / lengths[:, None]).astype(np.float32)
-    numbers: Integers = np.empty((len(query), 0), dtype=np.int64)
-    cosines: NDArray[np.float64] = np.empty((len(query), 0))
+    best = [(np.empty(0, dtype=np.int64), np.empty(0)) for _ in query]
     for items, vectors in chunks:
         kept = ~np.isin(items, list(left_out)) if left_out else np.ones(len(items), dtype=np.bool_)
-        found = _cosines(vectors, unit)[:, kept]
-        numbers = np.concatenate([numbers, np.broadcast_to(items[kept], found.shape)], axis=1)
-        cosines = np.concatenate([cosines, found], axis=1)
-        order = np.lexsort((numbers, -cosines))[:, :k]
-        numbers = np.take_along_axis(numbers, order, axis=1)
-        cosines = np.take_along_axis(cosines, order, axis=1)
-    return numbers, cosines
+        for layer, found in enumerate(_cosines(vectors, unit)):
+            numbers, cosines = best[layer]
+            # Of a block after the first few are among the highest.
+            near = np.flatnonzero(kept & (found >= (cosines[-1] if len(cosines) == k else -np.inf)))
+            if len(near):
+                numbers, cosines = np.append(numbers, items[near]), np.append(cosines, found[near])
+                order = np.lexsort((numbers, -cosines))[:k]
+                best[layer] = numbers[order], cosines[order]
+    return np.stack([numbers for numbers, _ in best]), np.stack([cosines for _, cosines in best])
 
 
 def _cosines(vectors: Floats32, unit: Floats32) -> NDArray[np.float64]:
     """``[layer, m]`` cosines of vectors ``[layer, m, dim]`` with a unit vector ``[layer, dim]``."""
     # By einsum, whose sums do not depend on the size of a block; a product by BLAS is no faster.
     products = np.einsum("lmd,ld->lm", vectors, unit).astype(np.float64)
-    lengths = np.sqrt(np.einsum("lmd,lmd->lm", vectors, vectors, dtype=np.float64))
+    lengths = np.sqrt(np.einsum("lmd,lmd->lm", vectors, vectors).astype(np.float64))
     if not np.isfinite(lengths).all():
         raise ModelError("vectors of words of the corpus are not finite; give a model that computes them")
     return np.asarray(np.round(products / np.where(lengths > 0, lengths, 1.0), _DIGITS))
