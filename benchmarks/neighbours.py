@@ -2,14 +2,15 @@
 
     python -m benchmarks.neighbours [--words 1000000] [--points 50000] [--repeats 3]
 
-(α) is the search among random vectors of seven layers of 384 dimensions, read block by block as from the store, divided
-by the time that reading as many bytes of half precision from a disk of 200 MB/s takes; (β) the peak of allocated memory
-on all of these words divided by that on a tenth; the line between is the search among 50,000 words divided by
-scikit-learn's brute force, which holds a layer at a time, both from half precision and on one thread. (γ) is the size of a page with many points in seven layers; (δ) what a
-frame of its map takes without a graphics card while it is panned, zoomed, brought from layer to layer, searched and
-pointed at. Of every frame that is drawn the processor time of the page's main thread is taken; the ratio is that of the
-median to the sixtieth of a second that a frame has. A map on its way draws as many points as six milliseconds allow, a
-sample of them on a busy machine, and all when it rests. Where Chromium is missing one line says so.
+(α) is the search among random vectors of seven layers of 384 dimensions, read block by block as from the store,
+divided by the time that reading as many bytes of half precision from a disk of 200 MB/s takes; (β) the peak of
+allocated memory on all of these words divided by that on a tenth; the line between is the search among 50,000 words
+divided by scikit-learn's brute force, which holds a layer at a time, both from half precision and on one thread. (γ)
+is the size of a page with many points in seven layers; (δ) what a frame of its map takes without a graphics card
+while it is panned, zoomed, brought from layer to layer, searched and pointed at. Of every frame that is drawn the
+processor time of the page's main thread is taken; the ratio is that of the median to the sixtieth of a second that a
+frame has. A map on its way draws as many points as six milliseconds allow, a sample of them on a busy machine, and
+all when it rests. Where Chromium is missing one line says so.
 """
 
 from __future__ import annotations
