@@ -16,12 +16,21 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+_FIRST = (
+    *("test_site.py", "test_kills.py", "test_killed.py", "test_toys.py", "test_dask.py", "test_cluster.py"),
+    *("test_browser.py", "test_map_browser.py", "test_own_probes.py"),
+)
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, so that no process waits for it at the end."""
-    items.sort(key=lambda item: item.path.name != "test_site.py")
+    """What takes longest begins first, so that no process waits for it at the end.
+
+    What is started once a process of tests (a browser, processes to fork from) stands together, so that one of them
+    alone starts it: others take over from the end.
+    """
+    places = {name: place for place, name in enumerate(_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 def pytest_collection_finish() -> None:

@@ -34,7 +34,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Any:
         if key not in made:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("BERTOLOGY_CACHE", cache)
-                kept: dict[str, Any] = {"controls": "random", "layers": "0,2"}
+                kept: dict[str, Any] = {"controls": "random", "random_draws": 1, "layers": "0,2"}
                 made[key] = bertology.probe(task, model=tiny_bert, corpus=corpus, readout=readout, **kept)
         return made[key]
 

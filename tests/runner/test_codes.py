@@ -164,7 +164,7 @@ def test_sets_of_labels_take_a_bit_a_label_where_nothing_is_known(
 ) -> None:
     corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
     request = asking(
-        ReadoutConfig("edge", {**EDGE, "max_epochs": 8}, codelength="online"), "edge_proto_roles", layers="0"
+        ReadoutConfig("edge", {**EDGE, "max_epochs": 4}, codelength="online"), "edge_proto_roles", layers="0"
     )
     frame = run_probes(request, corpus=corpus).to_pandas()
     rows = by_metric(frame, 0)
