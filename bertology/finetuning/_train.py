@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from bertology._files import write_atomically
 from bertology.activations import Progress
 from bertology.encoders.loading.quiet import quiet_loading
 from bertology.errors import BertologyError, FitError, ModelError
@@ -30,6 +31,7 @@ _STATE = "trainer_state.json"
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
 """What stays of a checkpoint when a run is finished: the model folder."""
 _PARTIAL = "partial"
+_HISTORY = "history.json"
 _EPS = 1e-6
 Measured = Callable[[], dict[str, float]]
 
@@ -105,7 +107,7 @@ def train(
         rows: inputs of the training split.
         settings: the recipe.
         seed: of the order of inputs and of dropout.
-        folder: of the checkpoints.
+        folder: of the checkpoints; ``history.json`` in it has the records of the epochs so far.
         device: to train on.
         collator: makes batches of rows.
         tokenizer: is saved with each checkpoint.
@@ -131,13 +133,17 @@ def train(
             tokenizer,
             make_optimizer(model, settings),
         )
-        record = _recorder(trainer, measure, progress)
-        trainer.add_callback(record)
+        trainer.add_callback(_recorder(trainer, measure, progress, folder))
         try:
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
         finally:
             progress.finish()
-    return [entry for entry in trainer.state.log_history if "train_loss" in entry and "dev" in entry]
+    return _epochs(trainer.state)
+
+
+def _epochs(state: Any) -> list[dict[str, Any]]:
+    """The records of epochs in the Trainer's state, which adds one of its own."""
+    return [entry for entry in state.log_history if "dev" in entry]
 
 
 def _check_installed() -> None:
@@ -224,7 +230,7 @@ def _trainer(
     return trainer
 
 
-def _recorder(trainer: Any, measure: Measured, progress: Progress) -> Any:
+def _recorder(trainer: Any, measure: Measured, progress: Progress, folder: Path) -> Any:
     from transformers import TrainerCallback
 
     class Record(TrainerCallback):
@@ -249,6 +255,8 @@ def _recorder(trainer: Any, measure: Measured, progress: Progress) -> Any:
             trainer.losses.clear()
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "train_loss": loss, "dev": measure()})
+            # For whoever looks at a run that goes on for hours.
+            write_atomically(folder / _HISTORY, json.dumps(_epochs(state), indent=2).encode())
 
         def _drop_partial(self, state: Any) -> None:
             if state.log_history and _PARTIAL in state.log_history[-1]:
@@ -275,6 +283,7 @@ def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
         return
+    (folder / _HISTORY).unlink()
     for path in folder.glob("checkpoint-*/*"):
         if path.suffix not in _MODEL_FILES or path.name == _STATE:
             path.unlink()

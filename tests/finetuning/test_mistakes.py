@@ -1,61 +1,17 @@
-"""Runs that were stopped, two processes on one folder, and what goes wrong in training."""
+"""Folders that are in use or of another run, what goes wrong in training, the optimizer, and mistakes."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
-from safetensors.torch import load_file
 
 from bertology import BertologyError
 from bertology.finetuning import FineTuneSettings
-from bertology.finetuning._train import UncorrectedAdamW, last_checkpoint, make_optimizer
+from bertology.finetuning._train import UncorrectedAdamW, make_optimizer
 from tests.finetuning.conftest import Tune
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from transformers import Trainer
-from bertology import finetune
-from tests.finetuning.conftest import SIZES, numbered
-
-step = Trainer.training_step
-def die(self, *args, **kwargs):
-    if self.state.global_step == 11:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return step(self, *args, **kwargs)
-Trainer.training_step = die
-finetune(sys.argv[1], numbered(SIZES), task="sentence_label:number", out=sys.argv[2], device="cpu", threads=1,
-         lr=1e-3, epochs=2, batch_size=16, checkpoint_every=3, keep_checkpoints="none")
-"""
-
-
-def test_a_killed_run_ends_with_the_same_weights(tune: Tune, tiny_bert: Path, tmp_path: Path) -> None:
-    """Killed in the middle of the second epoch, two steps after its last checkpoint."""
-    out = tmp_path / "killed"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tiny_bert), str(out)], env=environment, capture_output=True, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    checkpoints = out / "seed-1" / "checkpoints"
-    assert last_checkpoint(checkpoints) == checkpoints / "checkpoint-9"
-    assert not (out / "seed-1" / "finetune.json").exists()
-    (checkpoints / "checkpoint-10").mkdir()  # as of a process that was killed while it wrote
-    options = {"checkpoint_every": 3, "keep_checkpoints": "none", "threads": 1}
-    resumed = tune(out=out, **options)
-    assert not checkpoints.exists()
-    whole = tune(**options)
-    one, other = (load_file(tuned.folder() / "model.safetensors") for tuned in (resumed, whole))
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-    assert resumed.records[1].history == whole.records[1].history
-    assert resumed.predictions().equals(whole.predictions())
 
 
 def test_a_second_process_is_refused(tune: Tune, tmp_path: Path) -> None:
