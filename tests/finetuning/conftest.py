@@ -53,13 +53,13 @@ Tune = Callable[..., FineTuned]
 
 @pytest.fixture
 def tune(tiny_bert: Path, subjects: Corpus, tmp_path: Path) -> Tune:
-    """Fine-tunes the tiny model, if not told otherwise on numbers of subjects, for two epochs."""
+    """Fine-tunes the tiny model, if not told otherwise on numbers of subjects, for one epoch."""
 
     def run(**changes: Any) -> FineTuned:
         given = {"model": tiny_bert, "corpus": subjects, "task": "sentence_label:number", "out": tmp_path / "tuned"}
         given |= {"device": "cpu", "progress": False}
         if "recipe" not in changes:
-            given |= {"lr": 1e-3, "epochs": 2, "batch_size": 16}
+            given |= {"lr": 1e-3, "epochs": 1, "batch_size": 16}
         return finetune(**{**given, **changes})
 
     return run
