@@ -33,6 +33,7 @@ METHODS: Mapping[str, type[Method]] = {
     kind.name: kind for kind in (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
 }
 """Ways to compress a model, by name."""
+_REMEDY = "choose another folder"
 _TRAINING = "training"
 """The folder in the one that is written with the state of training, while it is not finished."""
 
@@ -78,22 +79,24 @@ def compress(
     folder = given_path(out)
     shown = can_show() if progress is None else progress
     _check_free(folder)
-    with explained_write_errors(folder, remedy="choose another --out"):
+    with explained_write_errors(folder, remedy=_REMEDY):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        sweep(folder.parent)
-        with temporary_folder(folder.parent, folder.name) as made:
-            opened = open_model(
-                source,
-                _stored(source),
-                work=made,
-                state=folder / _TRAINING,
-                device=device,
-                progress=BarProgress(f"compressing {source.title}") if shown else silent,
-            )
-            size_before = opened.sizes()[0]
-            steps = [{"method": one.name, **_plain(one), "outcome": one.apply(opened)} for one in methods]
-            record = _write(opened, made / "model", steps, size_before)
-            shutil.rmtree(folder / _TRAINING, ignore_errors=True)
+    sweep(folder.parent)
+    with temporary_folder(folder.parent, folder.name) as made:
+        opened = open_model(
+            source,
+            _stored(source),
+            work=made,
+            state=folder / _TRAINING,
+            device=device,
+            progress=BarProgress(f"compressing {source.title}") if shown else silent,
+        )
+        size_before = opened.sizes()[0]
+        steps = [{"method": one.name, **_plain(one), "outcome": one.apply(opened)} for one in methods]
+        record = _write(opened, made / "model", steps, size_before)
+        with explained_write_errors(folder, remedy=_REMEDY):
+            if (folder / _TRAINING).is_dir():
+                shutil.rmtree(folder / _TRAINING)
             (made / "model").rename(folder)
     return Compressed(folder, record)
 

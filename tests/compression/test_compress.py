@@ -224,6 +224,18 @@ def test_a_classifier_is_kept(tiny_bert: Path, make: Made, tmp_path: Path) -> No
         make("distil", tmp_path / "sorts", layers=1)
 
 
+def test_a_model_in_memory_without_a_pooler_gets_none(tiny_bert: Path, make: Made) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    model, tokenizer = AutoModel.from_pretrained(tiny_bert), AutoTokenizer.from_pretrained(tiny_bert)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.add_(0.5)
+    made = make("quantise", (model, tokenizer))
+    assert not any("pooler" in name for name in weights(made.path))
+    assert torch.allclose(states(made.encoder())[0], states(Encoder.from_model(model, tokenizer))[0], atol=0.1)
+    assert made.record.model == "tiny-bert"
+
+
 def test_what_was_done_stands_in_the_folder_and_its_fingerprint(tiny_bert: Path, make: Made) -> None:
     source = model_fingerprint(resolve_model(str(tiny_bert)))
     made = [make("magnitude", share=0), make("quantise", bits=16), make("layers", drop_top=0)]
