@@ -18,11 +18,15 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_several_methods_and_speed(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_bert: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "small"
     options = ["--method", "magnitude,quantise", "--set", "magnitude.share=0.5", "--set", "quantise.bits=4"]
-    assert run(monkeypatch, str(tiny_bert), *options, "--out", str(out), "--speed", "pocket") == 0
+    assert run(monkeypatch, str(tiny_bert), *options, "--out", str(out), "--speed", str(tiny_corpus)) == 0
     shown = capsys.readouterr().out
     assert "magnitude (share 0.5, scope global" in shown
     assert shown.count("pieces/s") == 3

@@ -111,14 +111,14 @@ def test_masks_are_those_of_pretraining(tiny_bert: Path) -> None:
     assert n_changed / n_places == pytest.approx(0.9, abs=0.04)
 
 
-def test_mistakes_are_one_line(tiny_bert: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> None:
     with pytest.raises(BertologyError, match=r"the loss is .* at step"):
-        distil(tiny_bert, tmp_path / "nan", hidden_weight=1e39)
+        distil(tiny_bert, tmp_path / "nan", corpus=str(text), hidden_weight=1e39)
     with pytest.raises(BertologyError, match="lr lie between 0 and 1"):
         distil(tiny_bert, tmp_path / "fast", lr=2.0)
     (tmp_path / "broken" / "training").mkdir(parents=True)
     (tmp_path / "broken" / "training" / "state.pt").write_bytes(b"no state")
     with pytest.raises(BertologyError, match="not a whole training state"):
-        distil(tiny_bert, tmp_path / "broken")
+        distil(tiny_bert, tmp_path / "broken", corpus=str(text))
     with pytest.raises(BertologyError, match="another process trains here"), _distil._one_process(tmp_path / "taken"):
         _distil._one_process(tmp_path / "taken")
