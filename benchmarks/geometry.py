@@ -20,6 +20,7 @@ import argparse
 import itertools
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -108,23 +109,27 @@ def _pairs_of_words(arrays: list[NDArray[np.float32]], text: Sentences, repeats:
 
 def _pairs_of_layers(arrays: list[NDArray[np.float32]], sentences: NDArray[np.integer], repeats: int) -> list[Line]:
     n_words, pairs = len(sentences), list(itertools.combinations(range(len(arrays)), 2))
+    few = [array[:_PEER_WORDS] for array in arrays]
     lines = []
     for n in sorted({min(n_words, _PEER_WORDS), n_words}):
         held = LayerVectors.of_arrays(np.stack([array[:n] for array in arrays]))
-        few = [array[:_PEER_WORDS] for array in arrays]
         is_all = n <= _PEER_WORDS
         scaled = f"{_PEER_PAIRS} of the pairs{'' if is_all else f', {_PEER_WORDS:,} words'}, scaled"
         lines.append(
             _scaled(
                 f"{'(q)' if is_all else '   '} CKA of all pairs of layers, {n:,} words ÷ Gram matrices ({scaled})",
-                lambda held=held, n=n: list(layer_similarity(held, sentences[:n])),
-                lambda few=few: [_gram_cka(few[a], few[b]) for a, b in pairs[:_PEER_PAIRS]],
+                partial(_similarities, held, sentences[:n]),
+                lambda: [_gram_cka(few[a], few[b]) for a, b in pairs[:_PEER_PAIRS]],
                 times=len(pairs) / _PEER_PAIRS * (n / len(few[0])) ** 2,
                 repeats=repeats,
                 aim="≤ 0.2",
             )
         )
     return lines
+
+
+def _similarities(vectors: LayerVectors, sentences: NDArray[np.integer]) -> None:
+    list(layer_similarity(vectors, sentences))
 
 
 def _scaled(

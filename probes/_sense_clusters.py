@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._sense_items import sense_data
 
@@ -44,7 +44,6 @@ class SenseClusters(GeometryProbe):
     )
     compares_layers = False
     reads = ("test",)
-    baselines = ()
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words with several senses."""
@@ -62,9 +61,3 @@ class SenseClusters(GeometryProbe):
         """By word, and means over words."""
         data, read = sense_data(sentences, known="test"), vectors["test"]
         return geometry.sense_clusters(read, data.items["test"].readable(read.words), names=data.words)
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
-        """There is none: the adjusted Rand index is 0 at random."""
-        return iter(())

@@ -21,7 +21,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._sense_items import occurrences
 
@@ -65,7 +65,6 @@ class SenseConcatenation(GeometryProbe):
     )
     compares_layers = False
     reads = ("train", "test")
-    baselines = ()
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Integers]:
         """All words with senses in train, and those of the test whose senses train has."""
@@ -103,12 +102,6 @@ class SenseConcatenation(GeometryProbe):
                     ratios[kind][row, numbers], nearer[kind][row, numbers] = own / other, own > other
         _, words = np.unique([item.own[0] for item in items], return_inverse=True)
         return _sums(layers, ratios, nearer, words)
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]
-    ) -> Iterator[LayerSums]:
-        """There is none: a following sentence with the same sense is what to compare with."""
-        return iter(())
 
 
 def _data(

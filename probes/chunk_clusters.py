@@ -22,7 +22,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors, SpanItems
@@ -44,7 +44,6 @@ class ChunkClusters(GeometryProbe):
     )
     compares_layers = False
     reads = ("train", "test")
-    baselines = ()
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """The first and last words of chunks."""
@@ -65,12 +64,6 @@ class ChunkClusters(GeometryProbe):
         return geometry.span_clusters(
             vectors, {name: some.readable(vectors[name].words) for name, some in items.items()}
         )
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
-        """There is none: the adjusted Rand index is 0 at random."""
-        return iter(())
 
     def _items(self, sentences: Mapping[str, Sentences]) -> dict[str, SpanItems]:
         kinds: dict[str, int] = {}

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._text_sample import is_punctuation, words_of_sentences
 
@@ -73,7 +73,6 @@ class Contextuality(GeometryProbe):
     )
     compares_layers = False
     reads = ("test",)
-    baselines = ()
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words of random sentences."""
@@ -88,12 +87,6 @@ class Contextuality(GeometryProbe):
     ) -> Iterator[LayerSums]:
         """By word type, by sentence, and of the whole."""
         return self._statistics(vectors["test"], sentences["test"])
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
-        """There is none: words at random are part of the statistics."""
-        return iter(())
 
     def _statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
         words, of_sentence = vectors.words, sentences.sentence_of_word[vectors.words]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._text_sample import words_of_sentences
 
@@ -48,7 +48,6 @@ class LayerSimilarity(GeometryProbe):
     reference = "Kornblith et al. 2019"
     compares_layers = True
     reads = ("test",)
-    baselines = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -80,12 +79,6 @@ class LayerSimilarity(GeometryProbe):
         of_sentence = text.sentence_of_word[read.words]
         yield from geometry.layer_similarity(read, of_sentence, measures=self._names)
         yield from geometry.identity(read, text.forms.codes[read.words], of_sentence)
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
-        """There is none: random weights are what to compare with."""
-        return iter(())
 
     @property
     def _names(self) -> list[str]:

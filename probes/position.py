@@ -28,7 +28,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoding
 from bertology.errors import BertologyError
 from bertology.measures import Metric, sum_metric
-from bertology.probing import EncodingProbe, GeometryBaseline, GeometryCounts
+from bertology.probing import EncodingProbe, GeometryCounts
 
 from ._text_sample import words_of_sentences
 
@@ -57,7 +57,6 @@ class Position(EncodingProbe):
     reference = "Mickus et al. 2020"
     compares_layers = False
     reads = ("test",)
-    baselines = ()
 
     @property
     def encodings(self) -> Mapping[str, Encoding]:
@@ -96,12 +95,6 @@ class Position(EncodingProbe):
         changed = {name: vectors[name] for name in self._names}
         types, of_sentence = text.forms.codes[plain.words], text.sentence_of_word[plain.words]
         return geometry.encoding_effects(plain, changed, types, of_sentence)
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
-        """There is none: the plain encoding is what others are compared with."""
-        return iter(())
 
     @property
     def _names(self) -> list[str]:

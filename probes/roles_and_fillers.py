@@ -27,7 +27,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import GeometryCounts, GeometryProbe
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
@@ -70,7 +70,6 @@ class RolesAndFillers(GeometryProbe):
     reference = "McCoy et al. 2019"
     compares_layers = False
     reads = ("train", "dev", "test")
-    baselines = ()
     pools: ClassVar[tuple[str, ...]] = ("mean", "cls")
 
     @property
@@ -108,12 +107,6 @@ class RolesAndFillers(GeometryProbe):
         targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
         items, is_trained = self._items(read), self.fit == "low_rank"
         return geometry.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
-
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]
-    ) -> Iterator[LayerSums]:
-        """There is none: the bag of words predicts the vectors of a layer, and so is part of the statistics."""
-        return iter(())
 
     @property
     def _names(self) -> list[str]:

@@ -35,7 +35,7 @@ def own_readout(
         if config.codelength or config.erase or config.fraction != 1 or config.pool not in pools:
             pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
             consequence = f"there is no share of training data, no codelength, and {pooled}"
-            raise BertologyError(f"task {probe.task}: nothing is fitted to it, so that {consequence}")
+            raise BertologyError(f"task {probe.task}: no readout is fitted, so that {consequence}")
     for config in asked:
         probe.with_settings(config.settings)
     return tuple(replace(config, readout=readout) for config in asked)

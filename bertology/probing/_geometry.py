@@ -57,9 +57,9 @@ class GeometryProbe(Probe):
         """The splits whose vectors are read."""
 
     @property
-    @abstractmethod
     def baselines(self) -> tuple[GeometryBaseline, ...]:
         """What the layers stand beside; :meth:`baseline` computes each."""
+        return ()
 
     @abstractmethod
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
@@ -88,11 +88,11 @@ class GeometryProbe(Probe):
             ModelError: vectors are zero, constant or not finite.
         """
 
-    @abstractmethod
     def baseline(
         self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]
     ) -> Iterator[LayerSums]:
         """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""
+        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 
 class EncodingProbe(GeometryProbe):

@@ -120,10 +120,13 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
 def test_words_that_do_not_fit_are_counted(tiny_bert: Path) -> None:
     lengths = load_encoder(str(tiny_bert), device="cpu").tokenize(SMALL["test"]).window_lengths
     shift = 64 - int(lengths.max()) + 1
-    rows = asked(str(tiny_bert), layers="0", changes="shift", shift=shift).rows
-    assert rows[0].n_skipped > 0
-    assert rows[0].n_items == SMALL["test"].n_words - rows[0].n_skipped
-    assert "is longer than" in rows[0].skip_reasons
+    rows = {row.metric: row for row in asked(str(tiny_bert), layers="0", changes="shift", shift=shift).rows}
+    moved = rows["moved_shift"]
+    assert moved.n_skipped > 0
+    assert moved.n_items == SMALL["test"].n_words - moved.n_skipped
+    assert "is longer than" in moved.skip_reasons
+    # Occurrences of one type in two sentences: of types in five sentences or more, one a sentence.
+    assert 0 < rows["moved_other_sentence"].n_items < moved.n_items
 
 
 @pytest.mark.parametrize(

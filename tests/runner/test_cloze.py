@@ -360,7 +360,7 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
     ("chosen", "told"),
     [
         ({"readout": "linear"}, "is about what a model says of texts, which linear.v2 cannot read"),
-        ({"configs": {"lama": (ReadoutConfig(codelength="online"),)}}, "nothing is fitted to it"),
+        ({"configs": {"lama": (ReadoutConfig(codelength="online"),)}}, "no readout is fitted"),
         ({"configs": {"lama": (ReadoutConfig(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
         (
             {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology.families.cells import Cell, columns_of
 from bertology.families.contract import Family
@@ -84,13 +85,14 @@ def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) 
 def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums]) -> tuple[ResultRow, ...]:
     """Rows with the clusters of their own statistic, which may be other ones than those of the next.
 
-    Where clusters are types, they are the items; where a statistic of a group divides by a number of items, these are.
+    Where clusters are types, they are the items; where a statistic divides by numbers of items, these are.
     One that is not defined for a layer, such as likeness with the layer before of the first, has no row.
     """
     n_clusters = {(name, ""): scores.n_clusters for name, scores in column.scores.items()}
     n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
     kinds = {(sums.metric, sums.group): sums.unit for sums in every}
-    n_items = {(s.metric, s.group): s.under.sum() for s in every if s.group and s.unit == "sentences"}
+    of_sentences = [sums for sums in every if sums.unit == "sentences"]
+    n_items = {(s.metric, s.group): s.under.sum() for s in of_sentences if s.group or _counts_items(s.under)}
     counted = []
     for row in rows:
         if row.value is None or not np.isfinite(row.value):
@@ -100,6 +102,11 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums
         items = n_clusters[key] if kinds[key] == "types" else round(n_items.get(key, row.n_items))
         counted.append(replace(row, n_items=items, n_clusters=n_clusters[key], params_json=params))
     return tuple(counted)
+
+
+def _counts_items(under: NDArray[np.float64]) -> bool:
+    """Whether denominators are numbers of items; those that are all 1 weight clusters alike."""
+    return bool((under == np.round(under)).all() and (under != 1).any())
 
 
 def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring) -> Column:
