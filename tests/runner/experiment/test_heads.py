@@ -119,7 +119,6 @@ def test_engines_give_the_same_bytes(
     cluster.start_worker()
     engines = {
         "serial": SERIAL,
-        "joblib": RunOptions(jobs=2),
         "dask": RunOptions(engine="dask", cluster=ClusterChoice(cluster.address, patience_s=20)),
     }
     for name, options in engines.items():
