@@ -10,7 +10,7 @@ from bertology._names import short_names
 from bertology.results import Results
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import group_questions, read_runs
-from bertology.results.views.grid import apart, named
+from bertology.results.views.grid import apart, named, number
 from tests.results.conftest import made_up_cloze_results, made_up_results
 
 HERE, THERE = "/data/shared/models/minilm", "/home/me/minilm"
@@ -141,3 +141,8 @@ def test_plain_tables_are_not_changed_by_escaping(pos):
     text = pos.view().to_markdown()
     assert "\\" not in text
     assert "&" not in text.replace("Hewitt & Liang", "")
+
+
+def test_fractions_are_shown_in_percent_and_numbers_as_they_are():
+    assert number(0.74, metric="mutual_neighbours") == number(0.74) == "74.0"
+    assert number(12, metric="chosen_neighbours") == "12.00"

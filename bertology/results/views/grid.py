@@ -28,6 +28,8 @@ _THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr", "importance"})
 _NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
 _UNITS = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
+_FRACTIONS = frozenset({"mutual_neighbours"})
+"""Fractions whose names end like a unit."""
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
 _MOST_LETTERS = 44
@@ -108,7 +110,7 @@ def layer_label(layer: int) -> str:
 
 def is_fraction(metric: str) -> bool:
     """Whether a metric is shown in percent."""
-    return metric not in _NOT_FRACTIONS and not metric.endswith(_UNITS)
+    return metric not in _NOT_FRACTIONS and not _in_units(metric)
 
 
 def unit(metric: str) -> str:
@@ -129,7 +131,7 @@ def decimals(metric: str) -> int:
 
 
 def _in_units(metric: str) -> bool:
-    return metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS
+    return metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS | _FRACTIONS
 
 
 def interval_of(score: Score | None, metric: str) -> str:
