@@ -154,7 +154,8 @@ class FineTuned:
         Raises:
             CorpusError: the split lacks such labels.
         """
-        record, folder = self.records[seed or self.seeds[0]], self.folder(seed)
+        folder = self.folder(seed)
+        record = read_record(folder)
         encoder, task = load_encoder(str(folder), device=device), record.task_of_labels
         items = items_of(task.name, load_corpus(corpus)[split])
         model = reload(folder, encoder, task, record.settings, are_pairs=items.are_pairs).model.to(encoder.device)

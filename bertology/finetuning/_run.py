@@ -71,7 +71,7 @@ class _Job:
     def identity(self, seed: int) -> dict[str, Any]:
         """All that decides the weights but device, threads and versions."""
         data = {name: [items.sentences.fingerprint, len(items)] for name, items in self.task.splits.items()}
-        settings = self.settings.model_dump(mode="json", exclude={"keep_checkpoints", "positive"})
+        settings = self.settings.model_dump(mode="json", exclude={"keep_checkpoints"})
         return {
             "task": f"{self.task.name}.v{self.task.version}",
             "model": self.model_fingerprint,
@@ -170,8 +170,7 @@ def finetune(
         label = f"{source.title} learns {items.name}, seed {seed}"
         _one_seed(job, folder, seed, BarProgress(label) if show else silent)
     tuned = FineTuned(folder, numbers)
-    frame = pd.concat([tuned.frame.assign(model=source.title, task=items.name)])
-    write_atomically(folder / _SCORES, _parquet(frame))
+    write_atomically(folder / _SCORES, _parquet(tuned.frame.assign(model=source.title, task=items.name)))
     return tuned
 
 
@@ -187,6 +186,7 @@ def _one_seed(job: _Job, out: Path, seed: int, progress: Progress) -> None:
             _check_plan(folder, identity)
             if not (folder / RECORD).exists():
                 _train_seed(job, folder, seed, identity, progress)
+            tidy_checkpoints(folder / _CHECKPOINTS, keep=job.settings.keep_checkpoints == "all")
     except Timeout:
         remedy = "wait until it has ended, or choose another --out"
         raise BertologyError(f"{folder}: another process fine-tunes into this folder; {remedy}") from None
@@ -261,7 +261,6 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         wall_s=round(time.monotonic() - began, 1),
     )
     _write(trained, record, folder, pd.concat([one.assign(split=name) for name, one in frames.items()]))
-    tidy_checkpoints(checkpoints, keep=settings.keep_checkpoints == "all")
 
 
 def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:

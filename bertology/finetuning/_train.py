@@ -283,7 +283,7 @@ def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    (folder / _HISTORY).unlink()
+    (folder / _HISTORY).unlink(missing_ok=True)
     for path in folder.glob("checkpoint-*/*"):
         if path.suffix not in _MODEL_FILES or path.name == _STATE:
             path.unlink()

@@ -8,7 +8,8 @@ import pytest
 import torch
 from filelock import FileLock
 
-from bertology import BertologyError
+from bertology import BertologyError, load_encoder
+from bertology.encoders import load_tunable
 from bertology.finetuning import FineTuneSettings
 from bertology.finetuning._train import UncorrectedAdamW, make_optimizer
 from tests.finetuning.conftest import Tune
@@ -36,6 +37,12 @@ def test_a_loss_that_is_not_finite_stops_the_run(tune: Tune, tmp_path: Path) -> 
     with pytest.raises(BertologyError, match=r"the loss is nan at step [23]: set lr or clip_norm lower"):
         tune(lr=1e38, warmup=0)
     assert not (tmp_path / "tuned" / "seed-1" / "finetune.json").exists()
+
+
+def test_a_model_without_a_head_gives_no_predictions(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    with pytest.raises(BertologyError, match=r"no such head in its weights"):
+        load_tunable(encoder, head="sentence", seed=None)
 
 
 def test_adamw_without_correction_is_as_written_down() -> None:
