@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
     from bertology.finetuning import FineTuned, finetune
+    from bertology.landscapes import Landscape, landscape
     from bertology.probing import register_probe
     from bertology.results import Results, read_results
 
@@ -29,11 +30,13 @@ __all__ = [
     "Corpus",
     "Encoder",
     "FineTuned",
+    "Landscape",
     "Results",
     "Sentence",
     "compare_models",
     "compress",
     "finetune",
+    "landscape",
     "load_corpus",
     "load_encoder",
     "neighbours",

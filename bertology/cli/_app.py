@@ -14,6 +14,7 @@ from bertology.cli import (
     compress,
     doctor,
     finetune,
+    landscape,
     listings,
     neighbours,
     pretrain,
@@ -54,7 +55,7 @@ for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
-    neighbours.neighbours,
+    *(neighbours.neighbours, landscape.landscape),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from bertology.finetuning._batches import TaskBatches, task_batches
     from bertology.finetuning._result import FineTuned, read_finetuned
     from bertology.finetuning._run import finetune
     from bertology.finetuning._settings import RECIPES, FineTuneSettings
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
-__all__ = ["RECIPES", "FineTuneSettings", "FineTuned", "finetune", "read_finetuned"]
+__all__ = [
+    "RECIPES",
+    "FineTuneSettings",
+    "FineTuned",
+    "TaskBatches",
+    "finetune",
+    "read_finetuned",
+    "task_batches",
+]
