@@ -176,7 +176,7 @@ def _hessian_times(loss: Loss, parameters: list[torch.nn.Parameter], vector: Ten
     """``[weight]`` the Hessian of the mean loss times a vector."""
     parts = [
         part.reshape(parameter.shape)
-        for part, parameter in zip(vector.split([p.numel() for p in parameters]), parameters, strict=True)
+        for part, parameter in zip(torch.split(vector, [p.numel() for p in parameters]), parameters, strict=True)
     ]
     total = torch.zeros_like(vector)
     # Second derivatives pass only the plain kernel of attention.

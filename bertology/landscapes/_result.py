@@ -129,11 +129,16 @@ class Landscape:
         axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
         axes.plot(models["x"], models["loss"], "o", color=_figures.VERMILION, markersize=5)
         if len(checkpoints):
-            style = {"color": _figures.GREEN, "markersize": 4, "linewidth": 0.8, "markerfacecolor": "white"}
+            style: dict[str, Any] = {
+                "color": _figures.GREEN,
+                "markersize": 4,
+                "linewidth": 0.8,
+                "markerfacecolor": "white",
+            }
             axes.plot(checkpoints["x"], checkpoints["loss"], "s-", label="checkpoints, at their own weights", **style)
             axes.legend(fontsize=7, frameon=False)
-        for row in models.itertuples(index=False):
-            _name_point(axes, row.name, row.x, row.loss)
+        for name, x, height in zip(models["name"], models["x"], models["loss"], strict=True):
+            _name_point(axes, name, x, height)
         axes.set_xlabel(f"α, from {self.models[0]} to {self.models[1]}", fontsize=8)
         axes.set_ylabel(f"loss ({self.unit})", fontsize=8)
         axes.tick_params(labelsize=7)
@@ -153,11 +158,17 @@ class Landscape:
         bar.set_label(f"loss ({self.unit})", fontsize=8)
         bar.ax.tick_params(labelsize=7)
         if len(checkpoints):
-            style = {"color": _figures.GREEN, "markersize": 4, "linewidth": 1, "markerfacecolor": "white"}
+            style: dict[str, Any] = {
+                "color": _figures.GREEN,
+                "markersize": 4,
+                "linewidth": 1,
+                "markerfacecolor": "white",
+            }
             axes.plot(checkpoints["x"], checkpoints["y"], "s-", **style)
-        for row in self._rows("model").itertuples(index=False):
-            axes.plot([row.x], [row.y], "o", color=_figures.VERMILION, markersize=5)
-            _name_point(axes, row.name, row.x, row.y)
+        models = self._rows("model")
+        axes.plot(models["x"], models["y"], "o", color=_figures.VERMILION, markersize=5)
+        for name, x, y in zip(models["name"], models["x"], models["y"], strict=True):
+            _name_point(axes, name, x, y)
         spanned = [f"{self.models[0]} → {name}" for name in self.models[1:]]
         labels = spanned or ["random direction 1, filter-normalised", "random direction 2"]
         axes.set_xlabel(labels[0], fontsize=8)
@@ -174,7 +185,7 @@ def _levels(values: Any) -> Any:
     low, high = float(values.min()), float(values.max())
     if high <= low:
         return np.array([low - 0.5, low + 0.5])
-    middle = float(np.ma.median(values)) - low
+    middle = float(np.median(values.compressed())) - low
     if middle > 0 and (high - low) / middle > _WIDE:
         return low + np.geomspace((high - low) * 1e-3, high - low, _LEVELS)
     return np.linspace(low, high, _LEVELS)

@@ -196,7 +196,8 @@ def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[st
         folder = Path(one)
         inside = [path for path in folder.glob(f"{_CHECKPOINT}*") if path.name.removeprefix(_CHECKPOINT).isdecimal()]
         ordered = sorted(inside, key=lambda path: int(path.name.removeprefix(_CHECKPOINT)))
-        found += [(folder_name(str(path)), resolve_model(str(path))) for path in ordered or [one]]
+        names = [str(path) for path in ordered] or [str(one)]
+        found += [(folder_name(name), resolve_model(name)) for name in names]
     return found
 
 

@@ -75,7 +75,8 @@ def _like_rows(value: Tensor, generator: torch.Generator) -> Tensor:
         return torch.zeros_like(value)
     noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
     scale = value.flatten(1).norm(dim=1) / noise.flatten(1).norm(dim=1)
-    return noise * scale.reshape(-1, *[1] * (value.ndim - 1))
+    scaled: Tensor = noise * scale.reshape(-1, *[1] * (value.ndim - 1))
+    return scaled
 
 
 @dataclass(frozen=True)
