@@ -51,7 +51,7 @@ class LandscapeSettings:
     sentences: int = 200
     """At most so many of the split, the first ones."""
     points: int | None = None
-    """On each axis; 21 on a line and 13 in a plane when left out."""
+    """On each axis, at least 3; 21 on a line and 13 in a plane when left out."""
     extent: tuple[float, float] | None = None
     """Least and greatest step on each axis; 0…1 between two models, −1…1 in random directions and −0.5…1.5 in the plane
     of three models when left out."""
@@ -72,8 +72,8 @@ class LandscapeSettings:
 
     def __post_init__(self) -> None:
         low, high = self.extent or (0.0, 1.0)
-        if self.sentences < 1 or (self.points is not None and self.points < 2):
-            raise BertologyError("landscape: give 1 sentence or more, and 2 points or more")
+        if self.sentences < 1 or (self.points is not None and self.points < 3):
+            raise BertologyError("landscape: give 1 sentence or more, and 3 points or more")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BertologyError(f"landscape: extent {low:g}…{high:g} is none: give a lower and a higher number")
         if self.directions < 0 or self.directions == 1 or self.iterations < 0:

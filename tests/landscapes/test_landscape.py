@@ -94,7 +94,7 @@ def test_a_plane_meets_its_three_models_and_checkpoints(tiny_bert: Path, others:
 
 def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
     values = [
-        quick("pocket", sentences=20, points=2, directions=2, radius=radius).sharpness[0].value
+        quick("pocket", sentences=20, points=3, directions=2, radius=radius).sharpness[0].value
         for radius in (0.1, 0.3, 0.6)
     ]
     assert 0 < values[0] < values[1] < values[2]
@@ -102,7 +102,7 @@ def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
 
 def test_single_and_double_precision_agree(tiny_bert: Path) -> None:
     single, double = (
-        quick(tiny_bert, points=2, iterations=4, sentences=2, dtype=dtype).top_eigenvalue[0]
+        quick(tiny_bert, points=3, iterations=4, sentences=2, dtype=dtype).top_eigenvalue[0]
         for dtype in ("float32", "float64")
     )
     assert (double.dtype, single.dtype) == ("float64", "float32")
@@ -194,7 +194,7 @@ def test_models_of_other_shapes_are_one_line(tiny_bert: Path, tmp_path: Path) ->
 def test_the_command(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--sentences", "4", "--set", "points=2", "--set", "extent=[-0.5, 0.5]"]
+    options = ["--sentences", "4", "--set", "points=3", "--set", "extent=[-0.5, 0.5]"]
     options += ["--set", "directions=2", "--set", "iterations=2", "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", ["bertology", "landscape", str(tiny_bert), *options])
     with pytest.raises(SystemExit) as ended:
