@@ -8,12 +8,15 @@ from typing import Annotated
 
 import typer
 
+from bertology.cli.probe import COLUMNS_HELP
+
 
 def landscape(
     models: Annotated[list[str], typer.Argument(help="One to three models of one shape: pocket, folders, or hub ids.")],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for table, record and figure.")],
     corpus: Annotated[str, typer.Option("--corpus", "-c", help="pocket, ud:en_ewt, a folder or a file.")] = "pocket",
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     split: Annotated[str, typer.Option(help="Split whose sentences the loss is over.")] = "dev",
     sentences: Annotated[int, typer.Option(min=1, help="At most so many sentences, the first ones.")] = 200,
     head: Annotated[
@@ -45,6 +48,7 @@ def landscape(
     found = measure(
         *models,
         corpus=corpus,
+        columns=columns,
         split=split,
         head=head,
         trajectory=trajectory or (),

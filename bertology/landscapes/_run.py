@@ -87,6 +87,7 @@ class LandscapeSettings:
 def landscape(
     *models: str | Path | Encoder | tuple[Any, Any],
     corpus: Any = "pocket",
+    columns: str | Sequence[str] | None = None,
     split: str = "dev",
     head: str | Path | None = None,
     trajectory: str | Path | Sequence[str | Path] = (),
@@ -108,6 +109,7 @@ def landscape(
     Args:
         models: one to three of one shape and tokenizer, as of :func:`bertology.probe`.
         corpus: as of :func:`bertology.load_corpus`.
+        columns: of a table or column file, as of :func:`bertology.load_corpus`.
         split: whose sentences the loss is over.
         head: the folder of a model fine-tuned by :func:`bertology.finetune`, such as ``tuned/seed-1``: the loss is that
             of its task, and models without a head for these labels take its head. Left out, the loss is that of
@@ -135,7 +137,7 @@ def landscape(
             "trajectory: random directions hardly meet it; give a second model, such as its last checkpoint"
         )
     sources = [resolve_model(model_name(model)) for model in models]
-    loaded = load_corpus(corpus)
+    loaded = load_corpus(corpus, columns=columns)
     sentences = loaded[split][: chosen.sentences]
     opened = make_objective(
         sources[0],
