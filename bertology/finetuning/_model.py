@@ -113,7 +113,9 @@ def _with_adapters(model: Any, task: TuningTask, settings: FineTuneSettings, *, 
     kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
     task_type = kinds[task.head]
     if settings.layers == "lora":
-        config: Any = peft.LoraConfig(task_type=task_type, r=settings.lora_rank, lora_alpha=settings.lora_alpha)
+        # peft computes with any number, though it declares whole ones.
+        alpha: Any = settings.lora_alpha
+        config: Any = peft.LoraConfig(task_type=task_type, r=settings.lora_rank, lora_alpha=alpha)
     else:
         config = peft.IA3Config(task_type=task_type)
     failed = one_line(
