@@ -6,7 +6,9 @@ import argparse
 
 from benchmarks import (
     attention,
+    checkpoints,
     cloze,
+    coverage,
     edge,
     extraction,
     fit,
@@ -37,6 +39,8 @@ def main() -> None:
     lines += viewer.run(pieces=512, repeats=1 if quick else 3)
     lines += memory.run(600 if quick else 0, times=10, job="extract")
     lines += overhead.run(400 if quick else 1000, repeats=3, engine="joblib")
+    lines += checkpoints.run(300, n=3 if quick else 8, repeats=1 if quick else 3)
+    lines += coverage.run(times=100 if quick else 1000)
     show(lines)
 
 

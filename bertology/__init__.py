@@ -11,6 +11,7 @@ from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
     from bertology._api import neighbours, probe
+    from bertology._compare import ModelComparison, compare
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
@@ -31,8 +32,10 @@ __all__ = [
     "Encoder",
     "FineTuned",
     "Landscape",
+    "ModelComparison",
     "Results",
     "Sentence",
+    "compare",
     "compare_models",
     "compress",
     "finetune",

@@ -19,7 +19,7 @@ from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
-from bertology.runner import ProbeRequest, run_probes
+from bertology.runner import ProbeRequest, ReferenceModel, run_probes
 from bertology.runner.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def probe(
     *,
     model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     corpus: Any = "pocket",
+    reference: str | Path | Encoder | tuple[Any, Any] | ReferenceModel | None = None,
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
     controls: str | Sequence[str] = CONTROLS,
@@ -57,6 +58,8 @@ def probe(
             model and its tokenizer, ``(model, tokenizer)``; or a list of such, which are compared with each other.
         corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
             of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them.
+        reference: the model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from:
+            as ``model``, or a :class:`bertology.runner.ReferenceModel` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
@@ -95,6 +98,7 @@ def probe(
     request = ProbeRequest(
         tasks=_named(task),
         model=names[0],
+        reference=reference if isinstance(reference, ReferenceModel | None) else _name_of(reference),
         corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
         seeds=seeds,

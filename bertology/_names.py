@@ -54,6 +54,17 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
             length[name] += 1
 
 
+def checkpoint_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:
+    """The displayed name of one checkpoint of a training: ``small seed 2 step 4000``."""
+    seed = "" if pretraining_seed is None else f" seed {pretraining_seed}"
+    return name + seed + ("" if step is None else f" step {step}")
+
+
+def training_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:
+    """What the checkpoints of a training, and its seeds, have in common of their names."""
+    return name.removesuffix(checkpoint_name("", pretraining_seed=pretraining_seed, step=step))
+
+
 def _least(name: str) -> int:
     """Number of parts of a name that are always displayed: organisation and model of a hub are one name."""
     parts = PurePath(name).parts

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertology.attention._distances import Divergences
     from bertology.attention._head_statistics import head_statistics
     from bertology.attention._measured import Masses, NormShares, Offsets, Sharpness
+    from bertology.attention._paired import PairedMaps, paired_maps
     from bertology.attention._pass import stream_maps
     from bertology.attention._paths import attention_flow, attention_rollout, sentence_maps
     from bertology.attention._plot import plot_head, plot_heads
@@ -34,12 +35,14 @@ __all__ = [
     "Masses",
     "NormShares",
     "Offsets",
+    "PairedMaps",
     "Scope",
     "Sharpness",
     "attention_flow",
     "attention_rollout",
     "head_statistics",
     "labelled_attention",
+    "paired_maps",
     "parse_heads",
     "plot_head",
     "plot_heads",

@@ -11,6 +11,7 @@ from bertology.cli import (
     attention,
     cache,
     cloze,
+    compare,
     compress,
     doctor,
     finetune,
@@ -55,7 +56,7 @@ for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
-    *(neighbours.neighbours, landscape.landscape),
+    *(neighbours.neighbours, landscape.landscape, compare.compare),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

@@ -30,6 +30,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
     probe = get_probe(_with_argument(name, several))
     controls, lack, labels = _on_pocket(probe)
     splits = ", ".join(family_of(probe).splits_read(probe))
+    models = " --model B --reference A" if family_of(probe).needs_reference(probe) else ""
     lines = [
         ("task", f"{probe.task}, version {probe.version}"),
         ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
@@ -42,7 +43,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
         ("controls", ", ".join(controls)),
         ("readouts", ", ".join(_readouts(probe))),
         ("paper", probe.reference),
-        ("example", f"bertology probe --task {probe.task} --corpus {'PATH' if lack else _CORPUS}"),
+        ("example", f"bertology probe --task {probe.task}{models} --corpus {'PATH' if lack else _CORPUS}"),
     ]
     return [(heading, text) for heading, text in lines if text]
 
@@ -67,8 +68,10 @@ def _about(probe: Probe) -> str:
     """What is asked about: the first sentence on the method that makes them, which its kind of probe leaves open."""
     kinds = type(probe).__mro__
     is_open = {name for kind in kinds for name in getattr(kind, "__abstractmethods__", ())}
-    methods = (method for kind in kinds for name, method in vars(kind).items() if name in is_open)
-    docs = (inspect.getdoc(method) for method in methods if inspect.isfunction(method))
+    own = [member for kind in kinds for name, member in vars(kind).items() if name in is_open]
+    # A kind of probe without such a method has a property in its place.
+    own.sort(key=lambda member: not inspect.isfunction(member))
+    docs = (inspect.getdoc(member) for member in own if inspect.isfunction(member) or isinstance(member, property))
     return next((doc.partition("\n\n")[0].replace("``", "") for doc in docs if doc), "")
 
 

@@ -19,6 +19,9 @@ def probe(
     *,
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     corpus: Annotated[str, typer.Option("--corpus", "-c", help="pocket, ud:en_ewt, a folder or a file.")] = "pocket",
+    reference: Annotated[
+        str | None, typer.Option(help="The model that tasks of comparison compare --model with: pocket, a folder …")
+    ] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     seeds: Annotated[int, typer.Option(help="Fits: one on all of train, further ones on resamples of it.")] = 1,
@@ -56,6 +59,9 @@ def probe(
         str | None, typer.Option(help="Label the corpus, a raw text file, by this spaCy pipeline (silver).")
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(help="Probe a training's checkpoints: all, steps with commas, or a pattern: step*.")
+    ] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
     format: Annotated[
@@ -68,13 +74,17 @@ def probe(
     Prints a table by layer with 95 % intervals, controls and baselines; the layers marked are those that cannot be
     told from the best. Stopped at any moment, the same command goes on from there.
     """
+    from rich.console import Console
+
     from bertology.activations import BarProgress, silent
-    from bertology.families.request import parse_controls, parse_names
+    from bertology.families.request import parse_checkpoints, parse_controls, parse_names
+    from bertology.results.views.over_steps import has_steps
     from bertology.runner import ProbeRequest, run_probes
 
     request = ProbeRequest(
         tasks=parse_names(task),
         model=model,
+        reference=reference,
         corpus=corpus,
         columns=columns,
         layers=layers,
@@ -95,19 +105,21 @@ def probe(
         test_split=split,
         annotate=annotate,
         revision=revision,
+        checkpoints=parse_checkpoints(checkpoints),
         trust_remote_code=trust_remote_code,
     )
     show = not quiet and sys.stderr.isatty()
     results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
+    over_steps = results.over_steps() if has_steps(results.rows) else None
     if format == "table" and sys.stdout.isatty():
-        results.print_table()
+        Console().print(over_steps or results.view())
     else:
-        view = results.view()
+        view = over_steps or results.view()
         exports = {
             "table": view.to_text,
             "md": view.to_markdown,
             "csv": view.to_csv,
-            "json": view.to_json,
+            "json": results.to_json,
             "latex": view.to_latex,
         }
         typer.echo(exports[format](), nl=False)

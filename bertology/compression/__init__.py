@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bertology.compression._methods import LowRank, Magnitude, Method, Quantise
     from bertology.compression._result import Compressed, read_compressed
     from bertology.compression._run import METHODS, compress, make_method
-    from bertology.compression._speed import dynamic_int8, pieces_per_second, weight_bytes
+    from bertology.compression._speed import dynamic_int8, pieces_per_second, timed_passes, weight_bytes
     from bertology.compression._structure import Heads, Layers, Neurons
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -35,5 +35,6 @@ __all__ = [
     "make_method",
     "pieces_per_second",
     "read_compressed",
+    "timed_passes",
     "weight_bytes",
 ]

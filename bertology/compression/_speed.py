@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from bertology.corpora import Texts
 from bertology.encoders import Encoder
@@ -26,6 +28,42 @@ def pieces_per_second(encoder: Encoder, sentences: Texts, *, repeats: int = 3) -
     Raises:
         ModelError: there is nothing to read.
     """
+    n_pieces, seconds = timed_passes([encoder], sentences, repeats=repeats)
+    return float(n_pieces[0] / seconds[0].min())
+
+
+def timed_passes(
+    encoders: Sequence[Encoder], sentences: Texts, *, repeats: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Seconds that models take to read the same text, in passes that take turns, after one that is not measured.
+
+    What else the machine does slows the models down alike, so that quotients of one turn can be compared.
+
+    Args:
+        encoders: the models.
+        sentences: the text; tokenisation is not measured.
+        repeats: passes of each model.
+
+    Returns:
+        ``[encoder]`` pieces, special tokens counted and padding not, and ``[encoder, repeat]`` seconds.
+
+    Raises:
+        ModelError: there is nothing to read.
+    """
+    plans = [_batches(encoder, sentences) for encoder in encoders]
+    seconds = np.empty((len(encoders), repeats + 1))
+    for turn in range(repeats + 1):
+        for place, (encoder, (_, batches)) in enumerate(zip(encoders, plans, strict=True)):
+            began = time.perf_counter()
+            for ids, mask in batches:
+                last = encoder.hidden_states(ids, mask, layers=[encoder.n_layers])[encoder.n_layers]
+            last.sum().item()  # an accelerator has finished when there is a result
+            seconds[place, turn] = time.perf_counter() - began
+    return np.array([n_pieces for n_pieces, _ in plans], dtype=np.int64), seconds[:, 1:]
+
+
+def _batches(encoder: Encoder, sentences: Texts) -> tuple[int, list[tuple[Tensor, Tensor | None]]]:
+    """Number of pieces of a text, and inputs of the passes over it."""
     pieces = encoder.tokenize(sentences)
     if not pieces.n_windows:
         raise ModelError("there is no text to measure speed on: give sentences that the model can read")
@@ -33,14 +71,7 @@ def pieces_per_second(encoder: Encoder, sentences: Texts, *, repeats: int = 3) -
     for batch in plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device)):
         rows = [pieces.window(int(window)) for window in batch.windows]
         batches.append(padded_inputs(rows, batch, encoder.pad_id))
-    seconds = []
-    for _ in range(repeats + 1):
-        began = time.perf_counter()
-        for ids, mask in batches:
-            last = encoder.hidden_states(ids, mask, layers=[encoder.n_layers])[encoder.n_layers]
-        last.sum().item()  # an accelerator has finished when there is a result
-        seconds.append(time.perf_counter() - began)
-    return float(pieces.window_lengths.sum() / np.min(seconds[1:]))
+    return int(pieces.window_lengths.sum()), batches
 
 
 def dynamic_int8(encoder: Encoder) -> Encoder:

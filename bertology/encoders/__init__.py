@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 from bertology.encoders.alignment.encodings import Encoding
 from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
+from bertology.encoders.loading.checkpoints import Checkpoint, find_checkpoints
 from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
 from bertology.encoders.loading.resolve import known_models, resolve_model
@@ -34,6 +35,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "CausalHead",
+    "Checkpoint",
     "Encoder",
     "Encoding",
     "HeadKind",
@@ -49,6 +51,7 @@ __all__ = [
     "TunableModel",
     "WholeModel",
     "WordPooling",
+    "find_checkpoints",
     "in_memory",
     "known_models",
     "layers_from_end",

@@ -32,6 +32,12 @@ class MaskedLoss:
     """``[sentence]`` number of masked words each of whose pieces is the most probable one."""
     sentence_words: NDArray[np.int64]
     """``[sentence]`` number of masked words."""
+    words: NDArray[np.int64]
+    """``[masked word]`` numbers of the masked words in the text, in rising order."""
+    word_bits: NDArray[np.float64]
+    """``[masked word]`` −log2 of the probability of all its pieces."""
+    word_right: NDArray[np.bool_]
+    """``[masked word]`` whether each of its pieces is the most probable one."""
     n_skipped: int
     """Number of words that could not be masked, having no piece."""
 
@@ -60,6 +66,7 @@ def masked_lm_loss(
     share: float = SHARE,
     seed: int = 0,
     on_long: OnLong = "window",
+    words: NDArray[np.int64] | None = None,
 ) -> MaskedLoss:
     """Mask some words and predict them, if wanted with the hidden states of one layer changed.
 
@@ -78,6 +85,8 @@ def masked_lm_loss(
         share: proportion of the words of a sentence that are masked, at least one word.
         seed: of the choice of words.
         on_long: treatment of a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
+        words: numbers of the words to mask, counted through all sentences, such as those of :func:`words_to_mask`; they
+            replace the choice by ``share`` and ``seed``.
 
     Raises:
         ModelError: no masked-LM head, a layer that the model does not have, a layer without a change or the other way
@@ -88,7 +97,7 @@ def masked_lm_loss(
     if layer is not None and not 0 <= layer <= encoder.n_layers:
         raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
     sentences = as_sentences(sentences)
-    text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
+    text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long, words=words)
     places = text.places
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
     with contextlib.ExitStack() as stack:
@@ -97,14 +106,17 @@ def masked_lm_loss(
         for batch in text.batches():
             nats, best = batch.ask(encoder)
             bits[batch.places], right[batch.places] = nats.cpu().double().numpy() / np.log(2), best.cpu().numpy()
-    words, first = np.unique(places.word, return_index=True)
+    masked, first = np.unique(places.word, return_index=True)
     sentence = text.pieces.window_sentence[places.window[first]]
-    of_word = np.searchsorted(words, places.word)
-    n_sentences = len(sentences)
+    of_word = np.searchsorted(masked, places.word)
+    word_right, n_sentences = np.bincount(of_word, weights=~right) == 0, len(sentences)
     return MaskedLoss(
         sentence_bits=np.bincount(sentence[of_word], weights=bits, minlength=n_sentences).astype(np.float64),
-        sentence_right=np.bincount(sentence[np.bincount(of_word, weights=~right) == 0], minlength=n_sentences),
+        sentence_right=np.bincount(sentence[word_right], minlength=n_sentences),
         sentence_words=np.bincount(sentence, minlength=n_sentences),
+        words=masked,
+        word_bits=np.bincount(of_word, weights=bits).astype(np.float64),
+        word_right=word_right,
         n_skipped=int(np.count_nonzero(text.pieces.word_window < 0)),
     )
 
@@ -152,13 +164,25 @@ class MaskedText:
     Arguments and errors are those of :func:`masked_lm_loss`.
     """
 
-    def __init__(self, encoder: Encoder, sentences: Sentences, *, share: float, seed: int, on_long: OnLong) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        share: float,
+        seed: int,
+        on_long: OnLong,
+        words: NDArray[np.int64] | None = None,
+    ) -> None:
         if not encoder.has_masked_lm_head:
             raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
         if not 0 < share <= 1:
             raise ModelError(f"the share of masked words is {share}: give a number above 0, at most 1")
         self.pieces = encoder.tokenize(sentences, on_long=on_long)
-        self.places = _choose(self.pieces, sentences, share, seed)
+        readable = self.pieces.word_window >= 0
+        if words is None:
+            words = words_to_mask(sentences, readable, share=share, seed=seed)
+        self.places = _places(self.pieces, words[readable[words]])
         self._mask_id = encoder.mask_id
         self._pieces_in_batch = pieces_in_batch(encoder.device)
         if not len(self.places.word):
@@ -183,15 +207,26 @@ class MaskedText:
             yield MaskedBatch(ids, None if bool(mask.all()) else mask, windows, places, positions, gold)
 
 
-def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Places:
-    """The masked words: a proportion ``share`` of those in each sentence that have pieces, drawn at random."""
+def words_to_mask(sentences: Sentences, readable: NDArray[np.bool_], *, share: float, seed: int) -> NDArray[np.int64]:
+    """Numbers of words drawn at random, in rising order: a proportion of those of each sentence, at least one.
+
+    Args:
+        sentences: the text.
+        readable: ``[word]`` which words may be drawn, such as those that have pieces in each of several models.
+        share: above 0, at most 1.
+        seed: of the choice, which depends on the number of the sentence as well.
+    """
     chosen = []
     for number, (first, last) in enumerate(zip(sentences.starts[:-1], sentences.starts[1:], strict=True)):
-        words = np.arange(first, last)[pieces.word_window[first:last] >= 0]
+        words = np.arange(first, last)[readable[first:last]]
         if len(words):
             size = max(1, round(share * len(words)))
             chosen.append(np.sort(np.random.default_rng((seed, number)).choice(words, size, replace=False)))
-    masked = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+    return np.concatenate(chosen).astype(np.int64) if chosen else np.zeros(0, dtype=np.int64)
+
+
+def _places(pieces: Pieces, masked: NDArray[np.int64]) -> Places:
+    """The pieces of masked words."""
     masked = masked[np.argsort(pieces.word_window[masked], kind="stable")]
     lengths = (pieces.word_last - pieces.word_first)[masked]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -54,6 +54,17 @@ class Family(ABC):
         """
         return ()
 
+    def needs_reference(self, probe: Probe) -> bool:
+        """Whether the task compares a model with its reference: ``Pair.reference`` and ``Job.reference`` are there.
+
+        Models without a reference are left out of such a task.
+        """
+        return False
+
+    def reference_signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """The stored vectors of the reference model that the task reads: the same as of the model itself."""
+        return self.signals(probe, configs) if self.needs_reference(probe) else ()
+
     @abstractmethod
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """The splits of the corpus that the task needs; none for a task with items of its own."""

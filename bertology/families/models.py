@@ -10,12 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from bertology.errors import ResultsError
-from bertology.families.contract import family_of
-from bertology.families.vectors import VectorFamily
-from bertology.measures import METRICS, Bootstrap, Metric, bootstrap, compare, over_runs
-from bertology.probing import get_probe
-from bertology.results import ComparisonRow, Predictions, ResultRow, Results, comparison_rows, read_outcomes, reading_of
-from bertology.results.tables.predictions import prediction_table
+from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
+from bertology.measures import Bootstrap, Metric, compare, over_runs
+from bertology.results import ComparisonRow, ResultRow, Results, comparison_rows, reading_of
 from bertology.results.views.layers import own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
@@ -45,7 +42,7 @@ def compare_models(results: Results) -> Results:
     rows: list[ComparisonRow] = []
     for models in questions.values():
         cells = {model: _by_layer(of_model) for model, of_model in models.items()}
-        if len(cells) > 1 and (metric := _metric_of(next(iter(next(iter(cells.values())).values()))[0])) is not None:
+        if len(cells) > 1 and (metric := metric_of(next(iter(next(iter(cells.values())).values()))[0])) is not None:
             rows += _compared(results, cells, metric)
     return replace(results, comparisons=tuple(dict.fromkeys((*results.comparisons, *rows))))
 
@@ -61,13 +58,6 @@ def _by_layer(rows: Sequence[ResultRow]) -> _Cells:
     return dict(sorted(cells.items()))
 
 
-def _metric_of(row: ResultRow) -> Metric | None:
-    """The metric of a row, if it is made of counts of single items over all groups."""
-    metrics = {**METRICS, **{metric.name: metric for metric in get_probe(row.task).scores}}
-    metric = metrics.get(row.metric)
-    return None if metric is None or metric.which is not None else metric
-
-
 def _compared(results: Results, models: Mapping[str, _Cells], metric: Metric) -> Iterator[ComparisonRow]:
     first = next(iter(next(iter(next(iter(models.values())).values())).values()))
     where = f"task {first.task} on {first.corpus}"
@@ -75,9 +65,11 @@ def _compared(results: Results, models: Mapping[str, _Cells], metric: Metric) ->
     seeds = sorted(set.intersection(*(set(cells) for of_model in models.values() for cells in of_model.values())))
     if not seeds:
         raise ResultsError(f"{where}: models have no seed in common; run them with the same seeds")
-    shared = _shared_items(results, models, where)
+    firsts = (next(iter(next(iter(by_layer.values())).values())) for by_layer in models.values())
+    shared = shared_items([scored_items(results, first_row) for first_row in firsts], where)
     for model, by_layer in models.items():
-        runs = [_scores(results, [cells[seed] for cells in by_layer.values()], shared, metric) for seed in seeds]
+        by_seed = ([cells[seed] for cells in by_layer.values()] for seed in seeds)
+        runs = [scores_of_cells(results, rows, metric, items=shared) for rows in by_seed]
         scores[model] = over_runs(runs)
     columns = [(model, place, layer) for model, by_layer in models.items() for place, layer in enumerate(by_layer)]
     sign = 1 if first.higher_is_better else -1
@@ -102,38 +94,3 @@ def _compared(results: Results, models: Mapping[str, _Cells], metric: Metric) ->
         family += f", {reading_of(first)}" if reading_of(first) else ""
         layers = [layer for *_, layer in chosen]
         yield from comparison_rows(compared, family=family, metric=metric.name, cells=ids, layers=layers)
-
-
-def _kept(results: Results, row: ResultRow) -> Predictions:
-    if row.cell_id not in results.kept:
-        raise ResultsError(f"task {row.task}, layer {row.layer}: no predictions kept of cell {row.cell_id}")
-    return results.kept[row.cell_id]
-
-
-def _shared_items(results: Results, models: Mapping[str, _Cells], where: str) -> tuple[str, ...]:
-    """The items that every model was scored on, in the order of the first; layers of a model share theirs."""
-    scored = []
-    for by_layer in models.values():
-        kept = _kept(results, next(iter(next(iter(by_layer.values())).values())))
-        reasons = kept.extra["reason"] if kept.is_cloze else [""] * len(kept.item_ids)
-        scored.append([item for item, reason in zip(kept.item_ids, reasons, strict=True) if not reason])
-    in_all = set(scored[0]).intersection(*scored[1:])
-    if not in_all:
-        raise ResultsError(f"{where}: the models have no item in common")
-    return tuple(item for item in scored[0] if item in in_all)
-
-
-def _scores(results: Results, rows: Sequence[ResultRow], items: Sequence[str], metric: Metric) -> Bootstrap:
-    """The metric of cells of one model and seed, over some of their items alone."""
-    tables, ids = {}, [row.cell_id for row in rows]
-    for row in rows:
-        kept = _kept(results, row)
-        place = {item: number for number, item in enumerate(kept.item_ids)}
-        tables[row.cell_id] = prediction_table(kept).take([place[item] for item in items])
-    family = family_of(get_probe(rows[0].task))
-    if isinstance(family, VectorFamily):
-        counts, labels = family.count(tables, ids, (metric,))
-    else:
-        outcomes = read_outcomes(tables, ids)
-        counts, labels = outcomes.counts(metric.count_kind), outcomes.groups
-    return bootstrap(counts, [metric], labels=labels)[metric.name]

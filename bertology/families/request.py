@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from bertology._files import canonical_json
@@ -126,6 +126,36 @@ def parse_controls(controls: str | Sequence[str]) -> tuple[str, ...]:
     return special.get(names, tuple(name.replace("-", "_") for name in names))
 
 
+def parse_checkpoints(text: str | None) -> str | tuple[int | str, ...] | None:
+    """Checkpoints as on the command line: ``all``, a pattern such as ``step*``, or steps and names with commas."""
+    if text is None or text == "all" or any(character in text for character in "*?["):
+        return text
+    return tuple(int(name) if name.isdecimal() else name for name in parse_names(text))
+
+
+AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "max_pieces")
+"""Settings of how a model is read, which decide its numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceModel:
+    """The model that another one is compared with, and how it is read; the fields are those of a request."""
+
+    model: str
+    model_id: str | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+    init: Init = "pretrained"
+    init_seed: int = 0
+    step: int | None = None
+    pretraining_seed: int | None = None
+    dtype: str = "float32"
+    stored_dtype: str = "float16"
+    pooling: str = "mean"
+    on_long: str = "window"
+    max_pieces: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
     """Tasks put to the layers of one model on one corpus.
@@ -167,9 +197,19 @@ class ProbeRequest:
     trust_remote_code: bool = False
     model_id: str | None = None
     """What the tables call the model; ``model`` when left out."""
+    reference: str | ReferenceModel | None = None
+    """The model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from; a name alone
+    stands for pretrained weights, read as ``model`` is."""
     init: Init = "pretrained"
     """``random``: ask fresh weights themselves, not as a control beside pretrained ones; ``random_blocks``: pretrained
     embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
+    checkpoints: str | tuple[int | str, ...] | None = None
+    """Checkpoints of the model's training, each of which is probed as a model of its own: ``all``, steps, names of
+    revisions, or a pattern of names such as ``step*`` (:func:`bertology.encoders.find_checkpoints`)."""
+    step: int | None = None
+    """Number of updates that the model has had, for the column ``step`` of the rows; known of ``checkpoints``."""
+    pretraining_seed: int | None = None
+    """Which of several trainings that differ in their seed alone the model is of."""
     init_seed: int = 0
     """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
     random_draws: int | Literal["auto"] = "auto"
@@ -197,10 +237,24 @@ class ProbeRequest:
         for name, least in (("seeds", 1), ("max_items", 1), ("sentences", 2), ("max_pieces", 8)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BertologyError(f"{name} is {value}; it should be at least {least}")
+        if self.checkpoints is not None and self.step is not None:
+            raise BertologyError("checkpoints have their own steps: leave step out")
+        if self.checkpoints is not None and self.init == "random":
+            raise BertologyError("random weights have no checkpoints: leave checkpoints out")
         if self.seeds > _MOST_SEEDS:
             raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
         if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
             raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
+
+    @property
+    def of_reference(self) -> ProbeRequest | None:
+        """The same request of the reference model; None where there is none."""
+        if self.reference is None:
+            return None
+        if isinstance(self.reference, ReferenceModel):
+            return replace(self, reference=None, checkpoints=None, **asdict(self.reference))
+        read = {name: getattr(self, name) for name in ("trust_remote_code", *AS_READ)}
+        return replace(self, reference=ReferenceModel(model=self.reference, **read)).of_reference
 
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Progress, Recipe
 from bertology.corpora import Corpus, Sentences
-from bertology.encoders import Encoding, ModelShape, ModelSource
+from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
+from bertology.encoders.loading.description import MemorySource
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
@@ -65,11 +66,23 @@ class Pair:
     """The layers that are asked about."""
     fingerprints: Mapping[Weights, str]
     """Of the model, by weights; those of the model that was asked for come first."""
+    reference: Pair | None = None
+    """The model that this one is compared with, on the same corpus and splits, with its own weights alone."""
 
     @property
     def inits(self) -> tuple[Init, ...]:
         """The initialisations of the model, in order."""
         return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
+
+    @property
+    def weights(self) -> Weights:
+        """Those of the model that was asked for."""
+        return next(iter(self.fingerprints))
+
+    def on(self, corpus: Corpus, splits: Splits) -> Pair:
+        """The same model, and the one that it is compared with, on other sentences."""
+        reference = None if self.reference is None else self.reference.on(corpus, splits)
+        return replace(self, corpus=corpus, splits=splits, reference=reference)
 
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
         """The layers that a readout configuration reads, which have to be among those that are asked about."""
@@ -112,15 +125,23 @@ class Pair:
         They are known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
         ``on_long`` forbids is no concern here: it is refused when it is read.
         """
-        splits, weights = self.splits.by_name, next(iter(self.fingerprints))  # pieces are the same for all weights
+        splits, weights = self.splits.by_name, self.weights  # pieces are the same for all weights
         try:
             entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
-            tokenized = self._tokenized([name for name, entry in entries.items() if entry is None])
+            tokenized = {name: self._skipped(name) for name, entry in entries.items() if entry is None}
         except BertologyError:
             return {}  # The cells that read the model or the text report what is wrong with it.
         skipped = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
-        skipped |= {name: _skipped_of(pieces) for name, pieces in tokenized.items()}
+        skipped |= tokenized
         return {name: skipped[name] for name in splits if skipped[name]}
+
+    def _skipped(self, split: str) -> Reasons:
+        """The words of a split that the tokenizer makes no pieces of; once for all checkpoints of a training."""
+        # Configuration and tokenizer files decide the pieces, whatever the weights.
+        is_in_files = not isinstance(self.source, MemorySource)
+        same = model_fingerprint(self.source, init="random") if is_in_files else next(iter(self.fingerprints.values()))
+        key = ("skipped words", same, self.request.on_long, self.request.max_pieces, split)
+        return self.splits.prepared(key, lambda: _skipped_of(self._tokenized([split])[split]))
 
     @cached_property
     def windows(self) -> Unreadable:
@@ -151,6 +172,31 @@ class Pair:
 
         code, most = self.request.trust_remote_code, self.request.max_pieces
         return load_reader(self.source, trust_remote_code=code, max_pieces=most)
+
+
+def counterpart(layer: int, depth: int, other_depth: int) -> int:
+    """The layer of another model at the same relative depth: of the same number in one of equal depth.
+
+    The embeddings correspond to each other, and a block to a block.
+    """
+    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """Stored vectors that cells need: a signal of one model of a pair."""
+
+    weights: Weights
+    signal: Signal
+    of_reference: bool = False
+    """Whether they are of the model that the other one is compared with."""
+
+    def pair(self, pair: Pair) -> Pair:
+        """The model that is read, and the corpus."""
+        if not self.of_reference:
+            return pair
+        assert pair.reference is not None
+        return pair.reference
 
 
 def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
@@ -277,6 +323,9 @@ class Job:
     """Fits that run at once in this process, and share the memory for vectors."""
     n_threads: int = 1
     """That layers may be computed on side by side, where what is computed does not depend on it."""
+    reference: Job | None = None
+    """The same of the reference model, for families that compare with it: its ``pair``, ``stored`` and
+    ``get_encoder``, which leaves the first model open."""
 
     @property
     def entries(self) -> Mapping[str, Entry]:

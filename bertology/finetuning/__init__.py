@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertology.finetuning._result import FineTuned, read_finetuned
     from bertology.finetuning._run import finetune
     from bertology.finetuning._settings import RECIPES, FineTuneSettings
+    from bertology.finetuning._tuned import TunedModel, load_tuned
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -22,7 +23,9 @@ __all__ = [
     "FineTuneSettings",
     "FineTuned",
     "TaskBatches",
+    "TunedModel",
     "finetune",
+    "load_tuned",
     "read_finetuned",
     "task_batches",
 ]

@@ -13,7 +13,7 @@ from bertology.encoders import Encoder, HeadKind
 from bertology.errors import CorpusError, ModelError
 from bertology.finetuning._inputs import IGNORED, Collator, Inputs, encode, learnable
 from bertology.finetuning._items import items_of
-from bertology.finetuning._result import read_record
+from bertology.finetuning._record import read_record
 
 _BATCH = 64
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertology.finetuning._result import Record
+from bertology.finetuning._record import Record
 
 _PIPELINES = {
     "labels": "text-classification",

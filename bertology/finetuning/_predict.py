@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,45 @@ _LABELS = "labels", "start_positions", "end_positions"
 COLUMNS = ("item_id", "cluster_id", "gold", "pred", "score")
 Predicted = dict[int, tuple[str, float]]
 """By item, what is predicted, and the logarithm of its probability; of numbers the number, of answers their logits."""
+Variant = Callable[[], AbstractContextManager[Any]]
+"""Makes a context inside which a model is changed for one pass."""
 
 
-def predictions(model: Any, task: TuningTask, items: Items, inputs: Inputs, collator: Collator) -> pd.DataFrame:
-    """One row for each item: what is true and what a model predicts.
+def predictions(
+    model: Any,
+    task: TuningTask,
+    items: Items,
+    inputs: Inputs,
+    collator: Collator,
+    variants: Sequence[Variant] = (nullcontext,),
+) -> list[pd.DataFrame]:
+    """One table for each variant of a model, with one row for each item: what is true and what is predicted.
 
     Columns are ``item_id``, ``cluster_id``, ``gold``, ``pred`` and ``score``: the natural logarithm of the probability
     of the predicted label, the number, or of answers the sum of their logits, less those of no answer where some
     training questions have none. An item that the model cannot read has an empty prediction, which is wrong, and no
     score.
+
+    Each batch is read by all variants, in their order, before the next.
     """
-    found: Predicted = {}
+    found: list[Predicted] = [{} for _ in variants]
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     with torch.inference_mode():
         for numbers in inputs.batches(_BATCH):
             rows = [inputs.rows[number] for number in numbers]
             batch = {name: value.to(device) for name, value in collator(rows).items() if name not in _LABELS}
-            for item, text, score in _read(task, items, rows, model(**batch)):
-                if item not in found or score > found[item][1]:
-                    found[item] = text, score
+            for of_variant, variant in zip(found, variants, strict=True):
+                with variant():
+                    output = model(**batch)
+                for item, text, score in _read(task, items, rows, output):
+                    if item not in of_variant or score > of_variant[item][1]:
+                        of_variant[item] = text, score
     model.train(was_training)
+    return [_table(items, of_variant) for of_variant in found]
+
+
+def _table(items: Items, found: Predicted) -> pd.DataFrame:
     columns = (
         list(items.ids),
         items.cluster.tolist(),

@@ -11,71 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from bertology._files import read_json
 from bertology._inputs import given_path
 from bertology.corpora import load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, ResultsError
-from bertology.finetuning._inputs import Collator, encode
-from bertology.finetuning._items import Kind, TuningTask, items_of
-from bertology.finetuning._model import reload
-from bertology.finetuning._predict import predictions
-from bertology.finetuning._scores import score_rows, scores
-from bertology.finetuning._settings import FineTuneSettings
+from bertology.finetuning._record import RECORD, Record, read_record
+from bertology.finetuning._scores import score_rows
+from bertology.finetuning._tuned import load_tuned, scores_of
 from bertology.measures import Bootstrap
 from bertology.results.tables.store import read_parquet
 
-RECORD = "finetune.json"
 PREDICTIONS = "predictions.parquet"
-_WHAT = "the record of a fine-tuned model"
-
-
-@dataclass(frozen=True)
-class Record:
-    """The file ``finetune.json`` of a model folder."""
-
-    format: int
-    task: str
-    task_version: int
-    kind: Kind
-    labels: list[str]
-    has_unanswered: bool
-    model: str
-    """Name of the model that was fine-tuned."""
-    model_fingerprint: str
-    corpus: str
-    corpus_fingerprint: str
-    seed: int
-    recipe: str
-    settings: FineTuneSettings
-    notes: list[str]
-    n_items: dict[str, int]
-    """By split."""
-    n_cut: dict[str, int]
-    """By split, texts of which only the beginning was read."""
-    n_trained: int
-    """Weights that were trained."""
-    n_weights: int
-    history: list[dict[str, Any]]
-    """By epoch ``train_loss`` and the scores on ``dev``."""
-    mix_weights: dict[str, float] | None
-    """By layer, of a learned mix."""
-    scores: dict[str, dict[str, dict[str, Any]]]
-    """By split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
-    identity: str
-    """Hash of all that decides the weights but device and versions."""
-    device: str
-    threads: int
-    versions: dict[str, str]
-    started_utc: str
-    wall_s: float
-
-    @property
-    def task_of_labels(self) -> TuningTask:
-        """The task without items."""
-        return TuningTask(
-            self.task, self.task_version, self.kind, {}, tuple(self.labels), has_unanswered=self.has_unanswered
-        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +66,7 @@ class FineTuned:
         found = []
         for split in record.scores:
             parts = [frame[frame["split"] == split] for frame in of_seeds]
-            found += score_table(split, [_scores_of(record, part) for part in parts], n_items=len(parts[0]))
+            found += score_table(split, [scores_of(record, part) for part in parts], n_items=len(parts[0]))
         return pd.DataFrame(found)
 
     def table(self, split: str | None = None) -> pd.DataFrame:
@@ -154,25 +100,15 @@ class FineTuned:
         Raises:
             CorpusError: the split lacks such labels.
         """
-        folder = self.folder(seed)
-        record = read_record(folder)
-        encoder, task = load_encoder(str(folder), device=device), record.task_of_labels
-        items = items_of(task.name, load_corpus(corpus)[split])
-        model = reload(folder, encoder, task, record.settings, are_pairs=items.are_pairs).model.to(encoder.device)
-        inputs = encode(task, items, encoder, max_pieces=record.settings.max_pieces, stride=record.settings.stride)
-        collator = Collator(task, pad_id=encoder.pad_id, with_segments=record.settings.layers == "none")
-        found = _scores_of(record, predictions(model, task, items, inputs, collator))
-        return pd.DataFrame(score_table(split, [found], n_items=len(items)))
+        tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
+        found = tuned.scores(tuned.predictions())
+        return pd.DataFrame(score_table(split, [found], n_items=len(tuned.items)))
 
     def __repr__(self) -> str:
         return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
 
     def _repr_html_(self) -> str:
         return str(self.table().to_html(index=False, float_format="{:.3f}".format, na_rep="–"))
-
-
-def _scores_of(record: Record, frame: pd.DataFrame) -> dict[str, Bootstrap]:
-    return scores(frame, record.kind, record.labels, positive=record.settings.positive)
 
 
 def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
@@ -197,12 +133,6 @@ def plain_scores(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
 def seed_folder(path: Path, seed: int) -> Path:
     """The model folder of a seed."""
     return path / f"seed-{seed}"
-
-
-def read_record(folder: Path) -> Record:
-    """The record of a finished model folder."""
-    record: Record = read_json(folder / RECORD, what=_WHAT, form=Record, remedy="fine-tune the model again")
-    return record
 
 
 def read_finetuned(path: str | Path) -> FineTuned:

@@ -38,7 +38,8 @@ from bertology.finetuning._inputs import Collator, Inputs, encode, learnable
 from bertology.finetuning._items import TuningTask, tuning_task
 from bertology.finetuning._model import ADAPTER, Trained, build
 from bertology.finetuning._predict import predictions
-from bertology.finetuning._result import PREDICTIONS, RECORD, FineTuned, Record, plain_scores, seed_folder
+from bertology.finetuning._record import RECORD, Record
+from bertology.finetuning._result import PREDICTIONS, FineTuned, plain_scores, seed_folder
 from bertology.finetuning._scores import scores, values
 from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
 from bertology.finetuning._train import tidy_checkpoints, train
@@ -271,7 +272,7 @@ def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:
 
 
 def _predicted(job: _Job, model: Any, split: str) -> pd.DataFrame:
-    return predictions(model, job.task, job.task.splits[split], job.inputs[split], job.collator)
+    return predictions(model, job.task, job.task.splits[split], job.inputs[split], job.collator)[0]
 
 
 def _write(trained: Trained, record: Record, folder: Path, frame: pd.DataFrame) -> None:

@@ -1,15 +1,15 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
-which layers are alike (``_similarity.py``; of two models ``_between.py``; measures in ``_likeness.py``), whether senses
-of a word lie apart (``_senses.py``), what a position or a segment does to a vector (``_position.py``), what of the
-vector of a sentence is a sum over words in roles (``_role_fits.py``). All read a
+which layers are alike (``_similarity.py``; of two models ``_between.py`` and ``_models.py``; measures in
+``_likeness.py``), whether senses of a word lie apart (``_senses.py``), what a position or a segment does to a vector
+(``_position.py``), what of the vector of a sentence is a sum over words in roles (``_role_fits.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
 clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
 word, which the page of ``map`` shows.
 """
 
-from bertology.geometry._between import LayerMatrix, compare_layers
+from bertology.geometry._between import LayerMatrix, compare_layers, most_alike
 from bertology.geometry._contextuality import (
     WordSample,
     contextuality,
@@ -26,8 +26,10 @@ from bertology.geometry._likeness import (
     pwcca,
     rbf_cka,
     rsa,
+    rsa_spearman,
     svcca,
 )
+from bertology.geometry._models import anisotropy_change, cosine_to_reference, model_similarity
 from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
 from bertology.geometry._occurrences import Occurrence, SearchedText
 from bertology.geometry._position import encoding_effects
@@ -74,11 +76,13 @@ __all__ = [
     "SpanItems",
     "WordSample",
     "adjusted_rand",
+    "anisotropy_change",
     "area_under_curve",
     "best_threshold",
     "compare_layers",
     "constituent_paths",
     "contextuality",
+    "cosine_to_reference",
     "dependency_paths",
     "effective_rank",
     "encoding_effects",
@@ -92,6 +96,8 @@ __all__ = [
     "linear_cka",
     "matrix_entropy",
     "mean_macro_f1",
+    "model_similarity",
+    "most_alike",
     "mutual_neighbours",
     "nearest_centroids",
     "nearest_neighbours",
@@ -105,6 +111,7 @@ __all__ = [
     "rbf_cka",
     "role_scores",
     "rsa",
+    "rsa_spearman",
     "self_similarity",
     "sense_clusters",
     "sense_scores",

@@ -49,6 +49,7 @@ MEASURES: Mapping[str, Measure] = {
     "cka": Measure(likeness.cka_parts, likeness.parts_cka, reorder=likeness.reordered_parts),
     "procrustes": Measure(likeness.centred, likeness.procrustes),
     "rsa": Measure(lambda x: x, likeness.rsa, is_paired=True),
+    "rsa_spearman": Measure(lambda x: x, likeness.rsa_spearman, is_paired=True),
     "mutual_neighbours": Measure(lambda x: x, likeness.mutual_neighbours, is_paired=True),
     "svcca": Measure(likeness.svcca_parts, lambda a, b: likeness.canonical(a, b)[0].mean()),
     "pwcca": Measure(likeness.pwcca_parts, likeness.projected),
@@ -97,6 +98,37 @@ def shuffled_likeness(measure: Measure, vectors: Sequence[Floats32], *, seed: in
         parts = measure.prepare(above)
         found.append(float(measure.compare(parts, shuffled)))
     return np.array(found)
+
+
+def most_alike(
+    vectors_a: LayerVectors, vectors_b: LayerVectors, *, measure: str = "cka"
+) -> tuple[tuple[int, int], ...]:
+    """For each layer of a model the layer of another that is most like it, over the same words.
+
+    Args:
+        vectors_a: of the words of a text; of these the first 4,000 or 12 for each dimension are compared, 1,000 for
+            measures of pairs of words.
+        vectors_b: of the same words in the other model.
+        measure: as of :func:`compare_layers`.
+
+    Returns:
+        Numbers of layers of a, each with that of b; of equals the lowest.
+
+    Raises:
+        NameNotFoundError: there is no such measure.
+        FitError: words are too few, or are not the same.
+    """
+    if measure not in MEASURES:
+        raise name_not_found("measure of similarity", measure, MEASURES)
+    chosen = MEASURES[measure]
+    n = chosen.words((vectors_a, vectors_b))
+    parts_b = [chosen.prepare(vectors_b.of(layer)[:n]) for layer in vectors_b.layers]
+    found = []
+    for layer in vectors_a.layers:
+        part = chosen.prepare(vectors_a.of(layer)[:n])
+        likeness_to = [chosen.compare(part, part_b) for part_b in parts_b]
+        found.append((layer, vectors_b.layers[int(np.argmax(likeness_to))]))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +181,9 @@ def compare_layers(
         vectors_a: of the words of a text.
         vectors_b: of the same words; ``vectors_a`` itself compares a model's own layers.
         sentences: ``[word]`` the sentence of each, ascending.
-        measure: ``cka``, ``procrustes``, ``rsa``, ``mutual_neighbours``, ``svcca``, ``pwcca``, ``rbf`` or
-            ``neuron_matching``; of ``pwcca`` and ``neuron_matching``, which are not symmetric, the mean of both ways.
+        measure: ``cka``, ``procrustes``, ``rsa``, ``rsa_spearman``, ``mutual_neighbours``, ``svcca``, ``pwcca``,
+            ``rbf`` or ``neuron_matching``; of ``pwcca`` and ``neuron_matching``, which are not symmetric, the mean of
+            both ways.
 
     Raises:
         NameNotFoundError: there is no such measure.

@@ -89,6 +89,24 @@ def rsa(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.corrcoef(a[above], b[above])[0, 1])
 
 
+def rsa_spearman(x: ArrayLike, y: ArrayLike) -> float:
+    """:func:`rsa` by Spearman's rank correlation, which asks for the same order of likeness alone."""
+    a, b = cosines_of(np.asarray(x)), cosines_of(np.asarray(y))
+    _check_rows(a, b, 3)
+    above = np.triu_indices(len(a), 1)
+    return float(np.corrcoef(ranked(a)[above], ranked(b)[above])[0, 1])
+
+
+def ranked(cosines: Floats) -> Floats:
+    """``[word, word]`` ranks of the cosines of pairs; of equals their mean. The diagonal is 0."""
+    from scipy.stats import rankdata
+
+    above = np.triu_indices(len(cosines), 1)
+    ranks = np.zeros_like(cosines)
+    ranks[above] = rankdata(cosines[above])
+    return np.asarray(ranks + ranks.T)
+
+
 def mutual_neighbours(x: ArrayLike, y: ArrayLike, *, k: int = N_NEIGHBOURS) -> float:
     """Mean share of a word's ``k`` nearest neighbours (by cosine) that are the same in both sets of vectors.
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from bertology._names import name_not_found
 from bertology.errors import CorpusError, ModelError
+from bertology.geometry import _likeness as likeness
 from bertology.geometry._between import MEASURES, Measure, left_out, shuffled_likeness
 from bertology.geometry._likeness import LEAST, N_NEIGHBOURS, cosines_of, hsic, nearest, shared_neighbours
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums, jackknife_sums
@@ -23,7 +25,7 @@ _SAMPLE = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class _Products:
+class Products:
     """What all pairs of layers are compared by: products of centred vectors."""
 
     means: Floats32
@@ -34,8 +36,8 @@ class _Products:
     """``[layer, word]`` squared lengths."""
 
 
-_Pairs = Mapping[tuple[int, int], tuple[float, Floats]]
-_PairMeasure = Callable[[LayerVectors, _Products, Integers], _Pairs]
+Pairs = Mapping[tuple[int, int], tuple[float, Floats]]
+_PairMeasure = Callable[[LayerVectors, Products, Integers], Pairs]
 
 
 def layer_similarity(
@@ -46,9 +48,10 @@ def layer_similarity(
     Args:
         vectors: of the words of a text.
         sentences: ``[word]`` the sentence of each, ascending.
-        measures: some of ``cka`` (linear, debiased) and ``procrustes``; ``rsa``, ``mutual_neighbours`` and ``rbf`` (CKA
-            with Gaussian kernels) of the first 1,000 words; ``svcca``, ``pwcca`` and ``neuron_matching`` of the first
-            4,000, or 12 for each dimension. Of measures that are not symmetric it is the mean of both ways.
+        measures: some of ``cka`` (linear, debiased) and ``procrustes``; ``rsa``, ``rsa_spearman`` (of ranks),
+            ``mutual_neighbours`` and ``rbf`` (CKA with Gaussian kernels) of the first 1,000 words; ``svcca``, ``pwcca``
+            and ``neuron_matching`` of the first 4,000, or 12 for each dimension. Of measures that are not symmetric it
+            is the mean of both ways.
 
     Yields:
         Each measure with the layer before in ``vectors.layers``, and by the group ``layer k`` with each other layer k;
@@ -68,18 +71,18 @@ def layer_similarity(
     _, clusters = np.unique(sentences, return_inverse=True)
     if len(vectors) < LEAST or clusters[-1] < 1:
         raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare layers by: give more text")
-    is_summed = [measure in _SUMMED for measure in measures]
-    products = _products(vectors) if any(is_summed) else None
+    is_summed = [measure in SUMMED for measure in measures]
+    products = products_of(vectors) if any(is_summed) else None
     for measure, by_sums in zip(measures, is_summed, strict=True):
         if by_sums and products is not None:
-            yield from _statistics_of(measure, vectors, _SUMMED[measure](vectors, products, clusters), "sentences")
+            yield from _statistics_of(measure, vectors, SUMMED[measure](vectors, products, clusters), "sentences")
         else:
-            yield from _statistics_of(measure, vectors, _block_pairs(MEASURES[measure], vectors, clusters), "blocks")
+            yield from _statistics_of(measure, vectors, block_pairs(MEASURES[measure], vectors, clusters), "blocks")
         yield from _by_chance(measure, vectors)
     yield from _moves(vectors, clusters)
 
 
-def _statistics_of(measure: str, vectors: LayerVectors, pairs: _Pairs, kind: Clusters) -> Iterator[LayerSums]:
+def _statistics_of(measure: str, vectors: LayerVectors, pairs: Pairs, kind: Clusters) -> Iterator[LayerSums]:
     """A measure with the layer before, and by group with each other layer."""
     layers = vectors.layers
     whole = np.ones((len(layers), len(layers)))
@@ -99,10 +102,15 @@ def _statistics_of(measure: str, vectors: LayerVectors, pairs: _Pairs, kind: Clu
             yield jackknife_sums(measure, chosen, *kept, kind, group=f"layer {layer}")
 
 
-def _block_pairs(measure: Measure, vectors: LayerVectors, clusters: Integers) -> _Pairs:
+def block_pairs(measure: Measure, vectors: LayerVectors, clusters: Integers) -> Pairs:
     """Any measure on a sample of words, with what it changes by when a block of sentences is left out."""
     places = range(len(vectors.layers))
     found = left_out(measure, vectors, vectors, clusters, [(a, b) for a in places for b in places if a < b])
+    return block_changes(found)
+
+
+def block_changes(found: Mapping[tuple[int, int], Floats]) -> Pairs:
+    """By pair the likeness of all words, and ``[block]`` by how much it is more than without each block."""
     return {pair: (float(values[0]), values[0] - values[1:]) for pair, values in found.items()}
 
 
@@ -149,7 +157,8 @@ def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, see
     yield LayerSums("identity", vectors.layers, np.stack(found), np.bincount(clusters)[None].astype(float), "sentences")
 
 
-def _products(vectors: LayerVectors) -> _Products:
+def products_of(vectors: LayerVectors, pairs: Sequence[tuple[int, int]] | None = None) -> Products:
+    """Products of pairs of layers by their places, each layer with itself among them; of all pairs when left out."""
     n_layers, n_words = len(vectors.layers), len(vectors)
     totals = np.zeros((n_layers, vectors.dim))
     for _, chunk in vectors.chunks():
@@ -158,7 +167,7 @@ def _products(vectors: LayerVectors) -> _Products:
     if not np.isfinite(means).all():
         layer = vectors.layers[int(np.flatnonzero(~np.isfinite(means).all(axis=1))[0])]
         raise ModelError(f"layer {layer}: vectors are not finite: compute in float32, or give another model")
-    pairs = [(a, b) for a in range(n_layers) for b in range(a, n_layers)]
+    pairs = pairs or [(a, b) for a in range(n_layers) for b in range(a, n_layers)]
     cross = {pair: np.zeros((vectors.dim, vectors.dim), dtype=np.float32) for pair in pairs}
     norms = np.zeros((n_layers, n_words))
     for items, chunk in vectors.chunks():
@@ -166,11 +175,11 @@ def _products(vectors: LayerVectors) -> _Products:
         norms[:, items] = (centred**2).sum(axis=2, dtype=np.float64)
         for a, b in pairs:
             cross[a, b] += centred[a].T @ centred[b]
-    return _Products(means, cross, norms)
+    return Products(means, cross, norms)
 
 
 def _quadratic(
-    vectors: LayerVectors, products: _Products, matrices: Mapping[tuple[int, int], Floats32]
+    vectors: LayerVectors, products: Products, matrices: Mapping[tuple[int, int], Floats32]
 ) -> dict[tuple[int, int], Floats]:
     """``[word]`` xᵀ M y of the centred vectors of each word in two layers."""
     found = {pair: np.zeros(len(vectors)) for pair in matrices}
@@ -183,7 +192,7 @@ def _quadratic(
 
 
 def _cka_pairs(
-    vectors: LayerVectors, products: _Products, clusters: Integers
+    vectors: LayerVectors, products: Products, clusters: Integers
 ) -> dict[tuple[int, int], tuple[float, Floats]]:
     norms, n = products.norms, len(vectors)
     squared = {
@@ -207,7 +216,7 @@ def _cka_pairs(
 
 
 def _procrustes_pairs(
-    vectors: LayerVectors, products: _Products, clusters: Integers
+    vectors: LayerVectors, products: Products, clusters: Integers
 ) -> dict[tuple[int, int], tuple[float, Floats]]:
     rotations, nuclear = {}, {}
     for pair, matrix in products.cross.items():
@@ -234,13 +243,13 @@ def _sampled(vectors: LayerVectors) -> list[Floats32]:
 
 
 def _rsa_pairs(
-    vectors: LayerVectors, products: _Products, clusters: Integers
+    vectors: LayerVectors, products: Products, clusters: Integers, *, is_ranked: bool = False
 ) -> dict[tuple[int, int], tuple[float, Floats]]:
     cosines = [cosines_of(of_layer) for of_layer in _sampled(vectors)]
     n, n_clusters = len(cosines[0]), int(clusters[-1]) + 1
     off = ~np.eye(n, dtype=bool)
     scores = []
-    for matrix in cosines:
+    for matrix in map(likeness.ranked, cosines) if is_ranked else cosines:
         centred = np.where(off, matrix - matrix[off].mean(), 0.0)
         scores.append(centred / np.sqrt((centred**2).sum()))
     found = {}
@@ -254,7 +263,7 @@ def _rsa_pairs(
 
 
 def _neighbour_pairs(
-    vectors: LayerVectors, products: _Products, clusters: Integers
+    vectors: LayerVectors, products: Products, clusters: Integers
 ) -> dict[tuple[int, int], tuple[float, Floats]]:
     neighbours = [nearest(of_layer, N_NEIGHBOURS) for of_layer in _sampled(vectors)]
     n, n_clusters = len(neighbours[0]), int(clusters[-1]) + 1
@@ -267,12 +276,14 @@ def _neighbour_pairs(
     return found
 
 
-_SUMMED: Mapping[str, _PairMeasure] = {
+SUMMED: Mapping[str, _PairMeasure] = {
     "cka": _cka_pairs,
     "procrustes": _procrustes_pairs,
     "rsa": _rsa_pairs,
+    "rsa_spearman": partial(_rsa_pairs, is_ranked=True),
     "mutual_neighbours": _neighbour_pairs,
 }
+"""Measures that follow from products, cosines or neighbours, with what each sentence contributes."""
 
 
 def _moves(vectors: LayerVectors, clusters: Integers) -> Iterator[LayerSums]:

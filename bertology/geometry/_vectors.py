@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
-from bertology.errors import ModelError
+from bertology.errors import CorpusError, ModelError
 
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -80,6 +80,29 @@ class LayerVectors:
 
         return cls(tuple(numbers), np.arange(array.shape[1]), array.shape[2], read)
 
+    def beside(self, other: LayerVectors) -> LayerVectors:
+        """The layers of two models as those of one: first these, numbered from 0, then those of the other.
+
+        The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors.
+
+        Raises:
+            CorpusError: they are of other words.
+        """
+        if not np.array_equal(self.words, other.words):
+            sizes = f"{len(self)} and {len(other)}"
+            raise CorpusError(f"vectors of other words ({sizes}) cannot be compared: give those of the same words")
+        n_own, dim = len(self.layers), max(self.dim, other.dim)
+
+        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+            own = tuple(self.layers[place] for place in chosen if place < n_own)
+            others = tuple(other.layers[place - n_own] for place in chosen if place >= n_own)
+            order = np.argsort(np.argsort([place >= n_own for place in chosen], kind="stable"), kind="stable")
+            for items, parts in _in_step(*(one._read(some) for one, some in ((self, own), (other, others)) if some)):
+                filled = [np.pad(part, ((0, 0), (0, 0), (0, dim - part.shape[2]))) for part in parts]
+                yield items, np.concatenate(filled)[order]
+
+        return LayerVectors(range(n_own + len(other.layers)), self.words, dim, read)
+
     def __len__(self) -> int:
         """Number of words."""
         return len(self.words)
@@ -110,6 +133,21 @@ class LayerVectors:
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
         """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
         return self._read(self.layers)
+
+
+def _in_step(
+    *streams: Iterator[tuple[NDArray[np.int64], Floats32]],
+) -> Iterator[tuple[NDArray[np.int64], list[Floats32]]]:
+    """The same words of streams whose chunks, of words in a row, end at other places."""
+    chunks = [next(stream, None) for stream in streams]
+    while all(chunk is not None for chunk in chunks):
+        n = min(len(items) for items, _ in filter(None, chunks))
+        items = next(items[:n] for items, _ in filter(None, chunks))
+        yield items, [vectors[:, :n] for _, vectors in filter(None, chunks)]
+        for place, (stream, chunk) in enumerate(zip(streams, chunks, strict=True)):
+            assert chunk is not None
+            rest = chunk[0][n:], chunk[1][:, n:]
+            chunks[place] = rest if len(rest[0]) else next(stream, None)
 
 
 def unit_vectors(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:

@@ -19,6 +19,7 @@ from bertology.measures._comparisons import (
     best_set,
     center_of_gravity,
     compare,
+    difference,
     differential_scores,
     expected_layer,
     kl_from_uniform,
@@ -28,7 +29,9 @@ from bertology.measures._comparisons import (
 )
 from bertology.measures._metric import CountKind, Metric, sum_metric
 from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
+from bertology.measures._multibootstrap import MultiBootstrap, VarianceParts, multibootstrap
 from bertology.measures._number_scores import count_numbers, mean_numbers
+from bertology.measures._over_steps import before, mean_over_steps, step_reached
 from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
 from bertology.measures._task_scores import (
     ANSWER_F1,
@@ -66,8 +69,11 @@ __all__ = [
     "CountKind",
     "Grouped",
     "Metric",
+    "MultiBootstrap",
     "RatioIntervals",
     "SpanWords",
+    "VarianceParts",
+    "before",
     "best_set",
     "binary_f1",
     "bootstrap",
@@ -82,6 +88,7 @@ __all__ = [
     "count_labels",
     "count_numbers",
     "count_trees",
+    "difference",
     "differential_scores",
     "expected_layer",
     "find_metric",
@@ -93,7 +100,9 @@ __all__ = [
     "majority",
     "mean_numbers",
     "mean_over_groups",
+    "mean_over_steps",
     "micro_f1",
+    "multibootstrap",
     "over_layers",
     "over_runs",
     "ratio_intervals",
@@ -104,6 +113,7 @@ __all__ = [
     "selectivity",
     "spanning_arborescences",
     "spanning_trees",
+    "step_reached",
     "sum_metric",
     "tree_depths",
     "tree_distances",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bertology.measures._bootstrap import (
     N_RESAMPLES,
@@ -76,7 +76,13 @@ class RatioIntervals:
 
 
 def ratio_intervals(
-    numerator: ArrayLike, denominator: ArrayLike, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    *,
+    are_shares: ArrayLike = True,
+    n_resamples: int = N_RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> RatioIntervals:
     """The intervals of :func:`bootstrap_ratio` for many columns at once, such as heads by relations.
 
@@ -85,18 +91,23 @@ def ratio_intervals(
     Args:
         numerator: ``[column, cluster]``
         denominator: ``[column, cluster]``, 0 or more.
+        are_shares: ``[column]`` whether a column is a share of items, and not a loss or a difference, which may be
+            exactly 0 without being a matter of chance.
         n_resamples: as there, like ``level`` and ``seed``.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
+    shares = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above))
     blocks = [slice(start, start + _COLUMNS) for start in range(0, len(above), _COLUMNS)]
-    parts = [_interval_block(above[block], below[block], n_resamples, level, seed) for block in blocks]
+    parts = [_interval_block(above[block], below[block], shares[block], n_resamples, level, seed) for block in blocks]
     values, stderr, low, high = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "stderr", "ci_low", "ci_high")
     )
     return RatioIntervals(values, stderr, low, high, tuple(method for part in parts for method in part.ci_methods))
 
 
-def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float, seed: int) -> RatioIntervals:
+def _interval_block(
+    above: Floats, below: Floats, are_shares: NDArray[np.bool_], n_resamples: int, level: float, seed: int
+) -> RatioIntervals:
     n_columns, n_clusters = above.shape
     # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
     is_new = np.concatenate([[True], (below[1:] != below[:-1]).any(axis=1)])
@@ -125,7 +136,7 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
         methods[column] = one.ci_methods[0]
     # Of a share that is 0 or 1 in every cluster resampling has nothing to vary.
     used = np.count_nonzero(below, axis=1)
-    same = ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
+    same = are_shares & ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
     for column in np.flatnonzero(same).tolist():
         low[column], high[column] = exact_bounds(float(values[column]), int(used[column]), (1 - level) / 2)
         methods[column] = CiMethod.EXACT.value

@@ -2,6 +2,14 @@
 
 from bertology.corpora.prompts import LeftOut
 from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.probing._comparison import (
+    AttentionComparison,
+    ComparisonProbe,
+    EncoderComparison,
+    LayerPair,
+    ReadoutComparison,
+    VectorComparison,
+)
 from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe, labels_in
 from bertology.probing._examples import (
     Examples,
@@ -19,11 +27,14 @@ from bertology.probing._registry import get_probe, registered_probes
 from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 
 __all__ = [
+    "AttentionComparison",
     "AttentionProbe",
     "ClozeAsks",
     "ClozeItem",
     "ClozeItems",
     "ClozeProbe",
+    "ComparisonProbe",
+    "EncoderComparison",
     "EncodingProbe",
     "Examples",
     "GateProbe",
@@ -32,12 +43,15 @@ __all__ = [
     "GeometryProbe",
     "HeadBaseline",
     "HeadProbe",
+    "LayerPair",
     "LeftOut",
     "Probe",
     "ProbeFamily",
+    "ReadoutComparison",
     "RepresentationProbe",
     "SentenceProbe",
     "TreeExamples",
+    "VectorComparison",
     "Windows",
     "get_probe",
     "is_installed",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
     from bertology.readouts._kept import KeptFit, load_fit, save_fit
+    from bertology.readouts._rescaling import Moments, moments, rescaled
     from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
@@ -44,6 +45,7 @@ __all__ = [
     "FittedStructural",
     "KeptFit",
     "LinearReadout",
+    "Moments",
     "NumberTargets",
     "Predictions",
     "ProbeOrigin",
@@ -60,11 +62,13 @@ __all__ = [
     "get_readout",
     "load_fit",
     "make_readout",
+    "moments",
     "online_codelength",
     "pooled",
     "random_erasure",
     "readout_kind",
     "registered_readouts",
+    "rescaled",
     "save_fit",
     "variational_codelength",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -16,7 +17,7 @@ from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
-from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, param_of, sort_key
+from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables, statistic_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
@@ -25,13 +26,17 @@ from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
 from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
 from bertology.results.views.models import model_frame
+from bertology.results.views.over_steps import has_steps, last_steps
 from bertology.results.views.pipeline import pipeline_lines
+from bertology.results.views.wholes import whole_grids
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
+
+    from bertology.results.over_steps import OverSteps
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +76,7 @@ class Results:
             names = short_names(row.model for row in self.rows)
             full = [name for name, short in names.items() if values["model"] in (name, short)]
             values |= {"model": full[0]} if len(full) == 1 else {}
-        rows = tuple(row for row in self.rows if all(_fits(row, name, value) for name, value in values.items()))
+        rows = tuple(row for row in self.rows if all(row_fits(row, name, value) for name, value in values.items()))
         if not rows:
             wanted = ", ".join(f"{name} {value!r}" for name, value in values.items())
             raise ResultsError(f"no results with {wanted}: see .to_pandas() for what there is")
@@ -90,9 +95,28 @@ class Results:
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
         heads, steps = head_tables(rows), step_tables(rows)
-        if not tables and not pipelines and not heads and not steps:
+        wholes = whole_grids(rows)
+        if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines, (*group_tables(rows, tables), *statistic_tables(rows, tables)), heads, steps)
+        groups = (*group_tables(rows, tables), *statistic_tables(rows, tables))
+        return View(tables, pipelines, groups, heads, steps, wholes)
+
+    def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
+        """Scores over the checkpoints of a training: layers by steps of each task, and which task comes first.
+
+        With several pretraining seeds intervals cover other seeds and other sentences (Sellam et al. 2022, with the
+        spread of few seeds rescaled); with one, other sentences alone.
+
+        Args:
+            n_resamples: replicates of the bootstrap.
+            seed: of the resampling.
+
+        Raises:
+            ResultsError: no training has two checkpoints here, or pretraining seeds have no two steps in common.
+        """
+        # By name: it counts predictions as their families do, which come after results in the order of packages.
+        make = import_module("bertology.families.over_steps").over_steps
+        return cast("OverSteps", make(self, n_resamples=n_resamples, seed=seed))
 
     def scores(self) -> pd.DataFrame:
         """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
@@ -325,7 +349,8 @@ class Results:
         ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several tables, ``heatmap.png`` …;
         where items stand in 2 to 40 groups ``groups.png`` …, of several tasks ``groups-<task>.png`` …, and with the
         format csv ``groups.csv``; of attention heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and
-        ``heads.csv``.
+        ``heads.csv``; of checkpoints of a training ``over-steps.md`` and ``over-steps.png`` …,
+        where the other tables and figures, but for ``layers.csv``, are of the last checkpoint.
 
         Raises:
             StoreError: it cannot be written.
@@ -339,20 +364,11 @@ class Results:
         write_results(folder, self.rows, comparisons=self.comparisons)
         if not tables and not plots:
             return folder
-        view = self.view()
-        texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
-        if view.groups:
-            # The lines of layers.csv are layers.
-            texts["groups.csv"] = view.by_group().to_csv
-        if view.head_tables:
-            texts["heads.csv"] = view.heads().to_csv
-        files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
-        if plots:
-            from bertology._figures import figure_bytes
-            from bertology.results.render.files import figures_of
+        from bertology.results.render.files import files_of
 
-            for name, figure in figures_of(view).items():
-                files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
+        last = replace(self, rows=last_steps(self.rows))
+        over_steps = self.over_steps() if has_steps(self.rows) else None
+        files = files_of(last.view(), tables=tables, plots=plots, over_steps=over_steps, every_step=self.view)
         write_derived(folder, files)
         return folder
 
@@ -381,15 +397,3 @@ def read_results(folder: str | Path) -> Results:
     rows = tuple(sorted(read_result_rows(folder), key=sort_key))
     checksums = {row.cell_id: row.predictions_sha256 for row in rows if row.predictions_sha256 is not None}
     return Results(rows, read_comparison_rows(folder), PredictionFolder(folder, checksums))
-
-
-_OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
-
-
-def _fits(row: ResultRow, name: str, value: Any) -> bool:
-    # Baselines of what one model reads name that model, and no weights or reading of it.
-    is_baseline = row.init is None and row.readout is None
-    if name == "pool":
-        return is_baseline or param_of(row, "settings", {}).get("pool", "mean") == value
-    of_no_model = row.model is None or (is_baseline and name != "model")
-    return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value

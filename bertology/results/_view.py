@@ -92,6 +92,8 @@ class View(_Exports):
     """Of tasks about attention heads."""
     step_tables: tuple[StepTable, ...] = ()
     """Of tasks about the whole model with more and more heads off."""
+    wholes: tuple[Grid, ...] = ()
+    """Of tasks about whole models and their references."""
 
     @property
     def overview(self) -> tuple[LayerTable, ...]:
@@ -120,6 +122,7 @@ class View(_Exports):
             yield pipeline_grid(self.pipelines), None
         yield from ((best_head_grid(heads), heads) for heads in self.head_tables)
         yield from ((step_grid(steps), None) for steps in self.step_tables)
+        yield from ((grid, None) for grid in self.wholes)
 
     def grids(self) -> tuple[Grid, ...]:
         """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
@@ -132,7 +135,7 @@ class View(_Exports):
         """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
         if not self.tables and self.head_tables:
             return grids_to_csv([*map(every_head_grid, self.head_tables), *map(step_grid, self.step_tables)])
-        return tables_to_csv(self.tables)
+        return tables_to_csv(self.tables) if self.tables or not self.wholes else grids_to_csv(self.wholes)
 
     def to_json(self) -> str:
         """The tables with all their fields; fractions, not percentages."""

@@ -1,6 +1,6 @@
 """From a request or an experiment to tidy tables; whatever is finished is not computed again."""
 
-from bertology.families.request import ProbeRequest
+from bertology.families.request import ProbeRequest, ReferenceModel
 from bertology.runner._estimate import estimate
 from bertology.runner._merge import merge_runs
 from bertology.runner._plan import make_plan
@@ -12,6 +12,7 @@ from bertology.runner.engines._cluster import ClusterChoice
 __all__ = [
     "ClusterChoice",
     "ProbeRequest",
+    "ReferenceModel",
     "RunOptions",
     "RunSummary",
     "Shard",

@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import Timeout
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ProgressFor = Callable[[str], Progress]
 """Gives the progress display of a job from its label."""
 _open: dict[str, Encoder] = {}
-"""The model that this process has open: one at most."""
+"""The model that this process has open: one at most, or beside it the one that it is compared with."""
 Outcome = Literal["computed", "found", "busy"]
 Numbered = tuple[int, Unit]
 """A unit and its place in a run."""
@@ -113,25 +113,41 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
 
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Job:
     pair = unit.plan.pair
-    weights = next(iter(pair.fingerprints)) if group is None else group.weights
-    stored = {signal: stored_splits(pair, weights, context.device, signal) for signal in unit.signals}
-    if stored:
+    weights = pair.weights if group is None else group.weights
+    reads = [read for read in unit.reads if read.weights == weights or read.of_reference]
+    if reads:
         close_encoder()
-    get_encoder = partial(open_encoder, pair, weights, context.device)
-    progress = context.progress(label)
-    return Job(
-        context.run, pair, context.device, progress, get_encoder, stored, context.side_by_side, n_threads=n_threads
-    )
+    common: dict[str, Any] = {
+        "progress": context.progress(label),
+        "side_by_side": context.side_by_side,
+        "n_threads": n_threads,
+    }
+
+    def job(of: Pair, weights: Weights, *, is_reference: bool) -> Job:
+        signals = [read.signal for read in reads if read.of_reference == is_reference]
+        stored = {signal: stored_splits(of, weights, context.device, signal) for signal in signals}
+        get_encoder = partial(open_encoder, of, weights, context.device, beside=is_reference)
+        return Job(context.run, of, context.device, get_encoder=get_encoder, stored=stored, **common)
+
+    own, compared = job(pair, weights, is_reference=False), pair.reference
+    if group is None or compared is None or not unit.family.needs_reference(unit.probe):
+        return own
+    return replace(own, reference=job(compared, compared.weights, is_reference=True))
 
 
-def open_encoder(pair: Pair, weights: Weights, device: str) -> Encoder:
-    """The model with these weights; it stays open until another one is, or :func:`close_encoder`."""
+def open_encoder(pair: Pair, weights: Weights, device: str, *, beside: bool = False) -> Encoder:
+    """The model with these weights; it stays open until another one is, or :func:`close_encoder`.
+
+    A reference model is opened ``beside`` the one that is open.
+    """
     from bertology.encoders import load_encoder
 
     request = pair.request
     key = repr((pair.fingerprints[weights], pair.source, request.dtype, request.max_pieces, device))
+    if not beside:
+        for other in [other for other in _open if other != key]:
+            del _open[other]
     if key not in _open:
-        _open.clear()
         _open[key] = load_encoder(
             pair.source,
             init=weights.init,

@@ -13,7 +13,7 @@ from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Signal, texts_read
+from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Read, texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit
@@ -116,18 +116,18 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     costs, problems = _costs(pair, left)
     # Vectors are read for families that need them alone.
-    needed = dict.fromkeys((weights, signal) for unit in units for weights in unit.weights for signal in unit.signals)
+    needed = dict.fromkeys(read for unit in units for read in unit.reads)
     stored = [
-        (split, signal, pair.recipe(weights, split, signal))
-        for weights, signal in needed
-        for split in texts_read(pair.splits, signal).values()
+        (read.pair(pair), split, read) for read in needed for split in texts_read(pair.splits, read.signal).values()
     ]
-    missing = [(split, signal) for split, signal, recipe in stored if recipe.find(pair.layers) is None]
-    width = np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
-    block = 24 * pair.shape.dim**2
+    missing = [
+        (of, split, read)
+        for of, split, read in stored
+        if of.recipe(read.weights, split, read.signal).find(of.layers) is None
+    ]
     possible = [unit for unit in left if unit.probe.task in costs]
     n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
-    is_fitted = any(unit.signals for unit in possible)
+    is_fitted = any(unit.reads for unit in possible)
     every_cost = [cost for of_task in costs.values() for cost in of_task]
     return PairEstimate(
         model=pair.source.name,
@@ -137,9 +137,11 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         n_finished=count(done),
         n_failed=count(failed),
         problems=problems,
-        vectors=width * sum(_n_vectors(split, signal) for split, signal, _ in stored),
-        vectors_missing=width * sum(_n_vectors(*each) for each in missing) if left else 0,
-        reading_flops=sum(split.n_words for split, _ in missing) * PIECES_A_WORD * block * max(pair.layers)
+        vectors=sum(_n_bytes(*each) for each in stored),
+        vectors_missing=sum(_n_bytes(*each) for each in missing) if left else 0,
+        reading_flops=sum(
+            split.n_words * PIECES_A_WORD * 24 * of.shape.dim**2 * max(of.layers) for of, split, _ in missing
+        )
         if is_fitted
         else 0.0,
         fitting_flops=float(sum(cost.flops for cost in every_cost)),
@@ -148,8 +150,10 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     )
 
 
-def _n_vectors(split: Sentences, signal: Signal) -> int:
-    return len(split) if signal == "cls" else split.n_words
+def _n_bytes(pair: Pair, split: Sentences, read: Read) -> int:
+    """Of the stored vectors of a split."""
+    n_vectors = len(split) if read.signal == "cls" else split.n_words
+    return n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
 
 
 def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:

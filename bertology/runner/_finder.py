@@ -60,10 +60,22 @@ class Finder:
         return probes
 
     def corpus(self, request: ProbeRequest, probes: Sequence[Probe]) -> Corpus:
-        """The corpus that probes read; where all of them have items of their own, only its name."""
-        if not splits_read(probes):
-            return prompts_corpus(request.corpus, columns=request.columns)
-        return find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
+        """The corpus that probes read, cut as asked; where all of them have items of their own, only its name."""
+
+        def find() -> Corpus:
+            if not is_read:
+                return prompts_corpus(request.corpus, columns=request.columns)
+            whole = find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
+            return first_sentences(whole, request.sentences)
+
+        is_read = bool(splits_read(probes))
+        key = (request.corpus, request.annotate, request.columns, request.sentences, is_read)
+        return self._once(("corpus", *key), find)
+
+    def cut(self, corpus: Corpus, most: int | None) -> Corpus:
+        """The first sentences of a corpus: :func:`first_sentences`."""
+        # The corpus is kept as well, so that no other can come to have its id.
+        return self._once(("cut", id(corpus), most), lambda: (corpus, first_sentences(corpus, most)))[1]
 
     def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
         """The splits of a corpus that probes read, and the items that they bring themselves."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from bertology._files import canonical_json, digest
+from bertology._names import checkpoint_name
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
@@ -19,15 +21,16 @@ from bertology.families.tasks import (
     FitCells,
     FitGroup,
     Pair,
+    Read,
     Reasons,
-    Signal,
     Weights,
     Windows,
     control_seeds,
     fingerprint_of,
 )
 from bertology.probing import Probe
-from bertology.runner._finder import Finder, first_sentences
+from bertology.runner._finder import Finder
+from bertology.runner._reference import find_reference, reference_identity
 
 # Of what was left out of a corpus so many places are listed; all are in Corpus.skipped.
 _LISTED = 5
@@ -53,7 +56,8 @@ class Plan:
             (init, probe.task): self._fits_of(probe, init)
             for init in self.pair.inits
             for probe in self.probes
-            if init == self.pair.request.init or family_of(probe).asks_random_weights(probe)
+            if (init == self.pair.request.init or family_of(probe).asks_random_weights(probe))
+            and (self.pair.reference is not None or not family_of(probe).needs_reference(probe))
         }
 
     def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
@@ -75,6 +79,8 @@ class Plan:
             "max_pieces": pair.request.max_pieces,
             **grid.identity,
         }
+        if family_of(probe).needs_reference(probe):
+            shared["reference"] = reference_identity(pair)
         if config.changes:
             shared["reading"] = config.changes
         cells = {
@@ -164,15 +170,17 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    corpus = first_sentences(corpus or finder.corpus(request, probes), request.sentences)
+    corpus = finder.corpus(request, probes) if corpus is None else finder.cut(corpus, request.sentences)
     splits = finder.splits(corpus, probes, request)
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":
         n_draws = DRAWS if request.random_draws == "auto" else request.random_draws
         every += [Weights("random", seed) for seed in control_seeds(n_draws)]
     fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
-    source = replace(source, name=request.model_id or source.name)
-    return Plan(Pair(request, source, shape, corpus, splits, layers, fingerprints), probes)
+    own_name = checkpoint_name(source.name, pretraining_seed=request.pretraining_seed, step=request.step)
+    source = replace(source, name=request.model_id or own_name)
+    pair = Pair(request, source, shape, corpus, splits, layers, fingerprints)
+    return Plan(replace(pair, reference=find_reference(pair, finder)), probes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +226,15 @@ class Unit:
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
 
     @property
-    def signals(self) -> tuple[Signal, ...]:
-        """The stored vectors of the corpus that it needs."""
+    def reads(self) -> tuple[Read, ...]:
+        """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
         if not self.draws:
             return ()
-        return self.family.signals(self.probe, [cells.config for cells in self.draws[0].members])
+        family, configs = self.family, [cells.config for cells in self.draws[0].members]
+        own = itertools.product(self.weights, family.signals(self.probe, configs))
+        reference, others = self.plan.pair.reference, family.reference_signals(self.probe, configs)
+        compared = () if reference is None else (Read(reference.weights, signal, True) for signal in others)
+        return (*(Read(weights, signal) for weights, signal in own), *compared)
 
     @property
     def is_random_control(self) -> bool:

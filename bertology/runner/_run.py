@@ -18,10 +18,12 @@ from bertology.families.request import ProbeRequest
 from bertology.families.rows import failed_rows
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
+from bertology.runner._checkpoints import requests_of
 from bertology.runner._compute import Context, ProgressFor
+from bertology.runner._finder import Finder
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner._plan import Unit, make_plan
-from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plan
+from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plans
 from bertology.runner.engines import EngineName, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine
@@ -116,6 +118,8 @@ def run_probes(
 ) -> Results:
     """Compute what a request asks for, or find it where it has been computed: an experiment of one model and corpus.
 
+    Of a request for ``checkpoints`` each is a model of its own, and all of them share corpus, items and baselines.
+
     Cells are written as they are finished, so that a killed run goes on where it was.
 
     Args:
@@ -128,9 +132,12 @@ def run_probes(
     Raises:
         BertologyError: something asked for cannot be done.
     """
-    clock, plan = time.perf_counter(), make_plan(request, corpus=corpus)
-    work = work_of_plan(plan, name=experiment)
-    path = out if out is not None else cache_folder() / "runs" / plan.run_id
+    clock, finder = time.perf_counter(), Finder()
+    plans = [make_plan(one, corpus=corpus, finder=finder) for one in requests_of(request)]
+    work = work_of_plans(plans, name=experiment)
+    ids = [plan.run_id for plan in plans]
+    run_id = ids[0] if len(ids) == 1 else digest([canonical_json(ids)])
+    path = out if out is not None else cache_folder() / "runs" / run_id
     folder, options = RunFolder(path), RunOptions(engine="threads", retry_failed=True, progress=progress)
     session = _Session(work, folder, options, raises=True)
     # Everything that can be wrong with a request is found before anything is computed.
@@ -139,7 +146,7 @@ def run_probes(
         is_new = not path.is_dir()
     for unit in work.units:
         if unit.draws and (is_new or not finished(path, unit)):
-            unit.family.check(plan.pair, unit.probe, plan.configs_of(unit.probe))
+            unit.family.check(unit.plan.pair, unit.probe, unit.plan.configs_of(unit.probe))
     if out is not None:
         folder.open(work)
     else:
@@ -147,7 +154,7 @@ def run_probes(
             path.mkdir(parents=True, exist_ok=True)
         sweep(cache_folder(), path, *path.glob("*"))
     notify = progress("").note
-    for note in plan.notes:
+    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         notify(note)
     session.compute()
     results = None if out is None else _write_tables(work, folder, session, time.perf_counter() - clock)

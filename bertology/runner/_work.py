@@ -16,8 +16,10 @@ from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
 from bertology.results import ResultRow
+from bertology.runner._checkpoints import with_checkpoints
 from bertology.runner._finder import Finder, find_corpus, first_sentences, prompts_corpus, splits_read
 from bertology.runner._plan import Plan, Unit, make_plan
+from bertology.runner._reference import check_references, needs_reference, reference_of
 from bertology.runner.experiment._settings import (
     CorpusSettings,
     Experiment,
@@ -140,7 +142,8 @@ class Work:
     def content(self) -> dict[str, dict[str, str]]:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
         pairs = [plan.pair for plan in self.plans]
-        models = {pair.source.name: next(iter(pair.fingerprints.values())) for pair in pairs}
+        references = [pair.reference for pair in pairs if pair.reference is not None]
+        models = {pair.source.name: pair.fingerprints[pair.weights] for pair in (*references, *pairs)}
         return {"models": models, "corpora": {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}}
 
 
@@ -189,6 +192,7 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                 yield from (
                     Place(model, corpus, init, task, config, weight)
                     for task, asked in enumerate(tasks)
+                    if settings.reference is not None or not needs_reference(asked.name, finder)
                     if init == settings.init or family_of(probes[task]).asks_random_weights(probes[task])
                     for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
                 )
@@ -236,9 +240,11 @@ def resolve_work(
     Raises:
         BertologyError: a model, corpus, task or layer does not exist.
     """
+    experiment = with_checkpoints(experiment)
     agreed, part, finder = is_agreed(fewest_cells(experiment)), part or Shard(), Finder()
     for task in experiment.tasks:
         finder.probe(task.name)
+    check_references(experiment, finder)
     by_corpus = _tasks_by_corpus(experiment)
     pairs = dict.fromkeys((place.model, place.corpus) for place in places_of(experiment, part))
     corpora = {number: _find(*by_corpus[number], finder) for number in sorted({corpus for _, corpus in pairs})}
@@ -256,17 +262,19 @@ def resolve_work(
     return work
 
 
-def work_of_plan(plan: Plan, *, name: str) -> Work:
-    """The experiment of that name that a request comes to, once it is resolved: one model, one corpus."""
-    pair, request = plan.pair, plan.pair.request
+def work_of_plans(plans: Sequence[Plan], *, name: str) -> Work:
+    """The experiment of that name that requests come to, once they are resolved, which differ in their model alone."""
+    plan, request = plans[0], plans[0].pair.request
     tasks = tuple(
         TaskSettings(name=task, readout=tuple(ReadoutSettings.of(config) for config in plan.configs_of(probe)))
         for task, probe in zip(dict.fromkeys(request.tasks), plan.probes, strict=True)
     )
-    models, corpora = (ModelSettings.of(request, title=pair.source.name),), (CorpusSettings.of(request),)
+    models = tuple(ModelSettings.of(one.pair.request, title=one.pair.source.name) for one in plans)
+    corpora = (CorpusSettings.of(request),)
     shared: dict[str, Any] = {name: getattr(request, name) for name in (*_SHARED, "layers", "controls")}
     experiment = Experiment(name=name, models=models, corpora=corpora, tasks=tasks, **shared)
-    return Work(experiment, Shard(), {(0, 0): plan}, is_request=True)
+    check_references(experiment, Finder())
+    return Work(experiment, Shard(), {(number, 0): one for number, one in enumerate(plans)}, is_request=True)
 
 
 def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:
@@ -321,6 +329,7 @@ def _request(
         train_split=corpus.train_split,
         test_split=corpus.test_split,
         max_items=corpus.items,
+        reference=reference_of(experiment, model),
         configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
         **{name: getattr(experiment, name) for name in _SHARED},
         **{name: getattr(model, name) for name in model.shared_fields()},

@@ -25,11 +25,15 @@ def sentences() -> Sentences:
     return load_pocket()["test"][:40]
 
 
+def places_of(encoder: Encoder, sentences: Sentences, seed: int) -> masked_loss.Places:
+    return masked_loss.MaskedText(encoder, sentences, share=0.15, seed=seed, on_long="window").places
+
+
 def test_equals_a_pass_by_hand(own: Encoder, sentences: Sentences) -> None:
     """Each sentence on its own, its masked words found through their text."""
     found = masked_lm_loss(own, sentences, seed=3)
     pieces = own.tokenize(sentences)
-    places = masked_loss._choose(pieces, sentences, 0.15, 3)
+    places = places_of(own, sentences, 3)
     for number in (0, 7, 39):
         ids = torch.from_numpy(pieces.window(number).astype(np.int64))[None]
         here = places.piece[places.window == number]
@@ -47,17 +51,17 @@ def test_equals_a_pass_by_hand(own: Encoder, sentences: Sentences) -> None:
 
 def test_whole_words_of_every_sentence_are_masked(own: Encoder, sentences: Sentences) -> None:
     pieces = own.tokenize(sentences)
-    places = masked_loss._choose(pieces, sentences, 0.15, 0)
+    places = places_of(own, sentences, 0)
     for word in set(places.word.tolist()):
         expected = list(range(pieces.word_first[word], pieces.word_last[word]))
         assert places.piece[places.word == word].tolist() == expected
     lengths = np.diff(sentences.starts)
     counted = np.bincount(np.searchsorted(sentences.starts, np.unique(places.word), "right") - 1, minlength=40)
     np.testing.assert_array_equal(counted, np.maximum(1, np.rint(0.15 * lengths)))
-    other = masked_loss._choose(pieces, sentences, 0.15, 1)
+    other = places_of(own, sentences, 1)
     assert set(places.word.tolist()) != set(other.word.tolist())
     # what is drawn in a sentence does not depend on those after it
-    fewer = masked_loss._choose(own.tokenize(sentences[:9]), sentences[:9], 0.15, 0)
+    fewer = places_of(own, sentences[:9], 0)
     assert set(fewer.word.tolist()) == {word for word in places.word.tolist() if word < sentences.starts[9]}
 
 
@@ -124,3 +128,12 @@ def test_a_real_model_uses_parts_of_speech(real_model: Path, real_data: Callable
     assert without.bits > at_random.bits + 0.2
     assert without.accuracy < at_random.accuracy
     assert at_random.bits > whole.bits - 0.1
+
+
+def test_words_can_be_chosen(own: Encoder, sentences: Sentences) -> None:
+    drawn = masked_lm_loss(own, sentences, seed=3)
+    again = masked_lm_loss(own, sentences, words=drawn.words)
+    np.testing.assert_array_equal(again.word_bits, drawn.word_bits)
+    assert drawn.word_bits.sum() == pytest.approx(drawn.sentence_bits.sum())
+    other = masked_lm_loss(own, sentences, words=np.array([2, 5]))
+    assert (other.words.tolist(), other.n_words) == ([2, 5], 2)

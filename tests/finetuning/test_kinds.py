@@ -49,7 +49,7 @@ def ask(task: TuningTask, encoder: Encoder, split: str = "train", **options: Any
     inputs = encode(task, task.splits[split], encoder, **options)
     collator = Collator(task, pad_id=encoder.pad_id, with_segments=False)
     oracle = Oracle(inputs, len(task.labels) or 2)
-    return inputs, predictions(oracle, task, task.splits[split], inputs, collator)
+    return inputs, predictions(oracle, task, task.splits[split], inputs, collator)[0]
 
 
 @pytest.mark.parametrize("max_pieces", [None, 12])

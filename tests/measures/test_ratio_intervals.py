@@ -39,3 +39,10 @@ def test_one_cluster_has_no_interval() -> None:
     assert found.values[0] == pytest.approx(0.5)
     assert np.isnan(found.ci_low[0])
     assert found.ci_methods == ("none",)
+
+
+def test_a_loss_of_exactly_nothing_is_certain_and_a_share_of_nothing_is_not() -> None:
+    zeros, ones = np.zeros((2, 30)), np.ones((2, 30))
+    found = ratio_intervals(zeros, ones, are_shares=[True, False], n_resamples=100)
+    assert found.values.tolist() == found.ci_low.tolist() == [0, 0]
+    assert found.ci_high.tolist() == [pytest.approx(1 - 0.025 ** (1 / 30)), 0]

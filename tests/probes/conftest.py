@@ -36,6 +36,28 @@ def sentences_of() -> Callable[..., Sentences]:
     return lambda words, **layers: Sentences([make_sentence("s1", words.split(), **layers)])
 
 
+@pytest.fixture(scope="session")
+def rotated(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model with its hidden dimensions in another order: an orthogonal map of every hidden state."""
+    import torch
+    from transformers import AutoTokenizer, BertForMaskedLM
+
+    folder = tmp_path_factory.mktemp("models") / "rotated"
+    model = BertForMaskedLM.from_pretrained(tiny_bert)
+    order = torch.from_numpy(np.random.default_rng(2).permutation(model.config.hidden_size))
+    with torch.no_grad():
+        for name, weight in model.bert.named_parameters():
+            if "embeddings" in name or "LayerNorm" in name or ".self." in name or "intermediate" in name:
+                # Read from the hidden state, but for what heads and the inner layer add to themselves.
+                reads = weight.ndim == 2 or "embeddings" in name or "LayerNorm" in name
+                weight.copy_(weight[..., order] if reads else weight)
+            else:
+                weight.copy_(weight[order])
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
 def planted(tiny_bert: Path) -> Callable[..., Corpus]:
     """A corpus whose labels follow from the word (``signal=True``), or are drawn anew for every word of the text."""

@@ -16,7 +16,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoding, ModelShape
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import Family, SplitName
-from bertology.families.geometry._rows import baseline_tables, configured, geometry_tables
+from bertology.families.layer_sums import baseline_tables, kept_sums, layer_tables
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
 from bertology.families.tasks import (
@@ -37,9 +37,8 @@ from bertology.families.tasks import (
 )
 from bertology.families.unfitted import named_task, own_readout, own_source
 from bertology.families.vectors import vector_identity
-from bertology.geometry import LayerSums, LayerVectors
+from bertology.geometry import LayerVectors
 from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
-from bertology.results import HeadSums
 
 
 class _Geometry(Family):
@@ -119,7 +118,7 @@ class _Geometry(Family):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         """Every statistic of every layer."""
-        return geometry_tables(self, draws, scoring)
+        return layer_tables(self, draws, scoring)
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
         """Every statistic of every baseline."""
@@ -131,6 +130,13 @@ class _Geometry(Family):
         compared = any(configured(one.probe, one.config).compares_layers for group in groups for one in group.members)
         times = n_layers**2 if compared else 4 * n_layers
         return Cost(2.0 * n_words * dim**2 * times, 4.0 * dim**2 * times, 0)
+
+
+def configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
+    """The question with the settings of a configuration, on which its metrics may depend."""
+    chosen = probe.with_settings(config.settings)
+    assert isinstance(chosen, GeometryProbe)
+    return chosen
 
 
 def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
@@ -174,7 +180,7 @@ def _measure(group: FitGroup, job: Job) -> None:
         facts = _facts(probe, texts, asked, read, why, cells.config)
         provenance = watch.provenance("torch", "transformers", "numpy", device="cpu", n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
-            sums = [_kept(one, layer) for one in found if layer in one.layers]
+            sums = [kept_sums(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
 
 
@@ -195,7 +201,7 @@ def _write_baselines(baselines: BaselineCells, job: Job) -> None:
         with named_task(probe):
             found = list(probe.baseline(control, texts, read))  # type: ignore[arg-type]
         provenance = {"versions": versions("numpy", "scikit-learn"), "wall_s": 0.0}
-        write_cell(job.run, cell, [_kept(one, None) for one in found], facts=facts, provenance=provenance)
+        write_cell(job.run, cell, [kept_sums(one, None) for one in found], facts=facts, provenance=provenance)
 
 
 _Words = Mapping[str, NDArray[np.int64]]
@@ -224,14 +230,6 @@ def _facts(
         "n_unseen_label": counts.n_unseen_label,
         "params": {"settings": config.changes} if config.changes else {},
     }
-
-
-def _kept(sums: LayerSums, layer: int | None) -> HeadSums:
-    """What of a statistic belongs to one layer."""
-    place = sums.layers.index(layer)
-    over, under = sums.over[[place]], sums.under[[min(place, len(sums.under) - 1)]]
-    used = np.flatnonzero((under != 0).any(axis=0))
-    return HeadSums("test", sums.metric, sums.group, sums.clusters, used, over[:, used], under[:, used])
 
 
 FAMILY = _Geometry()

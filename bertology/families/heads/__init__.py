@@ -8,8 +8,8 @@ from typing import Any
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.contract import Family, SplitName
+from bertology.families.head_sums import head_rows
 from bertology.families.heads._read import close_gates, maps_read, read_maps, write_baselines
-from bertology.families.heads._rows import head_rows
 from bertology.families.request import Init, ReadoutConfig, parse_layers
 from bertology.families.rows import baseline_columns, corpus_columns, fit_columns
 from bertology.families.tasks import (

@@ -13,12 +13,12 @@ from bertology.attention import HeadRatios
 from bertology.errors import BertologyError
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import one_by_one
+from bertology.families.head_sums import kept_ratios
 from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
 from bertology.families.unfitted import named_task
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe
-from bertology.results import HeadSums
 
 if TYPE_CHECKING:
     from bertology.attention import MakeStatistic
@@ -134,7 +134,7 @@ def write_baselines(baselines: BaselineCells, job: Job) -> None:
                 chosen_windows=windows.get(chosen_on),
                 windows=windows.get("test"),
             )
-        sums = [one for each in ratios for one in _sums(each, "test", None)]
+        sums = [one for each in ratios for one in kept_ratios(each, "test", None)]
         facts = _facts(len(read), len(np.unique(read)), skipped, baselines.config)
         write_cell(job.run, cell, sums, facts=facts, provenance={"versions": versions("numpy"), "wall_s": 0.0})
 
@@ -185,30 +185,9 @@ def _write(group: FitGroup, by_split: Mapping[str, _Read], job: Job, provenance:
             one
             for split, read in by_split.items()
             for each in read.ratios
-            for one in _sums(each, split if split == "test" else splits.chosen_on, layer)
+            for one in kept_ratios(each, split if split == "test" else splits.chosen_on, layer)
         ]
         write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=splits.notes)
-
-
-def _sums(ratios: HeadRatios, split: str, layer: int | None) -> Iterator[HeadSums]:
-    """What of some ratios is kept with a layer; with None what belongs to no layer."""
-    if (layer is None) != (ratios.unit == "model") or (layer is not None and layer not in ratios.layers):
-        return
-    place = 0 if layer is None else ratios.layers.index(layer)
-    for number, name in enumerate(ratios.names):
-        over = ratios.over[number, place]
-        under = ratios.under[number, min(place, ratios.under.shape[1] - 1)]
-        over, under = np.broadcast_arrays(over, under)
-        used = np.flatnonzero(under.any(axis=0))
-        yield HeadSums(
-            split=split,
-            metric=ratios.metric or name,
-            group=name if ratios.metric else "",
-            unit=ratios.unit,
-            clusters=used,
-            over=over[:, used],
-            under=under[:, used],
-        )
 
 
 def _facts(

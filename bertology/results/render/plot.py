@@ -13,7 +13,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from bertology._figures import BLUE, GREEN, GREY, TEXT, VERMILION, new_figure, write_caption
+from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, new_figure, write_caption
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import answers_itself, clusters_of
 from bertology.results.views.grid import brief, is_fraction, metric_title, number, unit
@@ -90,6 +90,9 @@ def _draw(ax: Axes, table: LayerTable) -> None:
         ("control task", "control_task", GREEN, "^"),
         ("blind", "blind", GREEN, "v"),
         ("random init", "random_init", VERMILION, "s"),
+        ("rescaled", "rescaled", VERMILION, "v"),
+        ("refitted", "refit", GREEN, "D"),
+        ("reference", "reference", PURPLE, "s"),
     ):
         scores = {line.layer: score for line in table.lines if (score := getattr(line, field)) is not None}
         if scores:
@@ -99,7 +102,9 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     x, y = _draw_line(ax, main, scale, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
-    labels.append(_Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True))
+    is_frozen = any(line.refit for line in table.lines)
+    own = "own head" if answers_itself(table.about) else "frozen" if is_frozen else "probe"
+    labels.append(_Label(y[-1], own, BLUE, bold=True))
     _style(ax, table, list(main))
     labels += _draw_baselines(ax, table, scale)
     _place_labels(ax, labels)

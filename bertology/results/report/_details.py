@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertology.measures import count_labels, label_scores
 from bertology.results.report._runs import Entry, SentenceTexts, SplitText
 from bertology.results.tables.predictions import Predictions
-from bertology.results.tables.rows import clusters_of, is_statistic, reading_of
+from bertology.results.tables.rows import ATTENTION, VECTORS, clusters_of, is_statistic, reading_of
 from bertology.results.views.across import group_tables
 from bertology.results.views.frames import tally_of, tree_items
 from bertology.results.views.layers import Score
@@ -38,8 +38,9 @@ class _NoDetailsError(Exception):
 def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None]:
     """The layers whose predictions were kept, these of the lowest seed, and that seed; without the controls."""
     about = entry.table.about
-    if is_statistic(about):
-        raise _NoDetailsError("statistics of vectors are kept as sums, not as predictions of single items")
+    if is_statistic(about) or about.readout in ATTENTION:
+        of = "vectors" if about.readout == VECTORS else "models" if is_statistic(about) else "heads"
+        raise _NoDetailsError(f"statistics of {of} are kept as sums, not as predictions of single items")
     same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
     rows = [
         row

@@ -21,7 +21,14 @@ from bertology.results.report._runs import (
     read_runs,
 )
 from bertology.results.report._summary import Summary, about, caveats, headline, summarise, summarise_heads
-from bertology.results.report._tables import heads_maps, heads_section, overview_table, provenance, shown_with
+from bertology.results.report._tables import (
+    heads_maps,
+    heads_section,
+    overview_table,
+    provenance,
+    shown_with,
+    steps_section,
+)
 from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import baseline_owners
 from bertology.results.views.grid import decimals, is_fraction, metric_title
@@ -61,6 +68,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "best_filter": '<label class="chip"><input type="checkbox" id="filter-best">★ only</label>' if compared else "",
         "layers_hidden": "" if questions else "hidden",
         "heads": heads_section(runs),
+        "over_steps": steps_section(runs),
+        "steps_link": '<a href="#over-steps">Over training</a>' if any(run.over_steps for run in runs) else "",
         "heads_link": '<a href="#heads">Heads</a>' if any(run.head_tables or run.step_tables for run in runs) else "",
         "overview": overview_table(questions),
         "provenance": "".join(_provenance(run) for run in runs),
@@ -241,7 +250,9 @@ def _entry(
 
 
 def _line(line: LayerLine) -> dict[str, Any]:
-    scores = {_PLAIN.get(name, name): getattr(line, name) for name in (*_SCORES, "blind")}
+    scores = {
+        _PLAIN.get(name, name): getattr(line, name) for name in (*_SCORES, "blind", "rescaled", "refit", "reference")
+    }
     return {
         "layer": line.layer,
         **{name: rounded_score(score) for name, score in scores.items()},

@@ -16,10 +16,12 @@ from bertology._registry import Registry
 from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.results._results import Results, read_results
+from bertology.results.over_steps import OverSteps
 from bertology.results.tables.rows import ResultRow, answers_itself
 from bertology.results.views.grid import apart, apart_in_groups, data_of, metric_title, named
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layers import LayerTable
+from bertology.results.views.over_steps import has_steps, last_steps
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Run:
     tables: tuple[LayerTable, ...]
     head_tables: tuple[HeadTable, ...] = ()
     step_tables: tuple[StepTable, ...] = ()
+    over_steps: OverSteps | None = None
+    """Of checkpoints of a training, of which the other tables are of the last one."""
     asked: tuple[AskedCorpus, ...] = ()
     """The corpora as the person named them; none where the folder does not tell."""
 
@@ -105,11 +109,13 @@ def _results_in(folder: Path) -> Results:
 def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> Run:
     results = replace(kept, rows=named(kept.rows, models))
     try:
-        view = results.view()
+        view = replace(results, rows=last_steps(results.rows)).view()
+        over_steps = results.over_steps() if has_steps(results.rows) else None
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
     own = {models[row.model]: row.model for row in kept.rows if row.model}
-    return Run(name, folder, results, own, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
+    tables = view.tables, view.head_tables, view.step_tables, over_steps
+    return Run(name, folder, results, own, *tables, _asked_corpora(folder))
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:

@@ -142,6 +142,21 @@ def heads_section(runs: Sequence[Run]) -> str:
     return section if parts else ""
 
 
+def steps_section(runs: Sequence[Run]) -> str:
+    """The section on checkpoints of a training; empty where no run has any."""
+    parts = []
+    for run in runs:
+        whose = f" · {run.name}" if sum(one.over_steps is not None for one in runs) > 1 else ""
+        for grid in run.over_steps.grids() if run.over_steps is not None else ():
+            parts.append(_table(grid, whose, ""))
+    section = (
+        '<section id="over-steps" aria-labelledby="over-steps-title"><h2 id="over-steps-title">Over the training</h2>'
+        '<p class="hint">All other parts of this page are about the last checkpoint of each training.</p>'
+        f"{''.join(parts)}</section>"
+    )
+    return section if parts else ""
+
+
 def shown_with(model: str | None, task: str) -> str:
     """Attributes of what the page hides with its model or its task: ``q0`` of layers, ``h0`` of heads."""
     return f' data-of-model="{escape(str(model))}" data-of-task="{task}"'

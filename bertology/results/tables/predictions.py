@@ -304,16 +304,21 @@ class PredictionFolder(Mapping[str, Predictions]):
 
     def __init__(self, folder: Path, checksums: Mapping[str, str] | None = None) -> None:
         """Of a folder; predictions that are not what ``checksums`` (SHA-256 by cell) are of are refused."""
-        self.folder = folder
-        self._checksums = checksums or {}
+        self.folder, self._checksums = folder, checksums or {}
 
     def __getitem__(self, cell_id: str) -> Predictions:
         if cell_id not in self:
             raise KeyError(cell_id)
-        predictions, path = read_predictions(self.folder, cell_id), predictions_path(self.folder, cell_id)
-        if self._checksums.get(cell_id, checksum := file_sha256(path)) != checksum:
-            raise ResultsError(f"{path}: altered, it is not what the scores were computed of; run the same again")
+        predictions = read_predictions(self.folder, cell_id)
+        self.check((cell_id,))
         return predictions
+
+    def check(self, cell_ids: Sequence[str]) -> None:
+        """Raise a :class:`ResultsError` where predictions of cells are not what the checksums are of."""
+        for cell_id in cell_ids:
+            known, path = self._checksums.get(cell_id), predictions_path(self.folder, cell_id)
+            if known is not None and known != file_sha256(path):
+                raise ResultsError(f"{path}: altered, it is not what the scores were computed of; run the same again")
 
     def copy(self, cell_id: str, folder: Path) -> None:
         """Copy one cell's files to ``folder``, byte for byte: rows hold the checksum of its predictions."""

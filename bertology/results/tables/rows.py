@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from bertology._files import parse_json, shortened
+from bertology._names import training_name
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Control = Literal[
     "none",
@@ -36,6 +37,9 @@ Control = Literal[
     "word_mean",
     "first",
     "last",
+    "rescaled",
+    "refit",
+    "reference",
 ]
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
@@ -43,6 +47,8 @@ OWN_HEADS = ATTENTION | {"masked_lm", "next_sentence"}
 """Readouts that are parts of the model itself, of which nothing is trained."""
 VECTORS = "vectors"
 """The readout of statistics of vectors, to which nothing is fitted."""
+STATISTICS = frozenset({VECTORS, "encoders"})
+"""Readouts of statistics: of vectors, and of two models side by side."""
 
 
 class _Row:
@@ -76,6 +82,11 @@ class ResultRow(_Row):
     init: Literal["pretrained", "random", "random_blocks"] | None = None
     init_seed: int | None = None
     """Which draw of random weights; None of pretrained ones. Since schema 3."""
+    pretraining_seed: int | None = None
+    """Which of several trainings that differ in their seed alone. Since schema 4."""
+    step: int | None = None
+    """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints. Since
+    schema 4."""
     layer: int | None = None
     """0 is the embedding output."""
     n_layers: int | None = None
@@ -224,7 +235,8 @@ def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
 
 _ORDER: Mapping[type[_Row], Sequence[str]] = {
     ResultRow: (
-        *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
+        *("experiment", "task", "corpus", "split", "pretraining_seed", "step"),
+        *("model", "pooling", "readout", "init", "control"),
         *("layer", "head", "seed", "init_seed", "metric", "group", "cell_id"),
     ),
     ComparisonRow: ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b"),
@@ -328,8 +340,8 @@ def clusters_of(row: ResultRow) -> str:
 
 
 def is_statistic(row: ResultRow) -> bool:
-    """Whether a row is a statistic of the vectors themselves, to which nothing was fitted."""
-    return row.readout == VECTORS
+    """Whether a row is a statistic of vectors or models themselves, to which nothing was fitted."""
+    return row.readout in STATISTICS
 
 
 def own_baselines(
@@ -344,6 +356,24 @@ def own_baselines(
         of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
         of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
     return of_model or [row for row in baselines if row.model is None]
+
+
+_OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
+
+
+def row_fits(row: ResultRow, name: str, value: Any) -> bool:
+    """Whether a row has a value in a column, or belongs to no model and so fits any; see :meth:`Results.only`."""
+    # Baselines of what one model reads name that model, and no weights or reading of it.
+    is_baseline = row.init is None and row.readout is None
+    if name == "pool":
+        return is_baseline or param_of(row, "settings", {}).get("pool", "mean") == value
+    of_no_model = row.model is None or (is_baseline and name != "model")
+    return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
+
+
+def training_of(row: ResultRow) -> str:
+    """The model of a row without its pretraining seed and step: what checkpoints of a training have in common."""
+    return training_name(str(row.model), pretraining_seed=row.pretraining_seed, step=row.step)
 
 
 def chances_of(row: ResultRow) -> dict[str, float]:

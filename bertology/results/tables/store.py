@@ -22,6 +22,7 @@ COMPARISONS = "comparisons.parquet"
 _SINCE = {
     2: ("group",),
     3: ("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
+    4: ("pretraining_seed", "step"),
 }
 """Columns that older schemas do not have."""
 

@@ -18,6 +18,9 @@ _TITLES = {
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     **{name: name.upper() for name in ("uuas", "uas", "las", "mrr", "cka", "rsa")},
+    "rsa_spearman": "RSA of ranks",
+    "divergence_bits": "Jensen–Shannon divergence, bits",
+    "relative_l2": "relative L2 distance",
     "dspr": "DSpr",
     "nspr": "NSpr",
     "micro_mrr": "MRR micro",
@@ -25,7 +28,8 @@ _TITLES = {
     **{f"p_at_{most}": f"P@{most}" for most in (1, 5, 10, 100)},
 }
 _THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr", "importance"})
-_NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
+_NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance", "hulls_model", "hulls_reference"})
+_NOT_FRACTIONS |= _THREE_DECIMALS
 _UNITS = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
 _FRACTIONS = frozenset({"mutual_neighbours"})

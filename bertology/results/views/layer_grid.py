@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bertology.measures import CiMethod
-from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, is_statistic, param_of
+from bertology.results.tables.rows import VECTORS, answers_itself, chances_of, clusters_of, is_statistic, param_of
 from bertology.results.views.frames import tally_of
 from bertology.results.views.grid import (
     BEST_NOTE,
@@ -67,6 +67,9 @@ def layer_grid(table: LayerTable) -> Grid:
         "control_task": ("control task", table.control_metric),
         "selectivity": ("selectivity", "selectivity"),
         "blind": ("blind", table.metric),
+        "rescaled": ("rescaled", table.metric),
+        "refit": ("refitted", table.metric),
+        "reference": ("reference", table.metric),
         "seed_spread": ("seed s.d.", table.metric),
     }
     # Those that are not empty: field of the line → header, metric.
@@ -120,11 +123,15 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         else "",
     ]
     yield Note("model", ", ".join(filter(None, parts)))
+    if reference := param_of(about, "reference"):
+        is_frozen = any(line.refit for line in table.lines)
+        yield Note("reference", f"{reference}{', to which the readout was fitted' if is_frozen else ''}")
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     if is_statistic(about):
         own = f"the task's own, from {about.n_train:,} items of train" if about.n_train else "none"
-        yield Note("readout", f"{own}: statistics of the vectors themselves")
+        of = "vectors" if about.readout == VECTORS else "models"
+        yield Note("readout", f"{own}: statistics of the {of} themselves")
     else:
         own = ", the model's own head: nothing is trained"
         yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")

@@ -75,6 +75,12 @@ class LayerLine:
     """Whether the layer is not separable from the best one; None where layers were not compared."""
     blind: Score | None = None
     """Of texts without what decides."""
+    rescaled: Score | None = None
+    """Of a frozen readout: on vectors with mean and spread of the reference's in each dimension."""
+    refit: Score | None = None
+    """Of a frozen readout's task: with a readout fitted to the model itself."""
+    reference: Score | None = None
+    """The same of the reference model, to which the frozen readout was fitted."""
     strengths: tuple[float, ...] = ()
     """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
 
@@ -214,7 +220,10 @@ def _table(
         "random_init": _by_layer(random, main),
         "control_task": _by_layer([row for row in of_init if row.control == "control_task"], control_metric),
         "selectivity": _by_layer(of_init, "selectivity"),
-        "blind": _by_layer([row for row in of_init if row.control == "blind"], main),
+        **{
+            control: _by_layer([row for row in of_init if row.control == control], main)
+            for control in ("blind", "rescaled", "refit", "reference")
+        },
     }
     about = own[0] if own else rows[0]
     higher = next((row.higher_is_better for row in own if row.metric == main), True)

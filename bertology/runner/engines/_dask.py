@@ -7,7 +7,6 @@ corpus to each worker once, what is to be computed, and how it went.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 import uuid
 from collections import deque
@@ -23,7 +22,7 @@ from filelock import FileLock, Timeout
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Entry, Progress
-from bertology.families.tasks import Signal, Weights, texts_read
+from bertology.families.tasks import Read, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
@@ -49,8 +48,7 @@ class _Extraction:
 
     plan: Plan
     """Without its sentences."""
-    draws: tuple[Weights, ...]
-    signals: tuple[Signal, ...]
+    reads: tuple[Read, ...]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
@@ -129,28 +127,28 @@ class _Stage:
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the extractions that the others need."""
-        extractions: dict[tuple[tuple[Weights, ...], tuple[Signal, ...]], _Extraction] = {}
+        extractions: dict[tuple[Read, ...], _Extraction] = {}
         for load in together(portion):
             _, unit = load[0]
-            if not unit.signals:
+            if not unit.reads:
                 self._send(load)
                 continue
-            key = unit.weights, unit.signals
-            if key not in extractions:
-                extractions[key] = self._extraction(unit.plan, *key)
-            extractions[key].units.append(load[0])
+            if unit.reads not in extractions:
+                extractions[unit.reads] = self._extraction(unit.plan, unit.reads)
+            extractions[unit.reads].units.append(load[0])
         self._waiting.extend(extractions.values())
 
-    def _extraction(self, plan: Plan, draws: tuple[Weights, ...], signals: tuple[Signal, ...]) -> _Extraction:
-        pair, files = plan.pair, dict[Path, None]()
-        read = [(signal, text) for signal in signals for text in texts_read(pair.splits, signal).values()]
-        for weights, (signal, sentences) in itertools.product(draws, read):
-            recipe = pair.recipe(weights, sentences, signal)
-            entry = recipe.find(pair.layers)
-            layers = pair.layers if entry is None else entry.manifest.layers
-            files[recipe.folder(layers).with_suffix(".lock")] = None
-        progress = self._context.progress(f"{pair.called(draws[0])}, {pair.corpus.name}")
-        return _Extraction(self._transport.light(plan), draws, signals, self._corpus(plan), tuple(files), progress)
+    def _extraction(self, plan: Plan, reads: tuple[Read, ...]) -> _Extraction:
+        files = dict[Path, None]()
+        for read in reads:
+            pair = read.pair(plan.pair)
+            for sentences in texts_read(pair.splits, read.signal).values():
+                recipe = pair.recipe(read.weights, sentences, read.signal)
+                entry = recipe.find(pair.layers)
+                layers = pair.layers if entry is None else entry.manifest.layers
+                files[recipe.folder(layers).with_suffix(".lock")] = None
+        progress = self._context.progress(f"{plan.pair.called(reads[0].weights)}, {plan.pair.corpus.name}")
+        return _Extraction(self._transport.light(plan), reads, self._corpus(plan), tuple(files), progress)
 
     def _corpus(self, plan: Plan) -> Future:
         def keep(name: str, content: bytes) -> None:
@@ -166,7 +164,7 @@ class _Stage:
             return
         self._open.append(extraction)
         found = partial(self._write_missing, extraction)
-        what = extraction.plan, extraction.draws, extraction.signals, extraction.splits
+        what = extraction.plan, extraction.reads, extraction.splits
         self._submit(found, missing_shards, *what)
 
     def _write_missing(self, extraction: _Extraction, shards: dict[EntryKey, MissingShards] | Exception) -> Outcomes:

@@ -7,7 +7,6 @@ cannot work.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import pickle
 import socket
@@ -22,7 +21,7 @@ from bertology import __version__
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
-from bertology.families.tasks import Signal, Weights, texts_read
+from bertology.families.tasks import Read, texts_read
 from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._sending import loaded
@@ -30,8 +29,8 @@ from bertology.runner.engines._sending import loaded
 if TYPE_CHECKING:
     from bertology.activations import Extraction
 
-EntryKey = tuple[Weights, Signal, str]
-"""An entry of the store for a model and corpus: weights, signal and split."""
+EntryKey = tuple[Read, str]
+"""An entry of the store for a model and corpus: what is read, and of which split."""
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
 
@@ -64,23 +63,27 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
         close_encoder()
         units = [loaded(unit, splits) for unit in units]
         for unit in units:
-            pair = unit.plan.pair
-            for weights, signal in itertools.product(unit.weights, unit.signals):
-                for sentences in texts_read(splits, signal).values():
-                    look_afresh(pair.recipe(weights, sentences, signal).folder(pair.layers))
+            for read in unit.reads:
+                pair = read.pair(unit.plan.pair)
+                for sentences in texts_read(splits, read.signal).values():
+                    look_afresh(pair.recipe(read.weights, sentences, read.signal).folder(pair.layers))
         outcomes = compute_units(units, Context(context.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 
 def missing_shards(
-    context: WorkerContext, plan: Plan, draws: Sequence[Weights], signals: Sequence[Signal], splits: Splits
+    context: WorkerContext, plan: Plan, reads: Sequence[Read], splits: Splits
 ) -> dict[EntryKey, MissingShards] | Exception:
     """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:
         try:
-            read = [(signal, split) for signal in signals for split in texts_read(splits, signal)]
-            keys = [(weights, *of_signal) for weights, of_signal in itertools.product(draws, read)]
-            return {key: _missing(plan, key, splits, device) for key in keys}
+            keys: dict[str, EntryKey] = {}
+            for read in reads:
+                for split, sentences in texts_read(splits, read.signal).items():
+                    # A reference may be the same as the model.
+                    recipe = read.pair(plan.pair).recipe(read.weights, sentences, read.signal)
+                    keys.setdefault(recipe.key, (read, split))
+            return {key: _missing(plan, key, splits, device) for key in keys.values()}
         except Exception as error:
             return _portable(error)
 
@@ -109,10 +112,11 @@ def write_shard(
 def _missing(plan: Plan, key: EntryKey, splits: Splits, device: str) -> MissingShards:
     from bertology.activations import Extraction
 
-    weights, signal, split = key
-    recipe, progress = plan.pair.recipe(weights, splits.by_name[split], signal), _Notes()
-    entry = recipe.find(plan.pair.layers)
-    layers = entry.manifest.layers if entry is not None else plan.pair.layers
+    read, split = key
+    pair = read.pair(plan.pair)
+    recipe, progress = pair.recipe(read.weights, splits.by_name[split], read.signal), _Notes()
+    entry = recipe.find(pair.layers)
+    layers = entry.manifest.layers if entry is not None else pair.layers
     if Extraction.finished(recipe, layers, progress) is not None:
         return MissingShards(None, (), (), ())
     extraction = _opened(plan, key, splits, layers, device, progress)
@@ -135,9 +139,10 @@ def _opened(
     """The extraction of a split; the model is kept for its other shards and splits."""
     from bertology.activations import Extraction
 
-    weights, signal, split = key
-    encoder, sentences = open_encoder(plan.pair, weights, device), splits.by_name[split]
-    recipe = plan.pair.recipe(weights, sentences, signal)
+    read, split = key
+    pair, sentences = read.pair(plan.pair), splits.by_name[split]
+    encoder = open_encoder(pair, read.weights, device)
+    recipe = pair.recipe(read.weights, sentences, read.signal)
     name = id(encoder), recipe.key, layers
     if name not in _extractions:
         for other in [other for other in _extractions if other[0] != id(encoder)]:

@@ -19,7 +19,7 @@ from typing import Literal
 from bertology._temporary import end_with_parent
 from bertology.activations import Progress
 from bertology.errors import BertologyError
-from bertology.families.tasks import Signal, Weights
+from bertology.families.tasks import Read
 from bertology.runner._compute import (
     Context,
     Numbered,
@@ -65,8 +65,8 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
     for portion in portions(units):
         loads = together((yield from _with_vectors(portion, context)))
         # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-        fits = [load for load in loads if load[0][1].signals]
-        for load in [load for load in loads if not load[0][1].signals]:
+        fits = [load for load in loads if load[0][1].reads]
+        for load in [load for load in loads if not load[0][1].reads]:
             with all_threads() if load[0][1].draws else contextlib.nullcontext():
                 outcomes_of_load = _computed(load, context)
             yield from outcomes_of_load
@@ -185,18 +185,18 @@ def _with_vectors(
     portion: Sequence[Numbered], context: Context
 ) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
-    errors: dict[tuple[Weights, Signal], Exception | None] = {}
+    errors: dict[Read, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
-        needed = list(itertools.product(unit.weights, unit.signals))
-        for weights, signal in needed:
-            if (weights, signal) not in errors:
-                errors[weights, signal] = None
+        for read in unit.reads:
+            if read not in errors:
+                errors[read] = None
                 try:
-                    extract_splits(unit.plan.pair, weights, context.device, context.progress, signal)
+                    pair = read.pair(unit.plan.pair)
+                    extract_splits(pair, read.weights, context.device, context.progress, read.signal)
                 except Exception as error:  # a model that cannot be read is no bar to the others
-                    errors[weights, signal] = error
-        failure = next((failure for each in needed if (failure := errors[each]) is not None), None)
+                    errors[read] = error
+        failure = next((failure for each in unit.reads if (failure := errors[each]) is not None), None)
         if failure is not None:
             write_failure(context.run, unit, failure)
             yield number, failure

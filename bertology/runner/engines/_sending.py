@@ -13,6 +13,7 @@ from bertology._files import digest
 from bertology._temporary import temporary_folder
 from bertology.corpora import Corpus, Sentences
 from bertology.families.splits import Splits
+from bertology.families.tasks import Pair
 from bertology.runner._plan import Plan, Unit
 
 _NOTHING = Sentences()
@@ -20,7 +21,7 @@ _NOTHING = Sentences()
 
 def loaded(unit: Unit, splits: Splits) -> Unit:
     """A unit whose plan was made :meth:`Transport.light`, with the sentences of the plan."""
-    return replace(unit, plan=replace(unit.plan, pair=replace(unit.plan.pair, splits=splits)))
+    return replace(unit, plan=replace(unit.plan, pair=unit.plan.pair.on(unit.plan.pair.corpus, splits)))
 
 
 class Transport:
@@ -35,12 +36,8 @@ class Transport:
         # The plan itself is kept, so that no other can come to have its id.
         if id(plan) not in self._light:
             # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
-            pair = replace(
-                plan.pair,
-                corpus=Corpus(plan.pair.corpus.name, {}),
-                splits=Splits(_NOTHING, _NOTHING, _NOTHING, plan.pair.splits.notes),
-                source=replace(plan.pair.source, folder=plan.pair.source.folder.absolute()),
-            )
+            splits = Splits(_NOTHING, _NOTHING, _NOTHING, plan.pair.splits.notes)
+            pair = _placed(plan.pair.on(Corpus(plan.pair.corpus.name, {}), splits))
             self._light[id(plan)] = plan, replace(plan, pair=pair)
         return self._light[id(plan)][1]
 
@@ -53,6 +50,12 @@ class Transport:
             keep(name, content)
             self._packed[key] = splits, name
         return self._packed[key][1]
+
+
+def _placed(pair: Pair) -> Pair:
+    """Models by the absolute paths of their folders."""
+    reference = None if pair.reference is None else _placed(pair.reference)
+    return replace(pair, source=replace(pair.source, folder=pair.source.folder.absolute()), reference=reference)
 
 
 Sent = tuple[Unit, Path]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._settings import Written, changed, checked, read_yaml
+from bertology._settings import Place, Written, changed, checked, parse_yaml, read_yaml, to_yaml
 from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -21,7 +22,7 @@ from bertology.runner.experiment._settings import (
     experiment_schema,
 )
 
-__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_schema", "load_experiment"]
+__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {
@@ -44,6 +45,19 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experim
         BertologyError: no such file, or something in it is not as it should be; names file, line and key.
     """
     return checked(Experiment, changed(_with_includes(Path(path), ()), changes), known=_known)
+
+
+def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
+    """The experiment of plain settings, as a file has them, checked as those of a file are.
+
+    Args:
+        settings: fields of :class:`Experiment`; objects in memory by their names.
+        where: what messages name in the place of a file.
+
+    Raises:
+        BertologyError: something in them is not as it should be.
+    """
+    return checked(Experiment, parse_yaml(to_yaml(dict(settings)), Place(where)), known=_known)
 
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:

@@ -11,13 +11,15 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertology._names import name_not_found
+from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.corpora import kept_name, load_corpus
 from bertology.errors import cut, quoted
@@ -27,6 +29,8 @@ from bertology.measures import N_RESAMPLES
 Pool = Literal["mean", "max", "last", "cls"]
 _OF_FILES = (str, int, float, list, Mapping, type(None))
 """What a file may hold; everything else is an object of Python."""
+_LATER = ("reference", "checkpoints", "step", "pretraining_seed")
+"""Fields of models that version 0.1.0 did not have."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -75,6 +79,13 @@ class ModelSettings(_Named):
     """Seed of fresh weights. The draws of the control `random` have the seeds 0, 10000, 20000 …"""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
+    checkpoints: Text | tuple[Annotated[int, Field(strict=True, ge=0)] | Text, ...] | None = None
+    """Checkpoints of the model's training, each of which becomes a model of its own: `all`, a list of steps or of
+    revisions of a hub model, or a pattern of their names, such as `step*`."""
+    step: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """Number of updates that the model has had, if it is named as one checkpoint of a training."""
+    pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """Which of several trainings that differ in their seed alone; these have the same `id`."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """What the model computes in."""
     stored_dtype: Literal["float16", "float32"] = "float16"
@@ -87,6 +98,9 @@ class ModelSettings(_Named):
     """Read windows of at most so many pieces."""
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
+    reference: Text | ModelSettings | None = None
+    """The model that tasks of comparison compare this one with: the id or name of another model of the list; else a
+    model by its name, read as this one is, or by a mapping such as this one."""
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -97,17 +111,40 @@ class ModelSettings(_Named):
 
     @classmethod
     def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
-        return cls(name=request.model, id=title, **{name: getattr(request, name) for name in cls.shared_fields()})
+        name, reference = training_name(title, pretraining_seed=request.pretraining_seed, step=request.step), None
+        if (compared := request.of_reference) is not None:
+            by_name = isinstance(request.reference, str)
+            reference = compared.model if by_name else cls.of(compared, title=compared.model_id or compared.model)
+        shared = {name: getattr(request, name) for name in cls.shared_fields()}
+        return cls(name=request.model, id=name, reference=reference, **shared)
 
     @classmethod
     def shared_fields(cls) -> set[str]:
         """The fields that a request has under the same name."""
-        return set(cls.model_fields) - {"name", "id"}
+        return set(cls.model_fields) - {"name", "id", "reference"}
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without fields of later versions that nothing is asked by, so that the record of a run stays what it was."""
+        return {name: value for name, value in plain(self).items() if name not in _LATER or value is not None}
 
     @property
     def title(self) -> str:
         """What the tables call it."""
+        return checkpoint_name(self.training, pretraining_seed=self.pretraining_seed, step=self.step)
+
+    @property
+    def training(self) -> str:
+        """The same without seed and step: what the checkpoints of a training, and its seeds, have in common."""
         return self.id or (self.name if self.init == "pretrained" else f"{self.name}-{self.init.replace('_', '-')}")
+
+    @model_validator(mode="after")
+    def _checkpoints_of_what(self) -> ModelSettings:
+        if self.checkpoints is not None and self.step is not None:
+            raise ValueError("checkpoints have their own steps: leave step out")
+        if self.checkpoints is not None and self.init == "random":
+            raise ValueError("random weights have no checkpoints: leave checkpoints out")
+        return self
 
 
 class CorpusSettings(_Named):

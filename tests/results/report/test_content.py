@@ -17,6 +17,7 @@ from bertology.results.report import write_report
 from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, chosen_items, item_budget
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import read_runs
+from bertology.results.tables.rows import SCHEMA_VERSION
 from bertology.results.views.frames import confusion, per_label_scores
 
 from .conftest import HOSTILE, page_of, payload, renamed
@@ -326,7 +327,7 @@ def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
 
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
-    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 3", "cluster-bootstrap-bca"):
+    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", f"schema {SCHEMA_VERSION}", "cluster-bootstrap-bca"):
         assert said in text
 
 

@@ -74,10 +74,12 @@ def test_draws_of_random_weights_are_read_before_their_fits(
     trial: Trial, tmp_path: Path, cluster: Any, scores: Scores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.start_worker()
-    changes = ["controls=[random]", "random_draws=2", "tasks=[pos]", "layers=1"]
-    experiment = load_experiment(trial[0], changes=changes)
+    compared = "{name: 'comparison:vectors', readout: {name: vectors, settings: {measures: cka}}}"
+    changes = ["controls=[random]", "random_draws=2", f"tasks=[pos, {compared}]", "layers=1"]
+    experiment = load_experiment(trial[0], changes=[*changes, "models[1].reference=tiny"])
     first = run_experiment(experiment, tmp_path / "run", options=on(cluster))
-    assert (first.failures, first.n_computed) == ((), 1 + 2 + 1)
+    # A draw of the model without a reference, and the other one's likeness with its reference.
+    assert (first.failures, first.n_computed) == ((), 1 + 2 + 1 + 1)
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "serial"))
     run_experiment(experiment, tmp_path / "one", options=RunOptions(engine="serial"))
     assert_same(tmp_path / "run", tmp_path / "one", scores)

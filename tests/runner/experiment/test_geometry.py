@@ -14,11 +14,12 @@ from bertology.runner.experiment import Experiment
 def test_engines_give_the_same_bytes(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one task alone, whose layers are spread over threads, and of two in two processes."""
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+    quick = {"name": "vectors", "settings": {"measures": "cka", "match": "cka"}}
     asked = {
         "name": "geometry",
-        "models": [str(tiny_bert)],
+        "models": [{"name": str(tiny_bert), "reference": {"name": str(tiny_bert), "init": "random_blocks"}}],
         "corpora": [{"name": "pocket", "sentences": 120}],
-        "tasks": ["contextuality", "layer_similarity"],
+        "tasks": ["contextuality", "layer_similarity", {"name": "comparison:vectors", "readout": quick}],
         "controls": [],
         "outputs": {"plots": []},
     }

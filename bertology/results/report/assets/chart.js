@@ -12,6 +12,9 @@
     random: { title: "random init", marker: "square", dash: "6 4", width: 1.5 },
     control: { title: "control task", marker: "triangle", dash: "2 3", width: 1.5 },
     blind: { title: "blind", marker: "triangle", dash: "8 3 2 3", width: 1.5 },
+    rescaled: { title: "rescaled", marker: "triangle", dash: "4 3", width: 1.5 },
+    refit: { title: "refitted", marker: "triangle", dash: "6 2", width: 1.5 },
+    reference: { title: "reference", marker: "square", dash: "2 2", width: 1.5 },
   };
   const SHAPES = {
     circle: (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
@@ -237,6 +240,7 @@
     const first = question().entries[0];
     const columns = [["main", title, percent, decimals], ["second", first.second, first.secondPercent, first.secondDecimals],
       ["random", "random init", percent, decimals], ["blind", "blind", percent, decimals],
+      ["rescaled", "rescaled", percent, decimals], ["refit", "refitted", percent, decimals], ["reference", "reference", percent, decimals],
       ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent, decimals], ["strength", "C"]]
       .filter(([field]) => field === "main" || entries.some((entry) => entry.lines.some((line) => line[field] !== null && line[field] !== "")));
     const heads = [several ? report.tables.sortHead("Model", "reader", "text") : null, report.tables.sortHead("Layer", "layer"),

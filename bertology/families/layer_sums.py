@@ -1,4 +1,4 @@
-"""From finished cells of geometry to tidy rows: statistics with intervals over sentences, types or blocks."""
+"""From statistics of layers, as sums over clusters, to cells and tidy rows with intervals: what cells keep of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from bertology.families.request import ReadoutConfig
 from bertology.families.rows import ByControl, baseline_columns, cell_rows, scored_tables
 from bertology.families.scoring import Column, Mean, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
-from bertology.measures import Bootstrap, bootstrap_ratio
-from bertology.probing import GeometryProbe, Probe
+from bertology.geometry import LayerSums
+from bertology.measures import Bootstrap, Metric, bootstrap_ratio
+from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
 _Key = tuple[str, str]
@@ -28,16 +29,17 @@ _CLUSTERS = {"sentences": "sentences", "types": "word types", "blocks": "blocks 
 """What is resampled, as tables call it."""
 
 
-def configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
-    """The question with the settings of a configuration, on which its metrics may depend."""
-    chosen = probe.with_settings(config.settings)
-    assert isinstance(chosen, GeometryProbe)
-    return chosen
+def kept_sums(sums: LayerSums, layer: int | None) -> HeadSums:
+    """What of a statistic belongs to one layer, or with None to none."""
+    place = sums.layers.index(layer)
+    over, under = sums.over[[place]], sums.under[[min(place, len(sums.under) - 1)]]
+    used = np.flatnonzero((under != 0).any(axis=0))
+    return HeadSums("test", sums.metric, sums.group, sums.clusters, used, over[:, used], under[:, used])
 
 
-def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+def layer_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of one configuration on each draw of its weights."""
-    metrics = configured(draws[0].probe, draws[0].config).scores
+    metrics = _metrics(draws[0].probe, draws[0].config)
     scored = [_column(list(one.cells.values()), one.layers, scoring) for one in draws]
     columns = [{("none", 0): column} for column in scored]
 
@@ -58,7 +60,9 @@ def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring)
                     )
 
     plain = [{key: replace(column, by_group={}) for key, column in by_key.items()} for by_key in columns]
-    tables = scored_tables(family, draws, plain, scoring, metrics=metrics, more=by_group)
+    # What no sampling decides has one cluster, and layers are not told apart by it.
+    is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
+    tables = scored_tables(family, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
     every = [sums for cell in draws[0].cells.values() for sums in read_head_sums(scoring.run, cell.id)]
     return replace(tables, rows=_counted(tables.rows, scored[0], every))
 
@@ -66,7 +70,7 @@ def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring)
 def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) -> Tables:
     """The rows of baselines: the same statistics, of no layer."""
     shared = baseline_columns(family, baselines, scoring)
-    metrics = configured(baselines.probe, baselines.config).scores
+    metrics = _metrics(baselines.probe, baselines.config)
     better = {metric.name: metric.higher_is_better for metric in metrics}
     rows: list[ResultRow] = []
     for control, cell in baselines.cells.items():
@@ -80,6 +84,11 @@ def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) 
             )
         rows += _counted(made, column, read_head_sums(scoring.run, cell.id))
     return Tables.of(rows)
+
+
+def _metrics(probe: Probe, config: ReadoutConfig) -> tuple[Metric, ...]:
+    """Those of the question with the settings of a configuration."""
+    return probe.with_settings(config.settings).scores
 
 
 def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums]) -> tuple[ResultRow, ...]:

@@ -1,4 +1,4 @@
-"""From finished cells about attention heads to tidy rows: every ratio with its interval."""
+"""From ratios of attention heads to cells and tidy rows with intervals: what cells keep of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,34 @@ from typing import Any
 
 import numpy as np
 
+from bertology.attention import HeadRatios
 from bertology.families.cells import Cell, columns_of
 from bertology.families.scoring import records_of
 from bertology.families.tasks import Scoring
 from bertology.measures import ratio_intervals
 from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums
+
+
+def kept_ratios(ratios: HeadRatios, split: str, layer: int | None) -> Iterator[HeadSums]:
+    """What of some ratios is kept with a layer; with None what belongs to no layer."""
+    if (layer is None) != (ratios.unit == "model") or (layer is not None and layer not in ratios.layers):
+        return
+    place = 0 if layer is None else ratios.layers.index(layer)
+    for number, name in enumerate(ratios.names):
+        over = ratios.over[number, place]
+        under = ratios.under[number, min(place, ratios.under.shape[1] - 1)]
+        over, under = np.broadcast_arrays(over, under)
+        used = np.flatnonzero(under.any(axis=0))
+        yield HeadSums(
+            split=split,
+            metric=ratios.metric or name,
+            group=name if ratios.metric else "",
+            unit=ratios.unit,
+            clusters=used,
+            over=over[:, used],
+            under=under[:, used],
+        )
 
 
 def head_rows(
@@ -40,7 +62,8 @@ def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Sc
     over, under = np.zeros((len(ratios), n_clusters)), np.zeros((len(ratios), n_clusters))
     for place, (sums, number) in enumerate(ratios):
         over[place, sums.clusters], under[place, sums.clusters] = sums.over[number], sums.under[number]
-    intervals = ratio_intervals(over, under, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    shares = [_is_share(sums.metric) for sums, _ in ratios]
+    intervals = ratio_intervals(over, under, are_shares=shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
     for place, (sums, number) in enumerate(ratios):
         yield {
             **shared,
@@ -54,6 +77,11 @@ def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Sc
             "ci_high": float(intervals.ci_high[place]),
             "ci_method": intervals.ci_methods[place],
         }
+
+
+def _is_share(metric: str) -> bool:
+    """Whether a metric is a share of words or items; not a loss, a difference or a cosine."""
+    return not metric.startswith("delta_") and not metric.endswith(("_bits", "_cosine"))
 
 
 def _counted(sums: HeadSums, place: int, of_cell: Mapping[str, Any]) -> dict[str, int]:

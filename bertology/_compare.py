@@ -1,0 +1,374 @@
+"""Models compared with a reference in one call: tasks, vectors, attention, weights and losses, by layer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
+from bertology._memory import explained_shortage
+from bertology._names import name_not_found, short_names
+from bertology.activations import BarProgress, can_show, silent
+from bertology.comparison import retained, size_and_speed
+from bertology.corpora import Corpus, kept_name, load_corpus
+from bertology.errors import ModelError, NameNotFoundError
+from bertology.families.models import compare_models
+from bertology.families.request import parse_names
+from bertology.probing import get_probe
+from bertology.results import Results, read_results
+from bertology.results.report import (
+    ComparisonPage,
+    Curve,
+    PageCurves,
+    PageTable,
+    findings,
+    render_comparison,
+    write_comparison,
+)
+from bertology.results.views.compared import compared_frame, compared_tasks, pair_statistics
+from bertology.results.views.grid import metric_title
+from bertology.results.views.layers import Score
+from bertology.runner import RunOptions, resolve_work, run_experiment
+from bertology.runner.experiment import Experiment, experiment_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bertology.encoders import ModelShape, ModelSource
+
+FROZEN = "frozen_probe"
+"""The measure that puts the readout of a task, fitted on the reference, to the model."""
+_SIZES = "size_and_speed"
+_TIMED = 60
+"""Sentences that speed is measured on."""
+MEASURES = (FROZEN, "vectors", "attention", "weights", "masked_loss", "restoring", "label_clusters", _SIZES)
+"""What is measured besides tasks: tasks ``comparison:…``, ``frozen_probe:TASK``, and sizes."""
+_TABLE = "comparison.csv"
+_PAGE = "comparison.html"
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """What differs between models and their reference; returned by :func:`bertology.compare`."""
+
+    reference: str
+    """The name of the reference in the tables."""
+    models: tuple[str, ...]
+    """Those of the others."""
+    results: Results
+    """All scores, with the comparisons of models."""
+    folder: Path
+    """Of the run."""
+    failures: tuple[str, ...]
+    """What could not be measured, a line each."""
+    left_out: tuple[str, ...] = field(default=())
+    """Measures that these models do not have in common, a line each, where none was named."""
+    sizes: pd.DataFrame | None = None
+    """Of all models, as :func:`bertology.comparison.size_and_speed` has them; None where it was not asked for."""
+    retained: pd.DataFrame | None = None
+    """By model, task and layer the share of what the reference has beyond a floor, as
+    :func:`bertology.comparison.retained` has it; None without a control that makes a floor."""
+
+    @cached_property
+    def _tasks(self) -> Any:
+        return compared_tasks(self.results.rows, self.results.comparisons, reference=self.reference)
+
+    @cached_property
+    def _statistics(self) -> Any:
+        return pair_statistics(self.results.rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each layer of each task beside the reference, and for each statistic of a pair of models.
+
+        Columns are ``task``, ``corpus``, ``metric``, ``reference``, ``model``, ``layer``, ``head``, ``value``,
+        ``ci_low``, ``ci_high``; of tasks ``reference_value``, ``difference``, ``difference_low``, ``difference_high``
+        and ``p_adj`` (Benjamini–Hochberg); of statistics ``reference_layer``. Fractions, not percentages.
+        """
+        return compared_frame(self._tasks, self._statistics)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What changed, a sentence for each task and each statistic."""
+        return tuple(findings(self._tasks, self._statistics))
+
+    def page(self) -> str:
+        """One HTML page with charts and tables, which needs no network."""
+        return render_comparison(self.results, self._page)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.
+
+        There are ``sizes.csv`` and ``retained.csv`` as well, where these were measured.
+
+        Raises:
+            StoreError: a file cannot be written.
+        """
+        folder = Path(folder)
+        frames = {_TABLE: self.to_pandas(), "sizes.csv": self.sizes, "retained.csv": self.retained}
+        tables = {
+            name: frame.to_csv(index=False, lineterminator="\n").encode()
+            for name, frame in frames.items()
+            if frame is not None
+        }
+        write_derived(folder, tables, remedy="name another folder")
+        write_comparison(self.results, folder / _PAGE, self._page)
+        return folder
+
+    @property
+    def _page(self) -> ComparisonPage:
+        tables = () if self.sizes is None else (_size_table(self.sizes),)
+        charts = () if self.retained is None else tuple(_retained_charts(self.retained))
+        return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out))
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings)
+
+    def _repr_html_(self) -> str:
+        from bertology._page import framed
+
+        return framed(self.page(), title=f"Comparison with {self.reference}", height=640)
+
+
+@explained_system_errors()
+@explained_shortage("this comparison")
+def compare(
+    reference: Any,
+    *models: Any,
+    tasks: str | Sequence[str] = "pos",
+    corpus: Any = "pocket",
+    measures: str | Sequence[str] = "auto",
+    layers: str | Sequence[int] = "all",
+    controls: str | Sequence[str] = "none",
+    out: str | Path | None = None,
+    progress: bool | None = None,
+    options: RunOptions | None = None,
+    **settings: Any,
+) -> ModelComparison:
+    """Compare models with a reference, layer by layer: what fine-tuning, compression or further training changed.
+
+    >>> from bertology import compare
+    >>> found = compare("pocket", "tuned/seed-1", tasks="pos,deprel")  # doctest: +SKIP
+
+    Every task is put to all models, with paired differences on the same items; a task's readout that was fitted on the
+    reference is put to the vectors of the model as well (``frozen_probe``), which tells a change of form (it fails,
+    while a new readout holds) from a change of content (both fall). Vectors, attention, weights and the loss on the
+    same masked words are compared by layer.
+
+    Args:
+        reference: ``pocket``, a folder, a hub id, an :class:`~bertology.Encoder`, or a transformers model with its
+            tokenizer, ``(model, tokenizer)``: what the others are compared with.
+        models: one or more others.
+        tasks: names, in a sequence or with commas; ``bertology tasks`` lists them.
+        corpus: as in :func:`bertology.probe`.
+        measures: ``auto``, those that the models have in common; names with commas of ``frozen_probe``, ``vectors``,
+            ``attention``, ``weights``, ``masked_loss``, ``restoring``, ``label_clusters``, ``size_and_speed``; or
+            ``none``. Retained knowledge is added where a control makes a floor.
+        layers: ``all``, ``"0-6"`` or numbers; 0 is the embedding output.
+        controls: as in :func:`bertology.probe`; none by default.
+        out: a folder to keep the run in, with ``comparison.html`` and ``comparison.csv``; one in the cache when left
+            out. What is finished there is not computed again.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        options: how to run it.
+        settings: ``seeds``, ``sentences``, ``columns``, ``test_split``, ``train_split``, ``device``, ``dtype``,
+            ``pooling`` and further settings of a model in an experiment file.
+
+    Raises:
+        BertologyError: a model, task, corpus or measure does not exist, or two models are the same.
+    """
+    if not models:
+        raise ModelError("compare: give a model besides the reference")
+    show = can_show() if progress is None else progress
+    asked = [tasks] if isinstance(tasks, str) else list(tasks)
+    names = [get_probe(task).task for one in asked for task in parse_names(one)]
+    titles = _titles([reference, *models])
+    chosen, left_out = _measures(measures, names, list(titles))
+    experiment = _experiment(titles, names, chosen, corpus, layers=layers, controls=controls, settings=settings)
+    work = resolve_work(experiment)
+    folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
+    bars = RunOptions(engine="threads", retry_failed=True, progress=BarProgress if show else lambda _: silent)
+    summary = run_experiment(work.experiment, folder, work=work, options=options or bars)
+    results = compare_models(read_results(folder))
+    first, *others = titles.values()
+    sizes = None
+    if _SIZES in parse_names(measures if isinstance(measures, str) else ",".join(measures)) or measures == "auto":
+        test = work.plans[0].pair.splits.by_name.get("test")
+        sizes = None if test is None else size_and_speed(list(titles), test[:_TIMED], repeats=3)
+    kept = _retained(results, first, others)
+    found = ModelComparison(first, tuple(others), results, folder, summary.failures, left_out, sizes, kept)
+    found.save(folder)
+    return found
+
+
+def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.DataFrame | None:
+    """What of the reference's scores beyond a floor is left, where there is a control that makes a floor."""
+    import pandas as pd
+
+    if not any(row.control in ("majority", "word_majority") or row.init == "random" for row in results.rows):
+        return None
+    of_reference = results.only(model=reference)
+    frames = [retained(of_reference, results.only(model=model)).table().assign(model=model) for model in models]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _size_table(sizes: pd.DataFrame) -> PageTable:
+    """A line for each model."""
+    headings = ("model", "MB on disk", "weights, millions", "not zero", "pieces a second", "speed-up")
+    lines = tuple(
+        (
+            str(row["model"]),
+            f"{row['bytes_on_disk'] / 1e6:.2f}",
+            f"{row['parameters'] / 1e6:.2f}",
+            f"{row['nonzero'] / row['parameters']:.0%}",
+            f"{row['pieces_per_second']:,.0f}",
+            f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
+        )
+        for row in sizes.to_dict("records")
+    )
+    return PageTable("Size and speed", headings, lines, "On this machine; the brackets are the least and the largest.")
+
+
+def _retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
+    """By task and metric a curve for each model."""
+    note = (
+        "(model − floor) / (reference − floor), the floor the better of baselines and random weights; 95 % intervals."
+    )
+    for (task, corpus, metric), of_task in frame.groupby(["task", "corpus", "metric"], sort=False):
+        lines = tuple(
+            Curve(
+                str(model),
+                {
+                    int(row["layer"]): Score(row["retained"], row["ci_low"], row["ci_high"])
+                    for row in rows.to_dict("records")
+                },
+            )
+            for model, rows in of_task.groupby("model", sort=False)
+        )
+        yield PageCurves(f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %", "retained", lines, note)
+
+
+def _titles(models: Sequence[Any]) -> dict[str, str]:
+    """By name of a model what the tables call it, in order."""
+    names = [str(model) if isinstance(model, str | Path) else _name_of_object(model) for model in models]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
+    short = short_names(names)
+    return {name: short[name] for name in names}
+
+
+def _name_of_object(model: Any) -> str:
+    from bertology.encoders import model_name  # imports torch
+
+    return model_name(model)
+
+
+def _experiment(
+    titles: dict[str, str],
+    tasks: Sequence[str],
+    measures: Sequence[str],
+    corpus: Any,
+    *,
+    layers: str | Sequence[int],
+    controls: str | Sequence[str],
+    settings: dict[str, Any],
+) -> Experiment:
+    """The experiment that computes everything: the reference first, each other model with its reference."""
+    of_corpus = {key: settings.pop(key) for key in _CORPUS if key in settings}
+    shared: dict[str, Any] = {key: settings.pop(key) for key in ("seeds", "random_draws", "device") if key in settings}
+    if not isinstance(corpus, str | Path):
+        corpus = load_corpus(corpus, columns=of_corpus.pop("columns", None))
+    name = kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus)
+    first, *others = titles.items()
+    models: list[dict[str, Any]] = [{"name": first[0], "id": first[1], **settings}]
+    models += [{"name": name, "id": title, "reference": first[1], **settings} for name, title in others]
+    plain: dict[str, Any] = {
+        "name": "comparison",
+        "models": models,
+        "corpora": [{"name": name, **of_corpus}],
+        "tasks": [*tasks, *measures],
+        "layers": layers if isinstance(layers, str) else list(layers),
+        "controls": controls if isinstance(controls, str) else list(controls),
+        "outputs": {"plots": []},
+    }
+    return experiment_of({**plain, **shared}, where="compare")
+
+
+_CORPUS = ("columns", "sentences", "train_split", "test_split", "annotate", "items")
+
+
+def _measures(
+    asked: str | Sequence[str], tasks: Sequence[str], models: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Tasks of comparison that are asked for, and what is left out and why where none was named."""
+    names = parse_names(asked) if isinstance(asked, str) else tuple(asked)
+    if names == ("none",):
+        return [], ()
+    for name in names:
+        if name not in (*MEASURES, "auto"):
+            raise name_not_found("measure", name, ("auto", "none", *MEASURES))
+    if names != ("auto",):
+        return [task for name in names for task in _tasks_of(name, tasks)], ()
+    chosen, left_out = [], []
+    lacks = _lacking(models)
+    for name in MEASURES:
+        if name in lacks:
+            left_out.append(f"{name}: {lacks[name]}")
+        else:
+            chosen += _tasks_of(name, tasks)
+    return chosen, tuple(left_out)
+
+
+def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
+    """A measure as tasks of an experiment."""
+    if measure == _SIZES:
+        return []
+    if measure != FROZEN:
+        return [f"comparison:{measure}"]
+    found = []
+    for task in tasks:
+        try:
+            found.append(get_probe(f"{FROZEN}:{task}").task)
+        except NameNotFoundError:
+            continue  # A readout that is put to another model is one of labels of words.
+    return found
+
+
+_WITH_HEAD = ("ForMaskedLM", "ForPreTraining")
+"""Endings of the names of architectures that predict masked words."""
+
+
+def _lacking(models: Sequence[str]) -> dict[str, str]:
+    """By measure what keeps models from being compared so, as far as their configurations show."""
+    from bertology.encoders import model_shape, resolve_model
+
+    sources = [resolve_model(name) for name in models]
+    shapes = [model_shape(source) for source in sources]
+    lacks = {}
+    if len({shape.dim for shape in shapes}) > 1:
+        lacks[FROZEN] = f"vectors are of {_listed(shapes, 'dim')} dimensions"
+    if len({(shape.n_layers, shape.n_heads) for shape in shapes}) > 1:
+        heads = " and ".join(f"{shape.n_layers} × {shape.n_heads}" for shape in shapes)
+        lacks["attention"] = f"models have {heads} layers and heads"
+    if len({(shape.n_layers, shape.dim) for shape in shapes}) > 1:
+        lacks["weights"] = "models are of different shapes"
+    configs = [_config(source) for source in sources]
+    if any(not str((config.get("architectures") or [""])[0]).endswith(_WITH_HEAD) for config in configs):
+        lacks["masked_loss"] = "not every model has a masked-LM head"
+    if any("bertology_finetuning" not in config for config in configs[1:]) or "weights" in lacks:
+        lacks["restoring"] = "the models are not fine-tuned from the reference by bertology finetune"
+    return lacks
+
+
+def _listed(shapes: Sequence[ModelShape], name: str) -> str:
+    return " and ".join(str(getattr(shape, name)) for shape in shapes)
+
+
+def _config(source: ModelSource) -> dict[str, Any]:
+    """A model's ``config.json``; empty where there is none."""
+    path = source.folder / "config.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found

@@ -1,0 +1,287 @@
+"""How the clusters of labelled words lie in two models: separable or not, how far apart, and in which layout."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.errors import CorpusError
+from bertology.geometry import LayerSums, LayerVectors, jackknife_sums
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_LEAST = 10
+"""Words of a label, below which it is left out."""
+_BLOCKS = 50
+"""Of neighbouring sentences, each of which is left out once."""
+_COST = 1e6
+"""C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it."""
+_MOST = 0.5
+"""Proportion of pairs that have to be separable with shuffled labels for distances to be held against theirs."""
+_STEPS = 20_000
+"""Iterations of its solver; where it separates nothing after them, nothing separates."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLayout:
+    """Distances between the labels of words in some layers of one model."""
+
+    centroids: Floats
+    """``[layer, pair]`` distances of centroids, the squared ones less what their sampling adds."""
+    spread: Floats
+    """``[layer]`` root mean squared distance of a word from the centroid of its label."""
+    hulls: Floats
+    """``[layer, pair]`` distances of convex hulls of a sample of words; 0 of labels that no hyperplane separates."""
+    shuffled: Floats
+    """``[layer, pair]`` the same of labels that are shuffled within each pair."""
+    left_out: Floats
+    """``[layer, block, pair]`` distances of centroids without a block of sentences."""
+    left_out_spread: Floats
+    """``[layer, block]`` the spread without a block of sentences."""
+
+    @property
+    def hulls_beyond_chance(self) -> Floats:
+        """``[layer]`` mean distance of hulls over that with shuffled labels, of pairs that are separable with these.
+
+        NaN where fewer than half are: then any distance is beyond chance.
+        """
+        known = self.shuffled > 0
+        ratios = _over((self.hulls * known).sum(axis=1), self.shuffled.sum(axis=1))
+        return np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelClusters:
+    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`."""
+
+    labels: tuple[str, ...]
+    """Most frequent first."""
+    layers: tuple[tuple[int, int], ...]
+    """Each layer of B, and the one of A that it is compared with."""
+    model: LabelLayout
+    reference: LabelLayout
+    n_words: int
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of labels, in the order of distances."""
+        return tuple(itertools.combinations(self.labels, 2))
+
+    def table(self) -> pd.DataFrame:
+        """A row for each layer: means over pairs of labels, of A (``_reference``) and of B (``_model``).
+
+        Columns are ``layer``, ``reference_layer``, ``separable`` (the proportion of pairs that a hyperplane separates),
+        ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few words for the dimensions,
+        and ``separable`` means nothing), ``centroids`` (distance of centroids over the spread of words around them),
+        ``hulls`` (distance of hulls over that of shuffled labels, NaN where most of these cannot be separated),
+        ``layout`` (Pearson correlation between A and B of
+        the distances of centroids) and ``layout_hulls``.
+        """
+        import pandas as pd
+
+        columns: dict[str, object] = {"layer": [of_b for of_b, _ in self.layers]}
+        columns["reference_layer"] = [of_a for _, of_a in self.layers]
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            columns[f"separable_{name}"] = (layout.hulls > 0).mean(axis=1)
+            columns[f"centroids_{name}"] = layout.centroids.mean(axis=1) / layout.spread
+            columns[f"hulls_{name}"] = layout.hulls_beyond_chance
+        columns["separable_shuffled"] = (self.model.shuffled > 0).mean(axis=1)
+        columns["layout"] = _pearson(self.reference.centroids, self.model.centroids)
+        columns["layout_hulls"] = _pearson(self.reference.hulls, self.model.hulls)
+        return pd.DataFrame(columns)
+
+    def pair_table(self) -> pd.DataFrame:
+        """A row for each layer and pair of labels: both distances in both models."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(
+                {
+                    "layer": layer,
+                    "label": [one for one, _ in self.pairs],
+                    "other": [other for _, other in self.pairs],
+                    **{
+                        f"{what}_{name}": getattr(layout, what)[place]
+                        for name, layout in (("reference", self.reference), ("model", self.model))
+                        for what in ("centroids", "hulls")
+                    },
+                }
+            )
+            for place, (layer, _) in enumerate(self.layers)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def statistics(self) -> Iterator[LayerSums]:
+        """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
+        frame, numbers = self.table(), tuple(layer for layer, _ in self.layers)
+        model, reference = self.model, self.reference
+        without = {
+            "layout": _pearson(reference.left_out, model.left_out),
+            "centroids_model": model.left_out.mean(axis=2) / model.left_out_spread,
+            "centroids_reference": reference.left_out.mean(axis=2) / reference.left_out_spread,
+        }
+        without["centroids_change"] = without["centroids_model"] - without["centroids_reference"]
+        frame["centroids_change"] = frame["centroids_model"] - frame["centroids_reference"]
+        single = [name for name in frame.columns if name not in {*without, "layer", "reference_layer"}]
+        for name in (*without, *single):
+            whole = frame[name].to_numpy(np.float64)
+            defined = np.flatnonzero(np.isfinite(whole))
+            chosen = tuple(numbers[place] for place in defined.tolist())
+            if not chosen:
+                continue
+            if name in without:
+                influences = whole[defined, None] - without[name][defined]
+                yield jackknife_sums(name, chosen, whole[defined], influences, "blocks")
+            else:
+                yield LayerSums(name, chosen, whole[defined, None], np.ones((1, 1)), "blocks")
+
+
+def label_clusters(
+    model: LayerVectors,
+    reference: LayerVectors,
+    labels: Sequence[str | None],
+    of_sentence: NDArray[np.int64],
+    *,
+    layers: Sequence[tuple[int, int]] | None = None,
+    most_labels: int = 10,
+    per_label: int = 100,
+    seed: int = 0,
+) -> LabelClusters:
+    """How labels of words lie to each other in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
+
+    Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
+    of each label: twice the margin of a linear support-vector machine with C = 10⁶. Where no label's hull meets
+    another's, the labels are linearly separable. Words in many dimensions always are (with fewer words than
+    dimensions whatever their labels), hence the same with labels shuffled within each pair. Squared distances of
+    centroids are less the sampling variance of the centroids, without which rare labels would look far apart.
+
+    Args:
+        model: vectors of words in layers of B.
+        reference: vectors of the same words in layers of A.
+        labels: ``[word]``, None for words that are left out.
+        of_sentence: ``[word]`` the sentence of each word, in rising order.
+        layers: layers of B, each with one of A; those of the same number when left out.
+        most_labels: at most so many labels, the most frequent ones.
+        per_label: at most so many words of each in hulls, drawn at random.
+        seed: of this sample and of shuffled labels.
+
+    Raises:
+        CorpusError: fewer than three labels have ten words each.
+    """
+    values, codes = np.unique([label or "" for label in labels], return_inverse=True)
+    counts = np.bincount(codes)
+    order = [code for code in np.argsort(-counts, kind="stable") if values[code] and counts[code] >= _LEAST]
+    chosen = order[:most_labels]
+    if len(chosen) < 3:
+        raise CorpusError(
+            f"{len(chosen)} labels have {_LEAST} words or more, and clusters are compared of three or more: give more "
+            "sentences, or other labels"
+        )
+    rank = np.full(len(values), -1, dtype=np.int64)
+    rank[chosen] = np.arange(len(chosen))
+    words = np.flatnonzero(rank[codes] >= 0)
+    drawn = _Drawn(rank[codes][words], np.asarray(of_sentence)[words], per_label, seed)
+    both = [(layer, layer) for layer in model.layers] if layers is None else list(layers)
+    return LabelClusters(
+        tuple(str(values[code]) for code in chosen),
+        tuple(both),
+        _layout((model.of(layer)[words] for layer, _ in both), drawn),
+        _layout((reference.of(layer)[words] for _, layer in both), drawn),
+        len(words),
+    )
+
+
+class _Drawn:
+    """What is the same in both models and all layers: labels, blocks of sentences, and samples."""
+
+    def __init__(self, codes: Integers, of_sentence: Integers, per_label: int, seed: int) -> None:
+        self.codes, self.n_labels = codes, int(codes.max()) + 1
+        sentences, place = np.unique(of_sentence, return_inverse=True)
+        self.n_blocks = min(_BLOCKS, len(sentences))
+        self.block = place * self.n_blocks // len(sentences)
+        self.pairs = list(itertools.combinations(range(self.n_labels), 2))
+        chance = np.random.default_rng(seed)
+        places = [np.flatnonzero(codes == label) for label in range(self.n_labels)]
+        parts = [np.sort(chance.permutation(of)[:per_label]) for of in places]
+        self.sample = np.concatenate(parts)
+        starts = np.cumsum([0, *map(len, parts)])
+        self.members = [np.arange(first, last) for first, last in itertools.pairwise(starts)]
+        self.orders = [chance.permutation(len(parts[one]) + len(parts[other])) for one, other in self.pairs]
+
+
+def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> LabelLayout:
+    centroids, spread, hulls, shuffled, left_out, left_out_spread = [], [], [], [], [], []
+    for vectors in layers:
+        centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+        distances, spreads = _centroids(centred, drawn)
+        centroids.append(distances[0])
+        spread.append(spreads[0])
+        left_out.append(distances[1:])
+        left_out_spread.append(spreads[1:])
+        products = centred[drawn.sample] @ centred[drawn.sample].T
+        hulls.append([_hull_distance(products, drawn, pair) for pair in range(len(drawn.pairs))])
+        shuffled.append([_hull_distance(products, drawn, pair, shuffle=True) for pair in range(len(drawn.pairs))])
+    parts = (centroids, spread, hulls, shuffled, left_out, left_out_spread)
+    return LabelLayout(*(np.array(part, dtype=np.float64) for part in parts))
+
+
+def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
+    """``[1 + block, pair]`` distances of centroids and ``[1 + block]`` spreads: of all, then without each block."""
+    n_labels, dim = drawn.n_labels, vectors.shape[1]
+    sums, squares = np.zeros((drawn.n_blocks, n_labels, dim)), np.zeros((drawn.n_blocks, n_labels))
+    sizes = np.zeros((drawn.n_blocks, n_labels))
+    for block in range(drawn.n_blocks):
+        here = np.flatnonzero(drawn.block == block)
+        is_label = (drawn.codes[here] == np.arange(n_labels)[:, None]).astype(np.float64)
+        sums[block], sizes[block] = is_label @ vectors[here], is_label.sum(axis=1)
+        squares[block] = is_label @ np.square(vectors[here]).sum(axis=1)
+    total, square, size = (
+        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part]) for part in (sums, squares, sizes)
+    )
+    means = total / size[..., None]
+    within = square - np.square(total).sum(axis=2) / size
+    variance = within / (size - 1) / size  # of a centroid
+    one, other = np.array(drawn.pairs).T
+    squared = np.square(means[:, one] - means[:, other]).sum(axis=2) - variance[:, one] - variance[:, other]
+    spread = np.sqrt(within.sum(axis=1) / (size.sum(axis=1) - n_labels))
+    return np.sqrt(np.maximum(squared, 0)), spread
+
+
+def _hull_distance(products: Floats, drawn: _Drawn, pair: int, *, shuffle: bool = False) -> float:
+    """The distance of the convex hulls of two labels in a sample, from its inner products."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC
+
+    one, other = drawn.pairs[pair]
+    words = np.concatenate([drawn.members[one], drawn.members[other]])
+    of_pair = products[np.ix_(words, words)]
+    label = np.repeat([0, 1], [len(drawn.members[one]), len(drawn.members[other])])
+    if shuffle:
+        label = label[drawn.orders[pair]]
+    with warnings.catch_warnings():
+        # Where nothing separates the labels, the solver cannot converge, which is the answer.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(of_pair, label)
+    if (fitted.predict(of_pair) != label).any():
+        return 0.0
+    weights, support = fitted.dual_coef_[0], fitted.support_
+    return float(2 / np.sqrt(weights @ of_pair[np.ix_(support, support)] @ weights))
+
+
+def _pearson(one: Floats, other: Floats) -> Floats:
+    """Correlations along the last axis; NaN where one is constant."""
+    a, b = (values - values.mean(axis=-1, keepdims=True) for values in (one, other))
+    return _over((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))
+
+
+def _over(above: Floats, below: Floats) -> Floats:
+    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))

@@ -1,0 +1,260 @@
+"""Scores over the checkpoints of a training: intervals over sentences and pretraining seeds, and what comes first."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._names import short_names
+from bertology.errors import ResultsError
+from bertology.families.contract import family_of
+from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
+from bertology.families.vectors import VectorFamily
+from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
+from bertology.probing import get_probe
+from bertology.results import ResultRow, Results, reading_of
+from bertology.results.over_steps import OverSteps
+from bertology.results.tables.rows import own_baselines, training_of
+from bertology.results.views.layers import BASELINES, Score, mean_score
+from bertology.results.views.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable
+
+N_REPLICATES = 1000
+"""As in the notebooks of Sellam et al. (2022)."""
+_LEAST_GAIN = 0.01
+"""Of a score without an interval, the gain over the first checkpoint below which there is none."""
+_OF_CLOZE = ("answers", "choices", "changes", "agreement")
+_Cells = Mapping[int, Sequence[ResultRow]]
+"""By layer the rows of all fits of one checkpoint of one pretraining seed."""
+_Steps = Mapping[tuple[int | None, int], _Cells]
+"""By pretraining seed and step."""
+
+
+def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int = 0) -> OverSteps:
+    """Each task that was read at several checkpoints of a training: see :meth:`bertology.results.Results.over_steps`.
+
+    Raises:
+        ResultsError: no training has two checkpoints.
+    """
+    trainings: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in results.rows:
+        if _is_score(row):
+            same = row.task, row.task_version, row.corpus, row.corpus_fingerprint, row.split, row.metric, row.pooling
+            trainings[*same, reading_of(row), training_of(row), row.init].append(row)
+    names = short_names(training_of(row) for rows in trainings.values() for row in rows)
+    curves = [
+        _Training(results, rows, names[training_of(rows[0])], n_resamples, seed).curve()
+        for rows in trainings.values()
+        if len({row.step for row in rows}) > 1
+    ]
+    if not curves:
+        raise ResultsError("no training has two checkpoints here: probe a model with checkpoints=, such as all")
+    tables = _apart([curve.table for curve in curves])
+    curves = [replace(curve, table=table) for curve, table in zip(curves, tables, strict=True)]
+    return OverSteps(tables, tuple(_orders(curves)))
+
+
+def _is_score(row: ResultRow) -> bool:
+    """Whether a row is the main score of a task at one layer of one checkpoint."""
+    whole = row.group is None and row.head is None and row.layer is not None and row.step is not None
+    return whole and row.main_metric and row.control == "none" and row.status == "ok" and row.init != "random"
+
+
+def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:
+    """The tables, those of one task and training named by their corpus or readout too."""
+    keys = [(table.task, table.training) for table in tables]
+    corpora = {(table.about.corpus, table.about.split) for table in tables}
+    named = []
+    for key, table in zip(keys, tables, strict=True):
+        about = table.about
+        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [reading_of(about), about.pooling or ""]
+        named.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
+    return tuple(named)
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """One table, and what an order of tasks is made of."""
+
+    table: TrainingTable
+    reached: Mapping[tuple[int, float], NDArray[np.float64]]
+    """By layer and share ``[resample]`` the step at which it is reached; none without replicates."""
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The rows of one task over one training, or over several that differ in their seed."""
+
+    results: Results
+    rows: Sequence[ResultRow]
+    name: str
+    n_resamples: int
+    seed: int
+
+    def curve(self) -> _Curve:
+        """The table of this task and training."""
+        steps, every, left_out = self._steps()
+        seeds = tuple(dict.fromkeys(of for of, _ in every))
+        layers = sorted(set.intersection(*(set(cells) for cells in every.values())))
+        first = self.rows[0]
+        metric = self._metric()
+        bootstrapped = [] if metric is None else self._bootstrapped(every, steps, seeds, layers, metric)
+        lines, reached = list[LayerOverSteps](), dict[tuple[int, float], NDArray[np.float64]]()
+        for place, layer in enumerate(layers):
+            scores = tuple(
+                _score([row for of in seeds for row in every[of, step][layer]], one, place, n_seeds=len(seeds))
+                for step, one in itertools.zip_longest(steps, (scores for scores, _ in bootstrapped))
+            )
+            replicates = np.stack([one.replicates[:, place] for _, one in bootstrapped], -1) if bootstrapped else None
+            line, steps_of = _line(layer, scores, replicates, steps, higher_is_better=first.higher_is_better)
+            if bootstrapped and len(seeds) > 1:
+                shares = bootstrapped[-1][1].variance.shares[:, place].tolist()
+                line = replace(line, variance=None if np.isnan(shares).any() else tuple(shares))
+            lines.append(line)
+            reached |= {(layer, share): at for share, at in steps_of.items()}
+        table = TrainingTable(
+            first.task, first.metric, self.name, tuple(steps), tuple(lines), first, seeds,
+            self.n_resamples if bootstrapped else 0, self._baselines(), left_out,
+        )  # fmt: skip
+        return _Curve(table, reached)
+
+    def _steps(self) -> tuple[list[int], _Steps, tuple[int, ...]]:
+        """The steps that all pretraining seeds have, their cells, and the other steps."""
+        cells: dict[tuple[int | None, int], dict[int, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
+        for row in self.rows:
+            assert row.step is not None and row.layer is not None  # noqa: PT018 - rows without were left out before
+            cells[row.pretraining_seed, row.step][row.layer].append(row)
+        by_seed: dict[int | None, set[int]] = defaultdict(set)
+        for of, step in cells:
+            by_seed[of].add(step)
+        known = set.intersection(*by_seed.values())
+        if len(known) < 2:
+            raise ResultsError(
+                f"task {self.rows[0].task}, {self.name}: pretraining seeds have fewer than two steps in common"
+            )
+        others = set.union(*by_seed.values()) - known
+        ordered = sorted(cells.items(), key=lambda one: (one[0][0] or 0, one[0][1]))
+        return sorted(known), {key: of for key, of in ordered if key[1] in known}, tuple(sorted(others))
+
+    def _bootstrapped(
+        self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int], metric: Metric
+    ) -> list[tuple[Any, MultiBootstrap]]:
+        """By step the mean over seeds with its interval, and the multi-bootstrap, of all layers.
+
+        The runs of one step are in memory at a time.
+        """
+        chosen = self._items([next(iter(cells.values()))[0] for cells in every.values()])
+        found = []
+        for step in steps:
+            runs = []
+            for of in seeds:
+                cells = every[of, step]
+                fits = range(min(len(cells[layer]) for layer in layers))
+                runs.append(
+                    [
+                        scores_of_cells(
+                            self.results, [cells[layer][fit] for layer in layers], metric,
+                            items=chosen, n_resamples=self.n_resamples, seed=self.seed,
+                        )
+                        for fit in fits
+                    ]
+                )  # fmt: skip
+            mean = over_runs([over_runs(of_seed, draws_runs=False) for of_seed in runs])
+            found.append((mean, multibootstrap(runs, rescaled=True)))
+        return found
+
+    def _metric(self) -> Metric | None:
+        """The metric, if predictions of items are kept that it can be made of anew."""
+        first = self.rows[0]
+        if any(row.cell_id not in self.results.kept for row in self.rows) or (metric := metric_of(first)) is None:
+            return None
+        is_counted = isinstance(family_of(get_probe(first.task)), VectorFamily) or metric.count_kind in _OF_CLOZE
+        return metric if is_counted else None
+
+    def _items(self, firsts: Sequence[ResultRow]) -> tuple[str, ...] | None:
+        """The items that all checkpoints were scored on; None where these are all items of each."""
+        if len({row.n_items for row in firsts}) == 1 and not any(row.n_skipped for row in firsts):
+            return None
+        scored = [scored_items(self.results, row) for row in firsts]
+        return shared_items(scored, f"task {firsts[0].task}, {self.name}")
+
+    def _baselines(self) -> dict[str, Score]:
+        """The baselines of the task, by what tables call them."""
+        first = self.rows[0]
+        same = ("task", "corpus_fingerprint", "split", "metric", "group")
+        of_task = [row for row in self.results.rows if all(getattr(row, name) == getattr(first, name) for name in same)]
+        found = {}
+        for control, name in BASELINES.items():
+            rows = own_baselines([row for row in of_task if row.control == control and row.value is not None], None)
+            if score := mean_score(rows[:1]):
+                found[name] = score
+        return found
+
+
+def _score(rows: Sequence[ResultRow], over_seeds: Any, place: int, *, n_seeds: int) -> Score:
+    """The score at one step: of one pretraining seed that of its rows, with their interval."""
+    if n_seeds > 1 and over_seeds is not None:
+        return Score(*(float(getattr(over_seeds, name)[place]) for name in ("values", "ci_low", "ci_high")))
+    if n_seeds > 1:
+        return Score(float(np.mean([row.value for row in rows])))
+    score = mean_score(rows)
+    assert score is not None  # every row has a value
+    return score
+
+
+def _line(
+    layer: int,
+    scores: tuple[Score, ...],
+    replicates: NDArray[np.float64] | None,
+    steps: Sequence[int],
+    *,
+    higher_is_better: bool,
+) -> tuple[LayerOverSteps, dict[float, NDArray[np.float64]]]:
+    """A layer of a table, and by share the steps ``[resample]`` at which replicates ``[resample, step]`` reach it."""
+    sign = 1.0 if higher_is_better else -1.0
+    values = sign * np.array([score.value for score in scores])
+    gain = float(values[-1] - values[0])
+    mean = Score(sign * float(mean_over_steps(values, steps)))
+    if replicates is None:
+        at = {share: Score(float(step_reached(values, steps, share))) for share in SHARES}
+        reached = at if gain > _LEAST_GAIN else dict.fromkeys(SHARES)
+        return LayerOverSteps(layer, scores, Score(gain), None, reached, mean), {}
+    signed = sign * replicates
+    gains = signed[:, -1] - signed[:, 0]
+    low, high = np.quantile(gains, (0.025, 0.975)).tolist()
+    drawn = {share: step_reached(signed, steps, share) for share in SHARES}
+    bounds = {
+        share: (float(np.quantile(of, 0.025, method="lower")), float(np.quantile(of, 0.975, method="higher")))
+        for share, of in drawn.items()
+    }
+    is_gain = low > 0 and gain > 0
+    reached = {
+        share: Score(float(step_reached(values, steps, share)), *bounds[share]) if is_gain else None for share in SHARES
+    }
+    means = np.quantile(sign * mean_over_steps(signed, steps), (0.025, 0.975)).tolist()
+    p_gain = max(float((gains <= 0).mean()), 1 / len(gains))
+    line = LayerOverSteps(layer, scores, Score(gain, low, high), p_gain, reached, Score(mean.value, *means))
+    return line, drawn if is_gain else {}
+
+
+def _orders(curves: Sequence[_Curve]) -> Iterator[OrderTable]:
+    """For each training and share the tasks that reach it, each at its layer that is best at the last step."""
+    for training in dict.fromkeys(curve.table.training for curve in curves):
+        for share in SHARES:
+            known = [
+                (curve.table, curve.reached[curve.table.best_line.layer, share])
+                for curve in curves
+                if curve.table.training == training and (curve.table.best_line.layer, share) in curve.reached
+            ]
+            if len(known) < 2:
+                continue
+            known.sort(key=lambda one: float(one[1].mean()))
+            pairs = itertools.permutations(range(len(known)), 2)
+            tasks = tuple(f"{table.task}, layer {table.best_line.layer}" for table, _ in known)
+            chances = {(a, b): before(known[a][1], known[b][1]) for a, b in pairs}
+            yield OrderTable(training, share, tasks, chances, known[0][0])

@@ -1,0 +1,171 @@
+"""What probes of comparison ask: what differs between a model and its reference, such as before and after fine-tuning.
+
+Every kind is about the same words or sentences in both models, so that tokenizers may differ. Statistics are sums over
+clusters (:class:`bertology.geometry.LayerSums`), from which intervals and comparisons of layers follow.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from numpy import float64, int64
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.probing._contract import Probe, RepresentationProbe
+from bertology.probing._geometry import GeometryCounts, GeometrySplit
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.encoders import Encoder
+    from bertology.geometry import LayerSums, LayerVectors
+
+LayerPair = tuple[int, int]
+"""A layer of the model, and the layer of the reference that it is compared with."""
+
+
+class ComparisonProbe(Probe):
+    """A question about what differs between a model and its reference.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    A layer is compared with the layer of the same number of a reference of equal depth, else with that of the same
+    relative depth.
+    """
+
+    asks_random_weights: ClassVar[bool] = False
+    """Whether the same is asked of the model with random weights, as a control."""
+
+
+@dataclass(frozen=True)
+class VectorComparison(ComparisonProbe):
+    """A question about the vectors of the same words in both models."""
+
+    match: str = "depth"
+    """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
+    largest on dev, or where there is no dev on test, among the layers that are read."""
+
+    @property
+    @abstractmethod
+    def compares_layers(self) -> bool:
+        """Whether the statistics of a layer depend on which others are read."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> tuple[GeometrySplit, ...]:
+        """The splits whose vectors are read."""
+
+    @abstractmethod
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
+        """By split ``[word]`` numbers of the words whose vectors are read, ascending; a sample of a large text.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]) -> GeometryCounts:
+        """The items of which all words are among ``words``: those of :meth:`words` that both models can read."""
+        return GeometryCounts(len(words["test"]))
+
+    @abstractmethod
+    def statistics(
+        self,
+        model: Mapping[str, LayerVectors],
+        reference: Mapping[str, LayerVectors],
+        sentences: Mapping[str, Sentences],
+        *,
+        layers: Sequence[LayerPair],
+    ) -> Iterator[LayerSums]:
+        """The statistics of each layer of the model, or of those that they are defined for.
+
+        Args:
+            model: by split, vectors of :meth:`words` without those that one of the models cannot read.
+            reference: by split, vectors of the same words in the reference, which may differ in number of layers and in
+                width.
+            sentences: by split.
+            layers: every layer of the model that is read, and the one of the reference that it is compared with.
+
+        Raises:
+            CorpusError: the text is too small.
+            ModelError: vectors are zero, constant, not finite, or of other widths than the statistic takes.
+        """
+
+
+class ReadoutComparison(ComparisonProbe):
+    """A question that a readout fitted to the reference's vectors answers from those of the model.
+
+    Four scores on the same items: of the readout fitted to the reference and put to the model, the same on vectors that
+    are given mean and spread of the reference's in each dimension, of one fitted to the model, and of the first on the
+    reference itself. What the first loses is split into scale, form and content by their differences.
+    """
+
+    @property
+    @abstractmethod
+    def of(self) -> RepresentationProbe:
+        """The task whose labels are predicted, with its readout and metrics."""
+
+
+class AttentionComparison(ComparisonProbe):
+    """A question about the attention maps of the same sentences in both models, head by head."""
+
+    @abstractmethod
+    def of_sentence(
+        self, model: NDArray[float64], reference: NDArray[float64]
+    ) -> Mapping[str, tuple[NDArray[float64], float]]:
+        """By metric what one sentence adds to the numerator ``[layer, head]`` and to the denominator of its ratio.
+
+        Args:
+            model: ``[layer, head, word, column]`` word-level maps, see :func:`bertology.attention.paired_maps`.
+            reference: the same of the layers that they are compared with.
+        """
+
+
+class EncoderComparison(ComparisonProbe):
+    """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
+    other."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> Literal["layers", "model", "both"]:
+        """What a score belongs to: a layer of the model (0 the embeddings), the whole model, or either."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> tuple[GeometrySplit, ...]:
+        """The splits that are read; none where only weights are."""
+
+    @abstractmethod
+    def check(self, sentences: Mapping[str, Sentences]) -> None:
+        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
+
+    @abstractmethod
+    def measure(
+        self,
+        model: Encoder,
+        reference: Encoder,
+        sentences: Mapping[str, Sentences],
+        *,
+        layers: Sequence[LayerPair],
+        on_long: str,
+        progress: Progress,
+    ) -> Iterator[LayerSums]:
+        """The statistics of each layer of the model, and in layer ``None`` those of the whole model.
+
+        What is measured by sentence has one cluster a sentence of test; what no sampling decides, such as a distance of
+        weights, one cluster in all, and no interval.
+
+        Args:
+            model: the model.
+            reference: its reference, which is open at the same time. Both are to be left as they are found.
+            sentences: by split.
+            layers: every layer that is asked about, and the one of the reference that it is compared with; none where
+                :attr:`columns` is ``model``.
+            on_long: what to do with sentences longer than a model takes.
+            progress: shows how far it is.
+
+        Raises:
+            ModelError: the models cannot be compared so.
+            CorpusError: there is nothing to measure on.
+        """

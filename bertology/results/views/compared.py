@@ -1,0 +1,220 @@
+"""A model beside its reference: scores of both by layer with paired differences, and what was measured of the pair."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bertology._names import short_names
+from bertology.errors import ResultsError
+from bertology.results.tables.rows import ComparisonRow, ResultRow, param_of, reading_of
+from bertology.results.views.layers import FALSE_DISCOVERY_RATE, Score, mean_score, own_init
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ByLayer = Mapping[int, Score]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Score of a model less that of its reference, on the same items."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p_adj: float
+    """Adjusted over all layers and pairs of models of the task (Benjamini–Hochberg)."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the models differ at a false discovery rate of 5 %."""
+        return self.p_adj < FALSE_DISCOVERY_RATE
+
+
+@dataclass(frozen=True)
+class ComparedTask:
+    """A task that was put to a reference and to other models."""
+
+    task: str
+    corpus: str
+    metric: str
+    reading: str
+    """What tells it from other readouts of the task; empty where there is one."""
+    reference: str
+    scores: Mapping[str, _ByLayer]
+    """By model, the reference first."""
+    differences: Mapping[str, Mapping[int, Difference]]
+    """By model, at layers of the same number."""
+
+
+@dataclass(frozen=True)
+class PairStatistic:
+    """One statistic of a model and its reference."""
+
+    task: str
+    corpus: str
+    metric: str
+    model: str
+    reference: str
+    by_layer: _ByLayer
+    by_head: Mapping[str, Score]
+    of_model: Score | None
+    """Of the whole model."""
+    reference_layers: Mapping[int, int]
+    """By layer of the model the one of the reference that it was compared with, where that is known."""
+    about: ResultRow
+    """One of its rows."""
+
+
+def compared_tasks(
+    rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, reference: str
+) -> tuple[ComparedTask, ...]:
+    """The tasks that were put to the reference and to some other model, by their main metric.
+
+    Args:
+        rows: of all models.
+        comparisons: with those of models, as :func:`bertology.compare_models` adds them.
+        reference: the name of the reference in the rows.
+
+    Raises:
+        ResultsError: there are no rows of the reference.
+    """
+    if not any(row.model == reference for row in rows):
+        raise ResultsError(f"no score of the reference {reference}: run the tasks on it as well")
+    names = short_names(row.model for row in rows)
+    questions: dict[tuple[str, str, str, str], dict[str, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        is_whole = row.group is None and row.head is None and row.layer is not None and row.value is not None
+        if is_whole and row.main_metric and row.control == "none" and row.model and param_of(row, "reference") is None:
+            questions[row.task, row.corpus, row.metric, reading_of(row)][row.model].append(row)
+    several = {key[:3] for key in questions if sum(other[:3] == key[:3] for other in questions) > 1}
+    tasks = []
+    for key, by_model in questions.items():
+        if reference not in by_model or len(by_model) < 2:
+            continue
+        order = sorted(by_model, key=lambda name: name != reference)
+        cells = {model: _own_cells(by_model[model]) for model in order}
+        scores = {names[model]: _means(cells[model]) for model in order}
+        differences = {
+            names[model]: _differences(cells[reference], cells[model], comparisons, metric=key[2])
+            for model in order[1:]
+        }
+        reading = key[3] if key[:3] in several else ""
+        task, corpus, metric, _ = key
+        tasks.append(ComparedTask(task, corpus, metric, reading, names[reference], scores, differences))
+    return tuple(tasks)
+
+
+def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
+    """All statistics of models and their references, in the order of the rows, those of groups left out."""
+    names = short_names(row.model for row in rows)
+    inits = {model: own_init([row for row in rows if row.model == model]) for model in {row.model for row in rows}}
+    found: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        reference, is_whole = param_of(row, "reference"), row.group is None and row.value is not None
+        if reference is not None and is_whole and row.control == "none" and row.init == inits[row.model]:
+            found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
+    statistics = []
+    for (task, corpus, metric, model, reference), of_pair in found.items():
+        by_layer = {row.layer: _score(row) for row in of_pair if row.layer is not None and row.head is None}
+        by_head = {row.head: _score(row) for row in of_pair if row.head is not None}
+        whole = next((_score(row) for row in of_pair if row.layer is None and row.head is None), None)
+        layers = {row.layer: param_of(row, "reference_layer") for row in of_pair if row.layer is not None}
+        known = {layer: int(other) for layer, other in layers.items() if other is not None}
+        pair = names[model], names.get(reference, reference)
+        statistics.append(PairStatistic(task, corpus, metric, *pair, by_layer, by_head, whole, known, of_pair[0]))
+    return tuple(statistics)
+
+
+def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> pd.DataFrame:
+    """A line for each layer of each task and model beside its reference, and for each statistic of a pair.
+
+    Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
+    ``ci_high``; of tasks also ``reference_value``, ``difference``, ``difference_low``, ``difference_high`` and
+    ``p_adj``; of statistics ``reference_layer``. Fractions, not percentages.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([*_task_lines(tasks), *_statistic_lines(statistics)])
+
+
+def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
+    for one in tasks:
+        about = {"task": one.task, "corpus": one.corpus, "metric": one.metric, "reference": one.reference}
+        for model, differences in one.differences.items():
+            for layer, score in one.scores[model].items():
+                line: dict[str, object] = {**about, "model": model, "layer": layer, "head": None, **_bounds(score)}
+                if (other := one.scores[one.reference].get(layer)) is not None:
+                    line["reference_value"] = other.value
+                if (found := differences.get(layer)) is not None:
+                    line |= {"difference": found.value, "difference_low": found.low, "difference_high": found.high}
+                    line["p_adj"] = found.p_adj
+                yield line
+
+
+def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, object]]:
+    for one in statistics:
+        about: dict[str, object] = {"task": one.task, "corpus": one.corpus, "metric": one.metric}
+        about |= {"reference": one.reference, "model": one.model}
+        for layer, score in one.by_layer.items():
+            place: dict[str, object] = {
+                "layer": layer,
+                "head": None,
+                "reference_layer": one.reference_layers.get(layer),
+            }
+            yield {**about, **place, **_bounds(score)}
+        for head, score in one.by_head.items():
+            yield {**about, "layer": None, "head": head, **_bounds(score)}
+        if one.of_model is not None:
+            yield {**about, "layer": None, "head": None, **_bounds(one.of_model)}
+
+
+def _bounds(score: Score) -> dict[str, float | None]:
+    return {"value": score.value, "ci_low": score.low, "ci_high": score.high}
+
+
+def _own_cells(rows: Sequence[ResultRow]) -> dict[int, list[ResultRow]]:
+    """The rows of a model on its own weights by layer, with all seeds."""
+    init = own_init(rows)
+    cells: dict[int, list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if row.init == init and row.layer is not None:
+            cells[row.layer].append(row)
+    return dict(sorted(cells.items()))
+
+
+def _means(cells: Mapping[int, Sequence[ResultRow]]) -> dict[int, Score]:
+    scores = {layer: mean_score(rows) for layer, rows in cells.items()}
+    return {layer: score for layer, score in scores.items() if score is not None}
+
+
+def _differences(
+    reference: Mapping[int, Sequence[ResultRow]],
+    model: Mapping[int, Sequence[ResultRow]],
+    comparisons: Sequence[ComparisonRow],
+    *,
+    metric: str,
+) -> dict[int, Difference]:
+    """Those that were compared at the same layer, model less reference."""
+    layer_of = {row.cell_id: layer for cells in (reference, model) for layer, rows in cells.items() for row in rows}
+    of_model = {row.cell_id for rows in model.values() for row in rows}
+    of_reference = {row.cell_id for rows in reference.values() for row in rows}
+    found: dict[int, Difference] = {}
+    for row in comparisons:
+        if row.metric != metric or ": models at each layer " not in row.family or row.diff is None:
+            continue
+        low, high = row.ci_low, row.ci_high
+        if row.cell_a in of_model and row.cell_b in of_reference:
+            found[layer_of[row.cell_a]] = Difference(row.diff, low, high, row.p_adj)
+        elif row.cell_a in of_reference and row.cell_b in of_model:
+            turned = (None if high is None else 0.0 - high), (None if low is None else 0.0 - low)
+            found[layer_of[row.cell_a]] = Difference(0.0 - row.diff, *turned, row.p_adj)
+    return dict(sorted(found.items()))
+
+
+def _score(row: ResultRow) -> Score:
+    assert row.value is not None  # rows without a value were left out before
+    return Score(row.value, row.ci_low, row.ci_high)

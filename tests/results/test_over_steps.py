@@ -1,0 +1,166 @@
+"""Scores over steps: a task that is learned after a known step, planted in made-up predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bertology.errors import ResultsError
+from bertology.measures import bootstrap, count_labels, mean_over_steps
+from bertology.results import Predictions, ResultRow, Results, read_results, score_of
+from bertology.results.over_steps import OverSteps
+from bertology.results.report import write_report
+from bertology.results.views.over_steps import TrainingTable, steps_shown
+
+STEPS = (0, 10, 100, 1000, 2000)
+RISES = {"pos": (0.3, 0.3, 0.3, 0.9, 0.91), "xpos": (0.3, 0.3, 0.3, 0.35, 0.9)}
+"""Rates of right answers in layer 1; layer 0 stays as it begins."""
+N_SENTENCES, N_LABELS = 150, 4
+
+
+def training(
+    *, seeds: tuple[int | None, ...] = (None,), spread: float = 0.0, steps: tuple[int, ...] = STEPS
+) -> Results:
+    rows, kept = [], {}
+    cluster, sentences = np.repeat(np.arange(N_SENTENCES), 6), [f"s{number}" for number in range(N_SENTENCES)]
+    items = [f"s{number}:{place}" for place, number in enumerate(cluster)]
+    for task, rates in RISES.items():
+        dice = np.random.default_rng(len(task))
+        gold = dice.integers(0, N_LABELS, len(cluster))
+        for seed in seeds:
+            shift = spread * dice.standard_normal()
+            for step in steps:
+                rate = np.array([rates[0], rates[STEPS.index(step)]])[:, None] + shift
+                right = dice.random((2, len(gold))) < rate
+                pred = np.where(right, gold, (gold + 1) % N_LABELS)
+                counts = count_labels(gold, pred, cluster, n_labels=N_LABELS, n_clusters=N_SENTENCES)
+                score = bootstrap(counts, ["accuracy"], n_resamples=200)["accuracy"]
+                for layer in range(2):
+                    cell = f"{task}-{seed}-{step}-{layer}"
+                    name = "small" + ("" if seed is None else f" seed {seed}") + f" step {step}"
+                    rows.append(
+                        ResultRow(
+                            experiment="planted", cell_id=cell, model=name, model_fingerprint=name, init="pretrained",
+                            pretraining_seed=seed, step=step, layer=layer, n_layers=1, pooling="mean", task=task,
+                            task_version="v1", corpus="made up", corpus_fingerprint="c0ffee", split="test", n_train=9,
+                            n_items=len(gold), n_clusters=N_SENTENCES, n_classes=N_LABELS, readout="linear",
+                            readout_version="v2", seed=0, main_metric=True, **score_of(score, layer),
+                        )
+                    )  # fmt: skip
+                    kept[cell] = Predictions(
+                        items, cluster, sentences,
+                        gold, pred[layer], np.zeros(len(gold)), [f"L{n}" for n in range(N_LABELS)],
+                    )  # fmt: skip
+    return Results(tuple(rows), kept=kept)
+
+
+@pytest.fixture(scope="module")
+def one_seed() -> Results:
+    return training()
+
+
+@pytest.fixture(scope="module")
+def over_steps(one_seed: Results) -> OverSteps:
+    return one_seed.over_steps(n_resamples=300)
+
+
+def table(view: OverSteps, task: str) -> TrainingTable:
+    return next(table for table in view.tables if table.task == task)
+
+
+def test_steps_at_which_planted_gains_are_reached(over_steps: OverSteps, one_seed: Results) -> None:
+    for task, step in (("pos", 1000), ("xpos", 2000)):
+        flat, rising = table(over_steps, task).lines
+        assert (flat.layer, flat.reached[0.9]) == (0, None), "there is no gain in layer 0"
+        assert rising.reached[0.9] is not None
+        assert (rising.reached[0.9].value, rising.reached[0.9].high) == (step, step)
+        assert rising.p_gain == pytest.approx(1 / 300)
+        values = [row.value for row in one_seed.rows if (row.task, row.layer) == (task, 1)]
+        assert [score.value for score in rising.scores] == values
+        assert rising.mean.value == pytest.approx(float(mean_over_steps(np.array(values), STEPS)))
+        assert rising.gain.value == pytest.approx(values[-1] - values[0])
+    low, high = (
+        table(over_steps, "pos").lines[1].reached[0.97].low,
+        table(over_steps, "pos").lines[1].reached[0.97].high,
+    )
+    assert 1000 <= low <= high <= 2000
+
+
+def test_tasks_stand_in_the_order_in_which_they_are_learned(over_steps: OverSteps) -> None:
+    first = over_steps.orders[0]
+    assert first.tasks == ("pos, layer 1", "xpos, layer 1")
+    assert first.before[0, 1] == (1.0, 0.0)
+    assert first.before[1, 0] == (0.0, 0.0)
+
+
+def test_seeds_that_differ_widen_intervals_and_cause_the_variance(one_seed: Results) -> None:
+    results = training(seeds=(0, 1, 2, 3, 4), spread=0.06)
+    found = table(results.over_steps(n_resamples=300), "pos")
+    assert found.pretraining_seeds == (0, 1, 2, 3, 4)
+    last, lone = found.lines[1].scores[-1], table(one_seed.over_steps(n_resamples=300), "pos").lines[1].scores[-1]
+    values = [row.value for row in results.rows if (row.task, row.layer, row.step) == ("pos", 1, 2000)]
+    assert last.value == pytest.approx(np.mean(values))
+    assert last.high - last.low > 1.5 * (lone.high - lone.low)
+    seeds, sentences, both = found.lines[1].variance
+    assert seeds > 0.7
+    assert seeds + sentences + both == pytest.approx(1)
+    assert found.lines[1].reached[0.9].value == 1000
+
+
+def test_steps_that_a_seed_has_not_are_left_out(one_seed: Results) -> None:
+    joined = Results(
+        (*training(seeds=(0,)).rows, *training(seeds=(1,), steps=(0, 100, 1000)).rows),
+        kept={**training(seeds=(0,)).kept, **training(seeds=(1,), steps=(0, 100, 1000)).kept},
+    )
+    found = table(joined.over_steps(n_resamples=100), "pos")
+    assert (found.steps, found.left_out) == ((0, 100, 1000), (10, 2000))
+    with pytest.raises(ResultsError, match="no training has two checkpoints"):
+        one_seed.only(step=10).over_steps()
+
+
+def test_without_predictions_there_are_scores_but_no_intervals_of_steps(one_seed: Results) -> None:
+    found = table(Results(one_seed.rows).over_steps(), "pos")
+    assert found.n_resamples == 0
+    assert (found.lines[1].reached[0.9].value, found.lines[1].reached[0.9].low) == (1000, None)
+
+
+def test_every_format_holds_the_steps_and_a_folder_gives_the_same(
+    over_steps: OverSteps, one_seed: Results, tmp_path: Path
+) -> None:
+    one_seed.save(tmp_path, tables=["md", "csv", "tex"], plots=["svg"])
+    again = read_results(tmp_path)
+    assert again.over_steps(n_resamples=300).to_csv() == over_steps.to_csv()
+    assert (tmp_path / "over-steps.md").read_text() == one_seed.over_steps().to_markdown()
+    assert {"over-steps.svg", "over-steps-pos.svg", "over-steps-xpos.svg"} <= {path.name for path in tmp_path.iterdir()}
+    for text in (over_steps.to_text(), over_steps.to_markdown(), over_steps.to_latex(), over_steps.to_html()):
+        assert "2,000" in text
+        assert "pos" in text
+    lines = [line for line in over_steps.to_csv().splitlines() if ",1," in line and "updates" in line]
+    assert len(lines) == 2 * len(STEPS)
+    assert "step 2000" in (tmp_path / "layers.md").read_text()
+    assert "step 1000" not in (tmp_path / "layers.md").read_text(), "tables by layer are of the last step"
+    assert "step 1000" in (tmp_path / "layers.csv").read_text()
+    page = write_report([tmp_path], tmp_path / "report.html", with_text=False).read_text()
+    assert "Over the training" in page
+    assert page.count("97% by") == 2, "in a table of each task"
+    frame = over_steps.to_pandas()
+    assert list(frame[(frame.task == "pos") & (frame.layer == 0)].step) == list(STEPS)
+
+
+def test_older_files_have_no_steps(one_seed: Results, tmp_path: Path) -> None:
+    one_seed.save(tmp_path, tables=[], plots=[])
+    path = tmp_path / "results.parquet"
+    whole = pq.read_table(path)
+    old = whole.drop_columns(["step", "pretraining_seed"])
+    place = old.column_names.index("schema_version")
+    pq.write_table(old.set_column(place, "schema_version", [[3] * len(old)]), path)
+    assert {(row.step, row.pretraining_seed) for row in read_results(tmp_path).rows} == {(None, None)}
+
+
+def test_few_of_many_steps_are_shown() -> None:
+    assert steps_shown(range(5)) == [0, 1, 2, 3, 4]
+    shown = steps_shown(range(250))
+    assert (len(shown), shown[0], shown[-1]) == (9, 0, 249)

@@ -1,0 +1,134 @@
+"""Checkpoints of a training as models of an experiment, and of a request."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bertology import probe
+from bertology.encoders.alignment.pieces import PieceReader
+from bertology.errors import BertologyError
+from bertology.families.request import parse_checkpoints
+from bertology.results import Results, read_results
+from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment
+from bertology.runner._checkpoints import requests_of
+from bertology.runner._finder import Finder
+from bertology.runner.experiment import Experiment, load_experiment
+
+
+@pytest.fixture(scope="module")
+def training(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three checkpoints of one shape, the second of which is the model ``tiny_bert`` itself."""
+    from transformers import AutoModelForMaskedLM, set_seed
+
+    folder = tmp_path_factory.mktemp("training") / "checkpoints"
+    for step in (0, 5, 40):
+        path = folder / f"step-{step}"
+        shutil.copytree(tiny_bert, path)
+        if step != 5:
+            set_seed(step)
+            model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+            AutoModelForMaskedLM.from_config(model.config).save_pretrained(path)
+    return folder.parent
+
+
+ASKED = {"layers": [0, 2], "controls": ["majority", "random"], "random_draws": 1}
+
+
+@pytest.fixture(scope="module")
+def results(training: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    models = [{"name": str(training), "id": "tiny", "pretraining_seed": 3, "checkpoints": "all"}]
+    corpora = [{"name": "pocket", "sentences": 40}]
+    settings = {**ASKED, "statistics": {"resamples": 200}, "outputs": {"tables": [], "plots": []}}
+    experiment = Experiment(name="time", models=models, corpora=corpora, tasks=["pos"], **settings)
+    out = tmp_path_factory.mktemp("run")
+    assert not run_experiment(experiment, out, options=RunOptions(engine="serial")).failures
+    assert [model.step for model in load_experiment(out / "experiment.yaml").models] == [0, 5, 40]
+    return read_results(out)
+
+
+def test_each_checkpoint_is_a_model_with_its_step(results: Results) -> None:
+    rows = [row for row in results.rows if row.control == "none" and row.init == "pretrained"]
+    found = {(row.model, row.step, row.pretraining_seed) for row in rows}
+    assert found == {(f"tiny seed 3 step {step}", step, 3) for step in (0, 5, 40)}
+    assert len({row.model_fingerprint for row in rows}) == 3
+    assert {row.step for row in results.rows if row.control == "majority"} == {None}
+
+
+def test_scores_are_those_of_the_folder_probed_alone(results: Results, training: Path, tiny_bert: Path) -> None:
+    for name, step in ((tiny_bert, 5), (training / "checkpoints/step-40", 40)):
+        alone = probe("pos", model=name, sentences=40, layers=[0, 2], controls="none")
+        cells = {row.cell_id: row.value for row in alone.rows if row.metric == "accuracy"}
+        of_step = [row for row in results.rows if row.step == step and row.init == "pretrained"]
+        assert cells == {row.cell_id: row.value for row in of_step if row.metric == "accuracy"}
+
+
+def test_what_does_not_differ_is_computed_once(results: Results) -> None:
+    """Baselines and random weights are the same for all checkpoints."""
+    assert len({row.cell_id for row in results.rows if row.control == "majority"}) == 1
+    of_random = [row for row in results.rows if row.init == "random" and row.layer == 2]
+    assert len({row.step for row in of_random}) == 3
+    assert len({row.cell_id for row in of_random}) == 1
+
+
+def test_a_request_expands_alike(results: Results, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bertology.runner import _finder
+
+    n_read = []
+    found = _finder.load_corpus
+    monkeypatch.setattr(_finder, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
+    asked = {"sentences": 40, "pretraining_seed": 3, "model_id": "tiny", "progress": False}
+    again = probe("pos", model=training, checkpoints=(5, 40), **asked, **ASKED)
+    assert len(n_read) == 1, "the corpus is loaded once"
+    wanted = {row.cell_id: row.model for row in results.rows if row.step in (5, 40)}
+    assert {row.cell_id: row.model for row in again.rows if row.step is not None} == wanted
+
+
+def test_revisions_of_a_hub_model_are_found_in_its_cache(
+    training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "models--org--tiny"
+    (repository / "refs").mkdir(parents=True)
+    for number, step in enumerate((5, 40)):
+        commit = f"{number}" * 40
+        (repository / "refs" / f"step{step}").write_text(commit)
+        shutil.copytree(training / f"checkpoints/step-{step}", repository / "snapshots" / commit)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    asked = {"sentences": 40, "layers": "0", "controls": ()}
+    of_hub, of_folder = (
+        [make_plan(one) for one in requests_of(ProbeRequest(model=name, checkpoints=which, **asked))]
+        for name, which in (("org/tiny", "step*"), (str(training), (5, 40)))
+    )
+    assert [plan.pair.source.name for plan in of_hub] == ["org/tiny step 5", "org/tiny step 40"]
+    assert [plan.run_id for plan in of_hub] == [plan.run_id for plan in of_folder], "the same weights, the same cells"
+
+
+def test_text_is_searched_once_for_words_that_have_no_pieces(
+    training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path))  # where no vectors are that would tell
+    finder, request = Finder(), ProbeRequest(model=str(training), checkpoints="all", sentences=40, controls=())
+    plans = [make_plan(one, finder=finder) for one in requests_of(request)]
+    n_read, tokenize = [], PieceReader.tokenize
+    monkeypatch.setattr(PieceReader, "tokenize", lambda *args, **more: n_read.append(1) or tokenize(*args, **more))
+    assert [plan.pair.unreadable for plan in plans] == [{}] * 3
+    assert len(n_read) == 3, "each split once, not for each checkpoint"
+
+
+def test_checkpoints_on_the_command_line() -> None:
+    assert parse_checkpoints("all") == "all"
+    assert parse_checkpoints("step*0") == "step*0"
+    assert parse_checkpoints("0, 500,step1000") == (0, 500, "step1000")
+
+
+def test_mistakes_are_named(training: Path) -> None:
+    models = [{"name": str(training), "id": "a", "checkpoints": [5]}, {"name": "pocket", "id": "a", "step": 5}]
+    with pytest.raises(BertologyError, match="two models are called 'a step 5': give each an id of its own"):
+        resolve_work(Experiment(name="time", models=models, corpora=["pocket"], tasks=["pos"]))
+    with pytest.raises(BertologyError, match=r"unknown checkpoint of model .* '7'"):
+        probe("pos", model=training, checkpoints=[7])
+    with pytest.raises(BertologyError, match="random weights have no checkpoints: leave checkpoints out"):
+        probe("pos", model=training, checkpoints="all", init="random")

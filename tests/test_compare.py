@@ -1,0 +1,126 @@
+"""Models compared with a reference in one call: what is measured, what is left out, the page, mistakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+from typer.testing import CliRunner
+
+from bertology import BertologyError, ModelComparison, compare, probe
+from bertology.cli._app import app
+
+SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
+MEASURES = "vectors,weights,attention,size_and_speed"
+
+
+@pytest.fixture(scope="module")
+def noisy_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with other weights in its last block."""
+    folder = tmp_path_factory.mktemp("models") / "noisy-bert"
+    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(1)
+        for parameter in model.bert.encoder.layer[-1].parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(
+    tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ModelComparison:
+    out = tmp_path_factory.mktemp("comparison") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return compare(tiny_bert, noisy_bert, corpus=tiny_corpus, measures=MEASURES, out=out, **SETTINGS)
+
+
+def test_only_what_was_changed_differs(found: ModelComparison) -> None:
+    assert (found.reference, found.models, found.failures) == ("tiny-bert", ("noisy-bert",), ())
+    frame = found.to_pandas()
+    pos = frame[frame["task"] == "pos"].set_index("layer")
+    same, changed = pos.loc[[0, 2]], pos.loc[3]
+    assert (same[["difference", "difference_low", "difference_high"]] == 0).all(axis=None)
+    assert (same["value"] == same["reference_value"]).all()
+    assert (same["p_adj"] == 1).all()
+    assert changed["difference"] == pytest.approx(changed["value"] - changed["reference_value"])
+    assert changed["difference"] != 0
+    alike = frame[(frame["task"] == "comparison:vectors") & (frame["metric"] == "cka")].set_index("layer")["value"]
+    assert alike[0] == alike[2] == pytest.approx(1, abs=1e-6)
+    assert alike[3] < 0.9
+    moved = frame[(frame["task"] == "comparison:weights") & (frame["metric"] == "relative_l2")].set_index("layer")
+    assert moved["value"][0] == moved["value"][2] == 0 < moved["value"][3]
+    heads = frame[frame["head"].notna() & (frame["metric"] == "divergence_bits")].set_index("head")["value"]
+    assert heads["L2H1"] == 0 < heads["L3H1"]
+
+
+def test_scores_are_those_of_probe(found: ModelComparison, tiny_bert: Path, tiny_corpus: Path) -> None:
+    alone = probe("pos", model=tiny_bert, corpus=tiny_corpus, layers=[3], controls="none").scores()
+    frame = found.to_pandas()
+    of_layer = frame[(frame["task"] == "pos") & (frame["layer"] == 3)]
+    expected = alone[alone["metric"] == of_layer["metric"].iloc[0]]["value"].iloc[0]
+    assert of_layer["reference_value"].iloc[0] == expected
+
+
+def test_the_page_and_the_table_hold_all_of_it(found: ModelComparison, tmp_path: Path) -> None:
+    page = (found.folder / "comparison.html").read_text(encoding="utf-8")
+    assert page == found.page()
+    for sentence in found.findings:
+        assert sentence.replace("'", "&#x27;") in page
+    for title in ("comparison:vectors", "comparison:weights", "comparison:attention"):
+        assert f"<h2>{title}</h2>" in page
+    assert page.count('class="cell"') == 2 * 8  # heads of layers 2 and 3, by two statistics
+    assert "Size and speed" in page
+    assert not re.search(r"https?://(?!www\.w3\.org)", page)
+    found.save(tmp_path)
+    kept = pd.read_csv(tmp_path / "comparison.csv")
+    assert len(kept) == len(found.to_pandas())
+
+
+def test_the_same_command_goes_on_and_prints_what_changed(
+    found: ModelComparison, tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path
+) -> None:
+    command = ["compare", str(tiny_bert), str(noisy_bert), "--corpus", str(tiny_corpus), "--layers", "0,2,3"]
+    done = CliRunner().invoke(app, [*command, "--measures", MEASURES, "--out", str(found.folder), "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(found)
+    assert "page and tables in" in done.stderr
+
+
+def test_layers_of_models_of_different_depth_are_those_of_the_same_relative_depth(
+    tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    shallow = tmp_path / "shallow"
+    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+    model.bert.encoder.layer = model.bert.encoder.layer[:2]
+    model.config.num_hidden_layers = 2
+    model.save_pretrained(shallow)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(shallow)
+    settings = {**SETTINGS, "layers": "0,2", "sentences": 30, "measures": "vectors"}
+    found = compare(tiny_bert, shallow, noisy_bert, corpus=tiny_corpus, out=tmp_path / "run", **settings)
+    assert (found.models, found.failures) == (("shallow", "noisy-bert"), ())
+    matched = found.to_pandas().dropna(subset="reference_layer").groupby(["model", "layer"])["reference_layer"].first()
+    assert matched["shallow"].to_dict() == {0: 0, 2: 3}
+    assert matched["noisy-bert"].to_dict() == {0: 0, 2: 2}
+
+
+@pytest.mark.parametrize(
+    ("models", "settings", "message"),
+    [
+        (["pocket"], {}, "give a model besides the reference"),
+        (["pocket", "pocket"], {}, "given twice"),
+        (["pocket", "tiny"], {"measures": "weight"}, "weights"),
+        (["pocket", "tiny"], {"tasks": "poss"}, "unknown task"),
+    ],
+)
+def test_mistakes(models: list[str], settings: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match=message):
+        compare(*models, out=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
