@@ -46,6 +46,7 @@ _MOST_BYTES = 1 << 20
 _MOST_VALUES = 20_000
 _MOST_DEPTH = 50
 _MOST_WHOLE = 2.0**63
+_COMMAND = "command"
 _PLAIN = "tag:yaml.org,2002:"
 _NUMBERS = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -128,6 +129,33 @@ def read_yaml(path: Path, *, what: str) -> Written:
     except UnicodeDecodeError as error:
         raise BertologyError(f"{path}: not UTF-8 text ({error}); it should be {what} in YAML") from None
     return parse_yaml(text, Place(str(path), 1))
+
+
+def read_file_of(command: str, path: Path, *, what: str, example: str) -> Written:
+    """The mapping of a YAML file for ``bertology COMMAND``, empty where the file is.
+
+    Args:
+        command: that reads it. The key ``command``, which a file need not have, names the command that it is for; it
+            is checked, and left out of what is returned.
+        path: the file.
+        what: it should be, for messages.
+        example: a line of such a file, for messages.
+
+    Raises:
+        BertologyError: there is no such file, it is no mapping, or it is for another command.
+    """
+    written = read_yaml(path, what=what)
+    if written.value is None:
+        return Written(written.place, {})
+    if not isinstance(written.value, dict):
+        raise BertologyError(f"{written.place}: {what} is a mapping of keys to values, such as '{example}'")
+    stated = written.value.pop(_COMMAND, None)
+    if stated is not None and stated.value != command:
+        raise BertologyError(
+            f"{written.key_places[_COMMAND]}: this is a file for `bertology {cut(str(stated.plain()))}`, and was given "
+            f"to `bertology {command}`"
+        )
+    return written
 
 
 def parse_yaml(text: str, place: Place) -> Written:

@@ -147,4 +147,5 @@ def test_every_experiment_has_a_question(helpers: dict[str, ModuleType]) -> None
     for one in files:
         assert one.question.endswith(("?", ".")) or len(one.question) > 20, one.name
         assert f"# {one.name}" in one.page()
-        assert "```yaml\nname:" in one.page() or one.name.startswith("pretrain"), one.name
+        assert f"bertology {one.command} experiments/{one.name}.yaml" in " ".join(one.page().split()), one.name
+        assert one.command != "run" or "```yaml\nname:" in one.page(), one.name

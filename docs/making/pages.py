@@ -224,6 +224,12 @@ class ExperimentFile:
         return "\n".join(comment).split("\n\n"), "\n".join(lines[size:]).strip() + "\n"
 
     @property
+    def command(self) -> str:
+        """The command that reads it, which its key ``command`` names: ``run`` where it has none."""
+        found = re.search(r"(?m)^command: (\w+)$", self.parts[1])
+        return "run" if found is None else found[1]
+
+    @property
     def question(self) -> str:
         """The first sentence of the comment."""
         return re.split(r"(?<=[a-z\d)”\"][.?:]) (?=[A-Z])", " ".join(self.parts[0][0].split()))[0].rstrip(":")
@@ -268,7 +274,8 @@ def experiment_files() -> list[ExperimentFile]:
 def experiments_index() -> str:
     """The list of experiments, with what the results on their pages are of."""
     lines = (ROOT / "docs" / "experiments" / "introduction.md").read_text(encoding="utf-8").splitlines()
-    lines += ["", "| experiment | question | results of |", "|---|---|---|"]
+    lines += ["", "| experiment | question | command | results of |", "|---|---|---|---|"]
     for one in experiment_files():
-        lines.append(f"| [{one.name}]({one.name}.md) | {_escaped_text(one.question)} | {one.results_of} |")
+        cells = f"[{one.name}]({one.name}.md)", _escaped_text(one.question), f"`{one.command}`", one.results_of
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
-from bertology._settings import Written, changed, checked, read_yaml
+from bertology._settings import changed, checked, read_file_of
 from bertology.errors import BertologyError, cut
 from bertology.pocket._items import tested_forms
 from bertology.pocket.grammar import function_words as fw
@@ -115,11 +115,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     Raises:
         BertologyError: the file is missing or is no mapping, or a key or value is wrong; names file, line and key.
     """
-    written = read_yaml(path, what=_WHAT)
-    if written.value is None:
-        written = Written(written.place, {})
-    if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: {_WHAT} is a mapping of keys to values, such as 'steps: 20000'")
+    written = read_file_of("pretrain", path, what=_WHAT, example="steps: 20000")
     return checked(PretrainSettings, changed(written, changes))
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._settings import Place, Written, changed, checked, parse_yaml, read_yaml, to_yaml
+from bertology._settings import Place, Written, changed, checked, parse_yaml, read_file_of, to_yaml
 from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -62,15 +62,13 @@ def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
     """A file over what it includes: mappings are put together key by key, all else is replaced."""
-    written = read_yaml(path, what="an experiment")
+    written = read_file_of("run", path, what="an experiment", example="name: trial")
     here = real_path(path)
     if here in above:
         circle = " → ".join(map(str, (*above[above.index(here) :], here)))
         raise BertologyError(f"{path}: includes itself ({circle})")
-    if written.value is None:
+    if not written.value:
         raise BertologyError(f"{path}: empty; an experiment has name, models, corpora and tasks")
-    if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: an experiment is a mapping of keys to values, such as 'name: trial'")
     included = written.value.pop(_INCLUDE, None)
     if included is None:
         return written

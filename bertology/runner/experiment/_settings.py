@@ -391,7 +391,8 @@ def experiment_schema() -> Mapping[str, Any]:
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
     }
-    schema["properties"] = {**schema["properties"], "include": include}
+    command = {"const": "run", "description": "The command that the file is for, `bertology run`."}
+    schema["properties"] = {"command": command, **schema["properties"], "include": include}
     # What is said of objects is for Python.
     schema["description"] = schema["description"].partition("\n")[0]
     # What a file leaves out may stand in a file that it includes.

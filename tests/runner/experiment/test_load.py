@@ -201,6 +201,13 @@ def test_a_mistake_in_an_included_file_is_told_there(write: Callable[..., Path])
         load_experiment(write(TEXT + "include: base.yaml\n"))
 
 
+def test_a_file_for_another_command(write: Callable[..., Path]) -> None:
+    assert load_experiment(write(TEXT + "command: run\n")).name == "trial"
+    n_lines = len(TEXT.splitlines())
+    with pytest.raises(BertologyError, match=rf"trial.yaml:{n_lines + 1}: this is a file for `bertology pretrain`"):
+        load_experiment(write(TEXT + "command: pretrain\n"))
+
+
 def test_a_file_that_includes_itself(write: Callable[..., Path]) -> None:
     write("include: trial.yaml\n", "base.yaml")
     with pytest.raises(BertologyError, match=r"includes itself .*trial.yaml → .*base.yaml → .*trial.yaml"):
