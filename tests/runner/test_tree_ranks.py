@@ -165,13 +165,13 @@ def test_a_request_resumes_with_the_ranks_that_are_missing(
     assert fitted_ranks == [[3], [5]]
 
 
-def test_engines_give_the_same_bytes(
+def test_an_experiment_gives_the_same_bytes(
     swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
 ) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
     path = tmp_path / "ranks.yaml"
     path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
+    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="serial"))
     assert scores(tmp_path / "run").equals(scores(swept[1]))
     assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
 
