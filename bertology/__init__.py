@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
-    from bertology.finetuning import FineTuned, finetune
+    from bertology.finetuning import FineTuned, FineTunedGrid, finetune, finetune_grid
     from bertology.landscapes import Landscape, landscape
     from bertology.probing import register_probe
     from bertology.results import Results, read_results
@@ -31,6 +31,7 @@ __all__ = [
     "Corpus",
     "Encoder",
     "FineTuned",
+    "FineTunedGrid",
     "Landscape",
     "ModelComparison",
     "Results",
@@ -39,6 +40,7 @@ __all__ = [
     "compare_models",
     "compress",
     "finetune",
+    "finetune_grid",
     "landscape",
     "load_corpus",
     "load_encoder",

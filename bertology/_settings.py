@@ -273,6 +273,16 @@ def changed(written: Written, changes: Sequence[str]) -> Written:
     return written
 
 
+def merged(upper: Written, lower: Written) -> Written:
+    """``upper`` over ``lower``: mappings are put together key by key, all else is replaced."""
+    if not isinstance(upper.value, dict) or not isinstance(lower.value, dict):
+        return upper
+    values = dict(lower.value)
+    for key, value in upper.value.items():
+        values[key] = merged(value, values[key]) if key in values else value
+    return Written(upper.place, values, {**lower.key_places, **upper.key_places})
+
+
 def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place) -> Written:
     if not steps:
         return value

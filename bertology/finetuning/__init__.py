@@ -2,7 +2,8 @@
 
 :func:`finetune` (``_run.py``, to be read first) trains one model a seed by the Trainer of transformers and writes model
 folders. What is trained is a model of transformers with its own head (:func:`bertology.encoders.load_tunable`), or a
-small head on a frozen encoder (``_features.py``).
+small head on a frozen encoder (``_features.py``). :func:`finetune_grid` (``_grid.py``) does so by a file of runs and
+tasks.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.finetuning._batches import TaskBatches, task_batches
+    from bertology.finetuning._grid import FineTunedGrid, finetune_grid
     from bertology.finetuning._result import FineTuned, read_finetuned
     from bertology.finetuning._run import finetune
     from bertology.finetuning._settings import RECIPES, FineTuneSettings
@@ -22,9 +24,11 @@ __all__ = [
     "RECIPES",
     "FineTuneSettings",
     "FineTuned",
+    "FineTunedGrid",
     "TaskBatches",
     "TunedModel",
     "finetune",
+    "finetune_grid",
     "load_tuned",
     "read_finetuned",
     "task_batches",

@@ -152,6 +152,11 @@ def items_of(task: str, sentences: Sentences) -> Items:
     return _Reader(task).items(sentences)[0]
 
 
+def full_name(task: str) -> str:
+    """The name of a task as records have it; errors are those of :func:`tuning_task` that need no data."""
+    return _Reader(task).name
+
+
 class _Reader:
     """Finds the items of a task in sentences."""
 

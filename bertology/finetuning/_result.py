@@ -61,13 +61,18 @@ class FineTuned:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
-        record = next(iter(self.records.values()))
-        of_seeds = [self.predictions(seed) for seed in self.seeds]
-        found = []
-        for split in record.scores:
-            parts = [frame[frame["split"] == split] for frame in of_seeds]
-            found += score_table(split, [scores_of(record, part) for part in parts], n_items=len(parts[0]))
-        return pd.DataFrame(found)
+        n_items = next(iter(self.records.values())).n_items
+        tables = [score_table(split, runs, n_items=n_items[split]) for split, runs in self.bootstraps.items()]
+        return pd.DataFrame([row for table in tables for row in table])
+
+    @cached_property
+    def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
+        """By split, for each seed, the metrics with their resamples, which are paired with those of the same items."""
+        frames = [(record, self.predictions(seed)) for seed, record in self.records.items()]
+        splits = next(iter(self.records.values())).scores
+        return {
+            split: [scores_of(record, frame[frame["split"] == split]) for record, frame in frames] for split in splits
+        }
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: metric, value and interval, spread of the seeds."""

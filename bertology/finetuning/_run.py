@@ -43,7 +43,7 @@ from bertology.finetuning._result import PREDICTIONS, FineTuned, plain_scores, s
 from bertology.finetuning._scores import scores, values
 from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
 from bertology.finetuning._train import tidy_checkpoints, train
-from bertology.results.tables.store import to_parquet
+from bertology.results.tables.store import frame_to_parquet
 
 _PLAN = "plan.json"
 _CHECKPOINTS = "checkpoints"
@@ -171,7 +171,7 @@ def finetune(
         label = f"{source.title} learns {items.name}, seed {seed}"
         _one_seed(job, folder, seed, BarProgress(label) if show else silent)
     tuned = FineTuned(folder, numbers)
-    write_atomically(folder / _SCORES, _parquet(tuned.frame.assign(model=source.title, task=items.name)))
+    write_atomically(folder / _SCORES, frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name)))
     return tuned
 
 
@@ -283,13 +283,7 @@ def _write(trained: Trained, record: Record, folder: Path, frame: pd.DataFrame) 
             if path.name == ADAPTER:
                 shutil.rmtree(folder / ADAPTER, ignore_errors=True)
             path.replace(folder / path.name)
-    write_atomically(folder / PREDICTIONS, _parquet(frame))
+    write_atomically(folder / PREDICTIONS, frame_to_parquet(frame))
     write_atomically(folder / "README.md", model_card(record).encode())
     plain = asdict(record) | {"settings": record.settings.model_dump(mode="json")}
     write_atomically(folder / RECORD, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    import pyarrow as pa
-
-    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)

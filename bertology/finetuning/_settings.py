@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bertology._names import name_not_found
-from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked
+from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged
 
 _LAYERS = re.compile(r"all|none|lora|ia3|(frozen|top):[0-9]{1,4}")
 _FEATURES = re.compile(
@@ -118,9 +118,14 @@ def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[
     """
     place = Place("finetune")
     written = changed(Written(place, {key: Written(place, value) for key, value in given.items()}), changes)
+    return checked(FineTuneSettings, with_recipe(written, recipe))
+
+
+def with_recipe(written: Written, recipe: str | None) -> Written:
+    """Settings over those of a recipe; arguments and errors are those of :func:`settings_of`."""
     layers = written.value.get("layers")
     name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    base = {key: Written(place, value) for key, value in RECIPES[name].items()}
-    return checked(FineTuneSettings, Written(place, {**base, **written.value}, written.key_places))
+    base = {key: Written(written.place, value) for key, value in RECIPES[name].items()}
+    return merged(written, Written(written.place, base))

@@ -89,10 +89,8 @@ class Landscape:
         Raises:
             BertologyError: the folder cannot be written.
         """
-        import pyarrow as pa
-
         from bertology._figures import figure_bytes
-        from bertology.results.tables.store import to_parquet
+        from bertology.results.tables.store import frame_to_parquet
 
         path = given_path(folder)
         found = {
@@ -105,7 +103,7 @@ class Landscape:
             "top_eigenvalue": [asdict(one) for one in self.top_eigenvalue],
         }
         files = {
-            "landscape.parquet": to_parquet(pa.Table.from_pandas(self.table, preserve_index=False), checksums=True),
+            "landscape.parquet": frame_to_parquet(self.table),
             "landscape.json": (json.dumps(found, indent=1) + "\n").encode(),
             "landscape.svg": figure_bytes(self.plot(), "svg"),
         }

@@ -98,6 +98,13 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
         raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
 
 
+def frame_to_parquet(frame: pd.DataFrame) -> bytes:
+    """The columns of a frame, without its index, as a Parquet file with checksums."""
+    import pyarrow as pa
+
+    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)
+
+
 def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
     """A table as the bytes of a Parquet file, with checksums of its pages if nothing else is known of its content."""
     import pyarrow as pa

@@ -15,6 +15,8 @@ STAR = "★"
 NOTHING = "–"
 
 _TITLES = {
+    "f1": "F1",
+    "entity_f1": "entity F1",
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
     **{name: name.upper() for name in ("uuas", "uas", "las", "mrr", "cka", "rsa")},

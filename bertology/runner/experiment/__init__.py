@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._settings import Place, Written, changed, checked, parse_yaml, read_file_of, to_yaml
+from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
 from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -81,17 +81,8 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
             remedy = f"paths start from the folder of {path.name}"
             raise BertologyError(f"{name.place}: include: no file {cut_path(file)}; {remedy}")
         lower = _with_includes(file, (*above, here))
-        base = lower if base is None else _over(lower, base)
-    return written if base is None else _over(written, base)
-
-
-def _over(upper: Written, lower: Written) -> Written:
-    if not isinstance(upper.value, dict) or not isinstance(lower.value, dict):
-        return upper
-    values = dict(lower.value)
-    for key, value in upper.value.items():
-        values[key] = _over(value, values[key]) if key in values else value
-    return Written(upper.place, values, {**lower.key_places, **upper.key_places})
+        base = lower if base is None else merged(lower, base)
+    return written if base is None else merged(written, base)
 
 
 def _known(path: tuple[str | int, ...]) -> list[str]:
