@@ -112,6 +112,15 @@ class Written:
         return below.place_of(path[1:]) if path[1:] else self.key_places.get(str(path[0]), below.place)
 
 
+def written_at(place: Place, plain: Any) -> Written:
+    """Plain Python objects as a value, all of it at one place."""
+    if isinstance(plain, Mapping):
+        return Written(place, {key: written_at(place, value) for key, value in plain.items()})
+    if isinstance(plain, list | tuple):
+        return Written(place, [written_at(place, value) for value in plain])
+    return Written(place, plain)
+
+
 def _has(value: Any, step: str | int) -> bool:
     """Whether a mapping has a key, or a list a place."""
     is_in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)

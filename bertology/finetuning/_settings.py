@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bertology._names import name_not_found
-from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged
+from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged, written_at
 
 _LAYERS = re.compile(r"all|none|lora|ia3|(frozen|top):[0-9]{1,4}")
 _FEATURES = re.compile(
@@ -116,8 +116,7 @@ def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[
         NameNotFoundError: there is no such recipe.
         BertologyError: a setting is unknown, or not as it should be.
     """
-    place = Place("finetune")
-    written = changed(Written(place, {key: Written(place, value) for key, value in given.items()}), changes)
+    written = changed(written_at(Place("finetune"), given), changes)
     return checked(FineTuneSettings, with_recipe(written, recipe))
 
 
@@ -127,5 +126,4 @@ def with_recipe(written: Written, recipe: str | None) -> Written:
     name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    base = {key: Written(written.place, value) for key, value in RECIPES[name].items()}
-    return merged(written, Written(written.place, base))
+    return merged(written, written_at(written.place, RECIPES[name]))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from bertology.landscapes._curvature import Eigenvalue, Sharpness, sharpness, top_eigenvalue
     from bertology.landscapes._losses import Loss, mean_loss
     from bertology.landscapes._result import Landscape
-    from bertology.landscapes._run import LandscapeSettings, landscape
+    from bertology.landscapes._run import landscape
+    from bertology.landscapes._settings import LandscapeSettings, load_landscape
     from bertology.landscapes._weights import filter_normalised, placed, weights_of
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -26,6 +27,7 @@ __all__ = [
     "Sharpness",
     "filter_normalised",
     "landscape",
+    "load_landscape",
     "mean_loss",
     "placed",
     "sharpness",

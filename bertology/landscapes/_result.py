@@ -13,6 +13,7 @@ import pandas as pd
 
 from bertology._files import write_derived
 from bertology._inputs import given_path
+from bertology.errors import BertologyError
 from bertology.landscapes._curvature import Eigenvalue, Sharpness
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from bertology._figures import ShownFigure
 
+_RECORD = "landscape.json"
 COLUMNS = ("kind", "name", "x", "y", "outside", "loss")
 _LEVELS = 14
 _WIDE = 20.0
@@ -104,7 +106,7 @@ class Landscape:
         }
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            "landscape.json": (json.dumps(found, indent=1) + "\n").encode(),
+            _RECORD: (json.dumps(found, indent=1) + "\n").encode(),
             "landscape.svg": figure_bytes(self.plot(), "svg"),
         }
         write_derived(path, files, remedy="choose another --out")
@@ -172,6 +174,12 @@ class Landscape:
         axes.set_xlabel(labels[0], fontsize=8)
         axes.set_ylabel(labels[1], fontsize=8)
         axes.tick_params(labelsize=7)
+
+
+def check_free(folder: Path) -> None:
+    """Raise a BertologyError where a folder holds a landscape."""
+    if (folder / _RECORD).exists():
+        raise BertologyError(f"{folder} holds a landscape already: choose another --out, or give --overwrite")
 
 
 def _name_point(axes: Axes, name: str, x: float, y: float) -> None:

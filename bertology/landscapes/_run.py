@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +15,14 @@ from bertology._files import explained_system_errors
 from bertology._inputs import given_path
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, short_names
-from bertology._settings import checked_settings
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import load_corpus
 from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
-from bertology.errors import BertologyError, ModelError, SignalError
+from bertology.errors import ModelError, SignalError
 from bertology.landscapes._curvature import Eigenvalue, Sharpness, sharpness, top_eigenvalue
 from bertology.landscapes._losses import Objective, make_objective, mean_loss
-from bertology.landscapes._result import COLUMNS, Landscape
+from bertology.landscapes._result import COLUMNS, Landscape, check_free
+from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings, landscape_settings
 from bertology.landscapes._weights import (
     Weights,
     check_spans,
@@ -38,48 +37,9 @@ from bertology.landscapes._weights import (
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-_MOST_MODELS = 3
 _AXES = 0
 _CHECKPOINT = "checkpoint-"
 Row = tuple[str, str, float, float, float, float]
-
-
-@dataclass(frozen=True)
-class LandscapeSettings:
-    """What decides a landscape besides models and text."""
-
-    sentences: int = 200
-    """At most so many of the split, the first ones."""
-    points: int | None = None
-    """On each axis, at least 3; 21 on a line and 13 in a plane when left out."""
-    extent: tuple[float, float] | None = None
-    """Least and greatest step on each axis; 0…1 between two models, −1…1 in random directions and −0.5…1.5 in the plane
-    of three models when left out."""
-    radius: float = 0.1
-    """Of sharpness: rows of weight matrices move by this share of their length."""
-    directions: int = 10
-    """Random directions for sharpness, for each model; 0 leaves it out."""
-    iterations: int = 50
-    """Most products of power iteration for the top eigenvalue of the Hessian, for each model; 0 leaves it out."""
-    tolerance: float = 0.01
-    """Relative residual at which power iteration stops."""
-    share: float = 0.15
-    """Proportion of words that are masked."""
-    seed: int = 0
-    """Decides masks and random directions."""
-    dtype: Literal["float32", "float64"] = "float32"
-    """That everything is computed in."""
-
-    def __post_init__(self) -> None:
-        low, high = self.extent or (0.0, 1.0)
-        if self.sentences < 1 or (self.points is not None and self.points < 3):
-            raise BertologyError("landscape: give 1 sentence or more, and 3 points or more")
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise BertologyError(f"landscape: extent {low:g}…{high:g} is none: give a lower and a higher number")
-        if self.directions < 0 or self.directions == 1 or self.iterations < 0:
-            raise BertologyError("landscape: directions are 0, or 2 or more; iterations 0 or more")
-        if self.seed < 0 or not self.radius > 0 or not self.tolerance > 0:
-            raise BertologyError("landscape: the seed is 0 or more; radius and tolerance are above 0")
 
 
 @explained_system_errors()
@@ -92,6 +52,7 @@ def landscape(
     head: str | Path | None = None,
     trajectory: str | Path | Sequence[str | Path] = (),
     out: str | Path | None = None,
+    overwrite: bool = False,
     device: str = "auto",
     progress: bool | None = None,
     **settings: Any,
@@ -116,6 +77,7 @@ def landscape(
             masked pieces in bits.
         trajectory: models, or a folder with ``checkpoint-N`` in it, that are projected onto the line or plane.
         out: a folder for table, record and figure.
+        overwrite: whether a landscape that is in the folder already may be replaced.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         progress: whether to draw a bar; by default in a notebook, and if standard error is a terminal.
         settings: fields of :class:`bertology.landscapes.LandscapeSettings`, such as ``points`` or ``radius``.
@@ -125,11 +87,13 @@ def landscape(
         ``.top_eigenvalue``, ``.summary()`` and ``.save(folder)``.
 
     Raises:
-        BertologyError: models are of other shapes or tokenizers, lack the head, or span no plane; or there is no such
-            corpus, split or setting.
+        BertologyError: models are of other shapes or tokenizers, lack the head, or span no plane; there is no such
+            corpus, split or setting; or the folder holds a landscape.
     """
-    chosen = LandscapeSettings(**checked_settings(settings, LandscapeSettings, owner="landscape", fixed=frozenset()))
-    if not 1 <= len(models) <= _MOST_MODELS:
+    chosen = landscape_settings(settings)
+    if out is not None and not overwrite:
+        check_free(given_path(out))
+    if not 1 <= len(models) <= MOST_MODELS:
         raise ModelError(f"{len(models)} models: give one to three; checkpoints go into trajectory")
     checkpoints = _checkpoints(trajectory)
     if checkpoints and len(models) == 1:
@@ -153,7 +117,7 @@ def landscape(
     work = _Work(opened, chosen, _titles(sources), [opened.weights(source) for source in sources], bar)
     found = work.run(checkpoints)
     text = {"corpus": loaded.name, "split": split, "text_fingerprint": sentences.text_fingerprint}
-    details = {"settings": asdict(chosen), **text, **_details(work, sources, head)}
+    details = {"settings": chosen.model_dump(), **text, **_details(work, sources, head)}
     result = Landscape(
         pd.DataFrame(found.rows, columns=list(COLUMNS)),
         tuple(work.names),
@@ -231,7 +195,7 @@ class _Work:
             self.directions: list[dict[str, Any]] = [difference(other, self.origin) for other in weights[1:]]
         else:
             self.directions = [filter_normalised(self.origin, seed=(settings.seed, _AXES, axis)) for axis in (0, 1)]
-        if len(weights) == _MOST_MODELS:
+        if len(weights) == MOST_MODELS:
             check_spans(self.directions, names)
         self.is_line = len(weights) == 2
         self.cosine: float | None = None
@@ -248,7 +212,7 @@ class _Work:
         cells = [(x, 0.0) for x in axis] if self.is_line else [(x, y) for y in axis for x in axis]
         line = self._line(axis) if count > 1 else []
         each = settings.directions + settings.iterations
-        extra = len(line) if count == _MOST_MODELS else 0
+        extra = len(line) if count == MOST_MODELS else 0
         self.bar.start(len(cells) + extra + count * (1 + each) + len(checkpoints), unit="evaluations")
         places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
         for name, weights, (x, y) in zip(self.names, self.weights, places, strict=False):

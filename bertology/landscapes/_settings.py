@@ -1,0 +1,100 @@
+"""What decides a landscape, and the file that holds this together with the models and the text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bertology._settings import Place, Text, Whole, changed, checked, read_file_of, written_at
+
+_WHAT = "a file of a landscape"
+MOST_MODELS = 3
+
+
+class LandscapeSettings(BaseModel):
+    """What decides a landscape besides models and text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sentences: Annotated[Whole, Field(ge=1)] = 200
+    """At most so many of the split, the first ones."""
+    points: Annotated[Whole, Field(ge=3)] | None = None
+    """On each axis, at least 3; 21 on a line and 13 in a plane when left out."""
+    extent: tuple[float, float] | None = None
+    """Least and greatest step on each axis; 0…1 between two models, −1…1 in random directions and −0.5…1.5 in the plane
+    of three models when left out."""
+    radius: Annotated[float, Field(gt=0)] = 0.1
+    """Of sharpness: rows of weight matrices move by this share of their length."""
+    directions: Annotated[Whole, Field(ge=0)] = 10
+    """Random directions for sharpness, for each model, 2 or more; 0 leaves it out."""
+    iterations: Annotated[Whole, Field(ge=0)] = 50
+    """Most products of power iteration for the top eigenvalue of the Hessian, for each model; 0 leaves it out."""
+    tolerance: Annotated[float, Field(gt=0)] = 0.01
+    """Relative residual at which power iteration stops."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.15
+    """Proportion of words that are masked."""
+    seed: Annotated[Whole, Field(ge=0)] = 0
+    """Decides masks and random directions."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """That everything is computed in."""
+
+    @field_validator("extent")
+    @classmethod
+    def _extent(cls, extent: tuple[float, float] | None) -> tuple[float, float] | None:
+        low, high = extent or (0.0, 1.0)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"{low:g}…{high:g} is none: give a lower and a higher number")
+        return extent
+
+    @field_validator("directions")
+    @classmethod
+    def _directions(cls, directions: int) -> int:
+        if directions == 1:
+            raise ValueError("is 1: give 0, or 2 or more")
+        return directions
+
+
+class LandscapeFile(LandscapeSettings):
+    """A landscape written down: models, text and settings."""
+
+    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    """The folder of the results is called so, ``runs/NAME``."""
+    models: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MOST_MODELS)]
+    """One to three of one shape."""
+    corpus: Text = "pocket"
+    columns: Text | None = None
+    split: Text = "dev"
+    head: Text | None = None
+    trajectory: Text | tuple[Text, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keywords of :func:`bertology.landscape`: all but name and models."""
+        return {key: getattr(self, key) for key in type(self).model_fields if key not in ("name", "models")}
+
+
+def landscape_settings(given: dict[str, Any]) -> LandscapeSettings:
+    """Settings by name, checked; a BertologyError names the first that is unknown or not as it should be."""
+    return checked(LandscapeSettings, written_at(Place("landscape"), given))
+
+
+def load_landscape(path: str | Path, *, changes: Sequence[str] = ()) -> LandscapeFile:
+    """The landscape that a YAML file describes, for ``landscape(*found.models, **found.options)``.
+
+    Args:
+        path: the file.
+        changes: keys to replace, as texts: ``"points=5"``, ``"models[1]=tuned/seed-2"``.
+
+    Returns:
+        An object with ``name``, ``models`` and ``options``.
+
+    Raises:
+        BertologyError: no such file, or something in it is not as it should be; names file, line and key.
+    """
+    return checked(
+        LandscapeFile, changed(read_file_of("landscape", Path(path), what=_WHAT, example="name: trial"), changes)
+    )
