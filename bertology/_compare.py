@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations import BarProgress, can_show, silent
-from bertology.comparison import retained, size_and_speed
+from bertology.comparison import restorable_task, retained, size_and_speed
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.models import compare_models
@@ -182,11 +181,12 @@ def compare(
     if not models:
         raise ModelError("compare: give a model besides the reference")
     show = can_show() if progress is None else progress
-    asked = [tasks] if isinstance(tasks, str) else list(tasks)
-    names = [get_probe(task).task for one in asked for task in parse_names(one)]
+    given = [tasks] if isinstance(tasks, str) else list(tasks)
+    names = [get_probe(task).task for one in given for task in parse_names(one)]
     titles = _titles([reference, *models])
     chosen, left_out = _measures(measures, names, list(titles))
-    experiment = _experiment(titles, names, chosen, corpus, layers=layers, controls=controls, settings=settings)
+    asked = [*names, *(task for measure in chosen for task in _tasks_of(measure, names))]
+    experiment = _experiment(titles, asked, corpus, layers=layers, controls=controls, settings=settings)
     work = resolve_work(experiment)
     folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
     bars = RunOptions(engine="threads", retry_failed=True, progress=BarProgress if show else lambda _: silent)
@@ -194,7 +194,7 @@ def compare(
     results = compare_models(read_results(folder))
     first, *others = titles.values()
     sizes = None
-    if _SIZES in parse_names(measures if isinstance(measures, str) else ",".join(measures)) or measures == "auto":
+    if _SIZES in chosen:
         test = work.plans[0].pair.splits.by_name.get("test")
         sizes = None if test is None else size_and_speed(list(titles), test[:_TIMED], repeats=3)
     kept = _retained(results, first, others)
@@ -269,7 +269,6 @@ def _name_of_object(model: Any) -> str:
 def _experiment(
     titles: dict[str, str],
     tasks: Sequence[str],
-    measures: Sequence[str],
     corpus: Any,
     *,
     layers: str | Sequence[int],
@@ -289,7 +288,7 @@ def _experiment(
         "name": "comparison",
         "models": models,
         "corpora": [{"name": name, **of_corpus}],
-        "tasks": [*tasks, *measures],
+        "tasks": list(tasks),
         "layers": layers if isinstance(layers, str) else list(layers),
         "controls": controls if isinstance(controls, str) else list(controls),
         "outputs": {"plots": []},
@@ -302,24 +301,19 @@ _CORPUS = ("columns", "sentences", "train_split", "test_split", "annotate", "ite
 
 def _measures(
     asked: str | Sequence[str], tasks: Sequence[str], models: Sequence[str]
-) -> tuple[list[str], tuple[str, ...]]:
-    """Tasks of comparison that are asked for, and what is left out and why where none was named."""
-    names = parse_names(asked) if isinstance(asked, str) else tuple(asked)
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Measures that are asked for, and what is left out and why where none was named."""
+    names = parse_names(asked)
     if names == ("none",):
-        return [], ()
+        return (), ()
+    if names == ("auto",):
+        lacks = _lacking(models, tasks)
+        left_out = tuple(f"{name}: {reason}" for name, reason in lacks.items())
+        return tuple(name for name in MEASURES if name not in lacks), left_out
     for name in names:
-        if name not in (*MEASURES, "auto"):
+        if name not in MEASURES:
             raise name_not_found("measure", name, ("auto", "none", *MEASURES))
-    if names != ("auto",):
-        return [task for name in names for task in _tasks_of(name, tasks)], ()
-    chosen, left_out = [], []
-    lacks = _lacking(models)
-    for name in MEASURES:
-        if name in lacks:
-            left_out.append(f"{name}: {lacks[name]}")
-        else:
-            chosen += _tasks_of(name, tasks)
-    return chosen, tuple(left_out)
+    return names, ()
 
 
 def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
@@ -337,12 +331,8 @@ def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
     return found
 
 
-_WITH_HEAD = ("ForMaskedLM", "ForPreTraining")
-"""Endings of the names of architectures that predict masked words."""
-
-
-def _lacking(models: Sequence[str]) -> dict[str, str]:
-    """By measure what keeps models from being compared so, as far as their configurations show."""
+def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
+    """By measure what keeps models from being compared so, as far as their files show."""
     from bertology.encoders import model_shape, resolve_model
 
     sources = [resolve_model(name) for name in models]
@@ -355,11 +345,10 @@ def _lacking(models: Sequence[str]) -> dict[str, str]:
         lacks["attention"] = f"models have {heads} layers and heads"
     if len({(shape.n_layers, shape.dim) for shape in shapes}) > 1:
         lacks["weights"] = "models are of different shapes"
-    configs = [_config(source) for source in sources]
-    if any(not str((config.get("architectures") or [""])[0]).endswith(_WITH_HEAD) for config in configs):
+    if not all(map(_has_masked_lm_head, sources)):
         lacks["masked_loss"] = "not every model has a masked-LM head"
-    if any("bertology_finetuning" not in config for config in configs[1:]) or "weights" in lacks:
-        lacks["restoring"] = "the models are not fine-tuned from the reference by bertology finetune"
+    if "weights" in lacks or not {restorable_task(sources[0], source) for source in sources[1:]} <= set(tasks):
+        lacks["restoring"] = "the models are not fine-tuned from the reference for one of the tasks"
     return lacks
 
 
@@ -367,8 +356,13 @@ def _listed(shapes: Sequence[ModelShape], name: str) -> str:
     return " and ".join(str(getattr(shape, name)) for shape in shapes)
 
 
-def _config(source: ModelSource) -> dict[str, Any]:
-    """A model's ``config.json``; empty where there is none."""
-    path = source.folder / "config.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+def _has_masked_lm_head(source: ModelSource) -> bool:
+    """Whether masked words can be predicted; never by a module or a model that runs code of its own."""
+    from transformers import CONFIG_MAPPING
+
+    from bertology.encoders import model_shape
+    from bertology.encoders.loading.description import MemorySource
+    from bertology.encoders.loading.load import claims_masked_lm_head, load_config
+
+    is_known = not isinstance(source, MemorySource) and model_shape(source).family in CONFIG_MAPPING
+    return is_known and claims_masked_lm_head(load_config(source, trust_remote_code=False))

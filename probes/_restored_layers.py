@@ -62,7 +62,7 @@ class RestoredLayers(EncoderComparison):
     ) -> Iterator[LayerSums]:
         """Of every layer, and the accuracies of both models."""
         corpus = Corpus("test", {"test": sentences["test"]})
-        found = comparison.restored_scores(reference, model.source.folder, corpus, split="test", device=model.device)
+        found = comparison.restored_scores(reference, model, corpus, split="test")
         if "accuracy" not in found.metrics:
             raise ModelError(f"model {model.name} was fine-tuned for {found.task}: restoring is scored by labels alone")
         frames = found.predictions

@@ -118,6 +118,23 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def noisy_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with :func:`tiny_bert` whose last block has other weights."""
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "noisy-bert"
+    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(1)
+        for parameter in model.bert.encoder.layer[-1].parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of CoNLL-U files cut from the pocket corpus: 80 sentences of train, 20 of dev, 30 of test."""
     from bertology.corpora import write_conllu

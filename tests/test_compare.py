@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 from typer.testing import CliRunner
 
 from bertology import BertologyError, ModelComparison, compare, probe
@@ -16,20 +15,6 @@ from bertology.cli._app import app
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"
-
-
-@pytest.fixture(scope="module")
-def noisy_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with other weights in its last block."""
-    folder = tmp_path_factory.mktemp("models") / "noisy-bert"
-    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(1)
-        for parameter in model.bert.encoder.layer[-1].parameters():
-            parameter.add_(torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +94,29 @@ def test_layers_of_models_of_different_depth_are_those_of_the_same_relative_dept
     matched = found.to_pandas().dropna(subset="reference_layer").groupby(["model", "layer"])["reference_layer"].first()
     assert matched["shallow"].to_dict() == {0: 0, 2: 3}
     assert matched["noisy-bert"].to_dict() == {0: 0, 2: 2}
+
+
+def test_a_discriminator_predicts_no_masked_words(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    """What the models have in common is measured, whether ``auto`` is given as a text or in a list."""
+    generator, discriminator, tokenizer = tmp_path / "gen", tmp_path / "disc", AutoTokenizer.from_pretrained(tiny_bert)
+    size = {"hidden_size": 32, "embedding_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    config = ElectraConfig(vocab_size=len(tokenizer), num_hidden_layers=1, max_position_embeddings=64, **size)
+    ElectraForMaskedLM(config).save_pretrained(generator)
+    ElectraForPreTraining(config).save_pretrained(discriminator)
+    for folder in (generator, discriminator):
+        tokenizer.save_pretrained(folder)
+    settings = {"corpus": tiny_corpus, "sentences": 20, "out": tmp_path / "run", **SETTINGS, "layers": "1"}
+    found = compare(generator, discriminator, **settings)
+    left_out = [line.partition(":")[0] for line in found.left_out]
+    assert (left_out, found.failures) == (["masked_loss", "restoring"], ())
+    measured = {"comparison:vectors", "comparison:attention", "comparison:weights", "frozen_probe:pos"}
+    assert measured < set(found.to_pandas()["task"])
+    assert found.sizes is not None
+    again = compare(generator, discriminator, measures=["auto"], **settings)
+    assert again.left_out == found.left_out
+    assert again.to_pandas().equals(found.to_pandas())
+    assert again.sizes is not None
+    assert list(again.sizes["parameters"]) == list(found.sizes["parameters"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.comparison._label_clusters import LabelClusters, LabelLayout, label_clusters
     from bertology.comparison._masked_loss import MaskedLosses, masked_losses
-    from bertology.comparison._restoring import Order, Restored, restored_scores
+    from bertology.comparison._restoring import Order, Restored, restorable_task, restored_scores
     from bertology.comparison._retained import Retained, RetainedLayer, retained
     from bertology.comparison._size import SizeAndSpeed, size_and_speed
     from bertology.comparison._weights import TensorChange, WeightChanges, weight_changes
@@ -32,6 +32,7 @@ __all__ = [
     "WeightChanges",
     "label_clusters",
     "masked_losses",
+    "restorable_task",
     "restored_scores",
     "retained",
     "size_and_speed",

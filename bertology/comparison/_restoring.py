@@ -15,12 +15,12 @@ from torch import Tensor
 from bertology._inputs import given_path
 from bertology._names import name_not_found
 from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, load_encoder, model_name
+from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading.weights import weight_places
 from bertology.encoders.loading.whole import blocks_of
-from bertology.errors import ModelError
-from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned
+from bertology.errors import BertologyError, ModelError
+from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
 from bertology.measures import Bootstrap, compare
 
@@ -101,7 +101,7 @@ class Restored:
 
 def restored_scores(
     reference: Any,
-    model: FineTuned | str | Path,
+    model: FineTuned | str | Path | Encoder,
     corpus: Any,
     *,
     split: str = "dev",
@@ -120,8 +120,8 @@ def restored_scores(
 
     Args:
         reference: A, as of :func:`bertology.probe`.
-        model: B: what :func:`bertology.finetune` returned, its folder, or the model folder of one seed. Of several
-            seeds the first is taken.
+        model: B: what :func:`bertology.finetune` returned, its folder, the model folder of one seed, or the encoder of
+            one. Of several seeds the first is taken.
         corpus: as of :func:`bertology.load_corpus`, with labels under the same name as those of B's training.
         split: which one is scored.
         sentences: at most so many, the first ones.
@@ -148,8 +148,33 @@ def restored_scores(
     )
 
 
-def _folder(model: FineTuned | str | Path) -> Path:
-    """The folder of one fine-tuned model."""
+def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
+    """The task that B was fine-tuned for, where B was made from A and layers of A can be put back into it.
+
+    Args:
+        reference: A.
+        model: B.
+
+    Returns:
+        The name of a task that is scored by accuracy; None where B was not fine-tuned from these weights, with all or
+        some of its encoder's layers, for such a task.
+
+    Raises:
+        ModelError: a file of A is missing or unreadable.
+    """
+    try:
+        record = read_record(model.folder)
+    except BertologyError:
+        return None  # No fine-tuned model.
+    has_accuracy = any("accuracy" in scores for scores in record.scores.values())
+    is_made_of_it = record.model_fingerprint == model_fingerprint(reference)
+    return record.task if has_accuracy and is_made_of_it and record.settings.layers != "none" else None
+
+
+def _folder(model: FineTuned | str | Path | Encoder) -> Path | Encoder:
+    """The folder of one fine-tuned model, or its encoder."""
+    if isinstance(model, Encoder):
+        return model
     if isinstance(model, FineTuned):
         return model.folder()
     path = given_path(model)

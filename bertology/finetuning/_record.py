@@ -63,6 +63,10 @@ class Record:
 
 
 def read_record(folder: Path) -> Record:
-    """The record of a finished model folder."""
+    """The record of a fine-tuned model's folder, ``finetune.json``.
+
+    Raises:
+        BertologyError: the folder has none, or it is damaged.
+    """
     record: Record = read_json(folder / RECORD, what=_WHAT, form=Record, remedy="fine-tune the model again")
     return record

@@ -56,23 +56,25 @@ class TunedModel:
         return scores_of(self.record, predictions)
 
 
-def load_tuned(folder: Path, sentences: Sentences, *, device: str = "auto") -> TunedModel:
+def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
     """Load a fine-tuned model with its head, and the items of its task in some sentences.
 
     Args:
-        folder: of the fine-tuned model, with its ``finetune.json``.
+        folder: of the fine-tuned model, with its ``finetune.json``; or its encoder, where that is loaded already.
         sentences: with labels under the same name as those of its training.
-        device: to compute on.
+        device: to compute on; that of the encoder where one is given.
 
     Raises:
         BertologyError: the folder is of no fine-tuned model.
         ModelError: it lacks the head.
         CorpusError: the sentences lack such labels.
     """
-    record = read_record(folder)
-    encoder, task, settings = load_encoder(str(folder), device=device), record.task_of_labels, record.settings
+    path = folder.source.folder if isinstance(folder, Encoder) else folder
+    record = read_record(path)
+    task, settings = record.task_of_labels, record.settings
+    encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
     items = items_of(task.name, sentences)
-    model = reload(folder, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     return TunedModel(record, encoder, model, items, inputs)
 

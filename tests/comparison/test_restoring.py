@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from bertology import BertologyError, Corpus, FineTuned, finetune
-from bertology.comparison import restored_scores
+from bertology import BertologyError, Corpus, FineTuned, compare, finetune, load_encoder
+from bertology.comparison import restorable_task, restored_scores
+from bertology.encoders import resolve_model
 from bertology.finetuning import load_tuned
 from tests.comparison.conftest import add_noise
 from tests.finetuning.conftest import numbered
@@ -70,6 +71,29 @@ def test_all_layers_are_the_reference_under_the_head(tiny_bert: Path, tuned: Fin
         by_hand.model.base_model.load_state_dict(restored, strict=False)
         np.testing.assert_allclose(found.predictions[layers]["score"], by_hand.predictions()["score"], atol=1e-6)
     assert not np.allclose(found.predictions[()]["score"], found.predictions[0, 1, 2, 3]["score"], atol=1e-3)
+
+
+def test_an_encoder_that_is_open_is_not_loaded_again(tuned: FineTuned, subjects: Corpus) -> None:
+    encoder = load_encoder(str(tuned.folder()), device="cpu")
+    found = load_tuned(encoder, subjects["dev"])
+    assert found.encoder is encoder
+    assert found.predictions().equals(load_tuned(tuned.folder(), subjects["dev"], device="cpu").predictions())
+
+
+def test_what_was_tuned_from_the_reference_is_known(
+    tiny_bert: Path, noisy_bert: Path, tuned: FineTuned, subjects: Corpus, tmp_path: Path
+) -> None:
+    """So ``compare`` restores layers where nothing else is asked for, for the task of the model alone."""
+    reference, model, other = (resolve_model(str(path)) for path in (tiny_bert, tuned.folder(), noisy_bert))
+    assert restorable_task(reference, model) == "sentence_label:number"
+    assert restorable_task(other, model) is None
+    assert restorable_task(reference, other) is None
+    settings = {"corpus": subjects, "layers": [3], "progress": False, "out": tmp_path / "run"}
+    found = compare(tiny_bert, tuned.folder(), tasks="sentence_label:number", **settings)
+    assert "restoring" not in {line.partition(":")[0] for line in found.left_out}
+    restored = found.to_pandas().query("task == 'comparison:restoring'")
+    assert {"restored_alone", "accuracy"} <= set(restored["metric"])
+    assert found.failures == ()
 
 
 def test_mistakes_are_one_line(tiny_bert: Path, tuned: FineTuned, subjects: Corpus) -> None:

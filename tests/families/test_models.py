@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.stats import false_discovery_control
 from sklearn.metrics import accuracy_score
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import bertology
 from bertology import BertologyError, compare_models, probe, read_results
@@ -22,28 +20,14 @@ CHOSEN = {"layers": "0,3", "controls": "majority"}
 
 
 @pytest.fixture(scope="module")
-def other_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with noise in its last block, and another name."""
-    folder = tmp_path_factory.mktemp("models") / "noisy-bert"
-    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(1)
-        for parameter in model.bert.encoder.layer[-1].parameters():
-            parameter.add_(torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def run(
-    tiny_bert: Path, other_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+    tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Results, Path]:
     out = tmp_path_factory.mktemp("both") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERTOLOGY_CACHE", str(tmp_path_factory.mktemp("cache")))
         tasks = ["pos", "structural_distance"]
-        return probe(tasks, model=[tiny_bert, other_bert], corpus=tiny_corpus, seeds=1, out=out, **CHOSEN), out
+        return probe(tasks, model=[tiny_bert, noisy_bert], corpus=tiny_corpus, seeds=1, out=out, **CHOSEN), out
 
 
 def of_models(results: Results, task: str, which: str) -> pd.DataFrame:

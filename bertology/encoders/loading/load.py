@@ -200,7 +200,7 @@ def _load_model(
     """The transformers model, and whether a masked-LM head came with it."""
     from transformers import AutoModel, AutoModelForMaskedLM
 
-    has_head = _claims_masked_lm_head(config)
+    has_head = claims_masked_lm_head(config)
     kind: Any = AutoModelForMaskedLM if has_head else AutoModel
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if attention == "eager":
@@ -239,7 +239,8 @@ def _copy_embeddings(source: ModelSource, pretrained: Any, fresh: Any) -> None:
         fresh_modules[name].load_state_dict(source_modules[name].state_dict())
 
 
-def _claims_masked_lm_head(config: Any) -> bool:
+def claims_masked_lm_head(config: Any) -> bool:
+    """Whether a model of a configuration, as :func:`load_config` gives it, was saved with a masked-LM head."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
 
     if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
