@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
@@ -14,7 +14,7 @@ from bertology._names import name_not_found, short_names
 from bertology.activations import BarProgress, can_show, silent
 from bertology.comparison import restorable_task, retained, size_and_speed
 from bertology.corpora import Corpus, kept_name, load_corpus
-from bertology.errors import ModelError, NameNotFoundError
+from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models
 from bertology.families.request import parse_names
 from bertology.probing import get_probe
@@ -162,7 +162,8 @@ def compare(
             tokenizer, ``(model, tokenizer)``: what the others are compared with.
         models: one or more others.
         tasks: names, in a sequence or with commas; ``bertology tasks`` lists them.
-        corpus: as in :func:`bertology.probe`.
+        corpus: as in :func:`bertology.probe`; several in a tuple, such as one of the domain that a model was trained on
+            and one of another. Settings of a corpus are those of all.
         measures: ``auto``, those that the models have in common; names with commas of ``frozen_probe``, ``vectors``,
             ``attention``, ``weights``, ``masked_loss``, ``restoring``, ``label_clusters``, ``size_and_speed``; or
             ``none``. Retained knowledge is added where a control makes a floor.
@@ -278,22 +279,49 @@ def _experiment(
     """The experiment that computes everything: the reference first, each other model with its reference."""
     of_corpus = {key: settings.pop(key) for key in _CORPUS if key in settings}
     shared: dict[str, Any] = {key: settings.pop(key) for key in ("seeds", "random_draws", "device") if key in settings}
-    if not isinstance(corpus, str | Path):
-        corpus = load_corpus(corpus, columns=of_corpus.pop("columns", None))
-    name = kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus)
+    corpora = _corpora(corpus if isinstance(corpus, tuple) else (corpus,), of_corpus)
     first, *others = titles.items()
     models: list[dict[str, Any]] = [{"name": first[0], "id": first[1], **settings}]
     models += [{"name": name, "id": title, "reference": first[1], **settings} for name, title in others]
     plain: dict[str, Any] = {
         "name": "comparison",
         "models": models,
-        "corpora": [{"name": name, **of_corpus}],
-        "tasks": list(tasks),
+        "corpora": corpora,
+        "tasks": [_on_first(task, corpora) for task in tasks],
         "layers": layers if isinstance(layers, str) else list(layers),
         "controls": controls if isinstance(controls, str) else list(controls),
         "outputs": {"plots": []},
     }
     return experiment_of({**plain, **shared}, where="compare")
+
+
+def _corpora(corpora: Sequence[Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Corpora as an experiment has them; folders of one name are called by as much of their paths as tells them apart.
+
+    Raises:
+        CorpusError: none is given.
+    """
+    if not corpora:
+        raise CorpusError("compare: give a corpus")
+    columns = settings.pop("columns", None)
+    found: list[dict[str, Any]] = []
+    for corpus in corpora:
+        of_it, data = dict(settings), corpus
+        if isinstance(corpus, str | Path):
+            of_it |= {} if columns is None else {"columns": columns}
+        else:
+            data = load_corpus(corpus, columns=columns)
+        found.append({"name": kept_name(data) if isinstance(data, Corpus) else str(data), **of_it})
+    titles, last = short_names(one["name"] for one in found), [PurePath(one["name"]).name for one in found]
+    doubled = [last.count(name) > 1 for name in last]
+    return [{**one, "id": titles[one["name"]]} if again else one for one, again in zip(found, doubled, strict=True)]
+
+
+def _on_first(task: str, corpora: Sequence[dict[str, Any]]) -> str | dict[str, Any]:
+    """A task of an experiment; one that reads no text is computed once, of several corpora."""
+    if task != "comparison:weights" or len(corpora) < 2:
+        return task
+    return {"name": task, "corpora": [corpora[0].get("id", corpora[0]["name"])]}
 
 
 _CORPUS = ("columns", "sentences", "train_split", "test_split", "annotate", "items")

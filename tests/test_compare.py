@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 from bertology import BertologyError, ModelComparison, compare, probe
 from bertology.cli._app import app
+from bertology.corpora import write_conllu
+from bertology.pocket import load_corpus
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"
@@ -117,6 +120,37 @@ def test_a_discriminator_predicts_no_masked_words(tiny_bert: Path, tiny_corpus: 
     assert again.to_pandas().equals(found.to_pandas())
     assert again.sizes is not None
     assert list(again.sizes["parameters"]) == list(found.sizes["parameters"])
+
+
+def test_two_corpora_stand_side_by_side(tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    """Both folders have one name, and hold different sentences."""
+    folders = tmp_path / "in" / "tiny", tmp_path / "out" / "tiny"
+    shutil.copytree(tiny_corpus, folders[0])
+    folders[1].mkdir(parents=True)
+    for split, size in (("train", 40), ("dev", 10), ("test", 15)):
+        write_conllu(folders[1] / f"tiny-ud-{split}.conllu", load_corpus()[split][200 : 200 + size])
+    out = tmp_path / "run"
+    command = ["compare", str(tiny_bert), str(noisy_bert), "--measures", "vectors,weights", "--layers", "3", "--quiet"]
+    corpora = [part for folder in folders for part in ("--corpus", str(folder))]
+    done = CliRunner().invoke(app, [*command, *corpora, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    frame = pd.read_csv(out / "comparison.csv")
+    by_corpus = frame[frame["task"] == "pos"].set_index("corpus")
+    assert list(by_corpus.index) == ["in/tiny", "out/tiny"]
+    assert by_corpus["value"].nunique() == by_corpus["reference_value"].nunique() == 2
+    alone = compare(tiny_bert, noisy_bert, corpus=folders[1], measures="none", out=tmp_path / "one", **SETTINGS)
+    of_one = alone.to_pandas().set_index("layer").loc[3]
+    for name in ("value", "reference_value", "difference"):
+        assert by_corpus.loc["out/tiny", name] == pytest.approx(of_one[name], abs=1e-9)
+    assert set(frame.loc[frame["task"] == "comparison:vectors", "corpus"]) == {"in/tiny", "out/tiny"}
+    assert set(frame.loc[frame["task"] == "comparison:weights", "corpus"]) == {"in/tiny"}  # which reads no text
+    page = (out / "comparison.html").read_text(encoding="utf-8")
+    assert "<h3>pos on in/tiny and out/tiny: " in page
+    for corpus in ("in/tiny", "out/tiny"):
+        assert f"<figcaption>{corpus}</figcaption>" in page
+        assert f'<th scope="col">{corpus}: noisy-bert − tiny-bert</th>' in page
+        assert f'<th scope="col">noisy-bert, {corpus}</th>' in page
+        assert f"pos on {corpus}, noisy-bert: " in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ def compare(
     models: Annotated[list[str], typer.Argument(help="The reference, then those compared with it: folders, hub ids.")],
     *,
     tasks: Annotated[str, typer.Option("--tasks", "--task", "-t", help="Tasks with commas: pos,deprel.")] = "pos",
-    corpus: Annotated[str, typer.Option("--corpus", "-c", help="pocket, ud:en_ewt, a folder or a file.")] = "pocket",
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", "-c", help="pocket, which is the default, ud:en_ewt, a folder or a file; or several."),
+    ] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     measures: Annotated[
         str,
@@ -48,7 +51,7 @@ def compare(
     found = bertology.compare(
         *models,
         tasks=tasks,
-        corpus=corpus,
+        corpus=tuple(corpus or ["pocket"]),
         measures=measures,
         layers=layers,
         controls=controls,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
         "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.about.items()),
         "words": _words(tasks, statistics),
         "cost": "".join([*map(_table, page.tables), *map(_curves, page.curves)]),
-        "tasks": "".join(map(_task, tasks)) or "<p>No task was put to both models.</p>",
+        "tasks": "".join(map(_task, _by_question(tasks))) or "<p>No task was put to both models.</p>",
         "links": links,
         "statistics": "".join(
             f'<section id="{_anchor(title)}"><h2>{escape(title)}</h2>{body}</section>'
@@ -119,14 +120,20 @@ def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic])
             found.append(f"{_title(task)}, {model}: {_changed(differences, task.metric)}")
     for one in statistics:
         if one.metric.endswith("_change"):
-            found.append(f"{metric_title(one.metric)} ({one.task}), {one.model}: {_apart(one)}")
+            found.append(f"{_named(one, statistics)}: {_apart(one)}")
         spread = {layer: score.value for layer, score in one.by_layer.items()}
         if one.about.main_metric and len(spread) > 1 and max(spread.values()) > min(spread.values()):
             low, high = min(spread, key=lambda layer: spread[layer]), max(spread, key=lambda layer: spread[layer])
             values = [number(spread[layer], metric=one.metric) + unit(one.metric)[1:] for layer in (low, high)]
             where = f"least in layer {low} ({values[0]}), most in layer {high} ({values[1]})"
-            found.append(f"{metric_title(one.metric)} ({one.task}), {one.model}: {where}.")
+            found.append(f"{_named(one, statistics)}: {where}.")
     return found
+
+
+def _named(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
+    """A statistic and its model, with the corpus where there are several."""
+    several = len({other.corpus for other in others}) > 1
+    return f"{metric_title(one.metric)} ({one.task}{f' on {one.corpus}' if several else ''}), {one.model}"
 
 
 def _changed(differences: Mapping[int, Difference], metric: str) -> str:
@@ -176,26 +183,39 @@ def _title(task: ComparedTask) -> str:
     return f"{task.task} on {task.corpus}{reading}"
 
 
-def _task(task: ComparedTask) -> str:
-    """A chart of all models and a table of differences."""
-    chart = curves(
-        [Curve(model, scores) for model, scores in task.scores.items()],
-        metric=task.metric,
-        label=f"{_title(task)}: {metric_title(task.metric)} by layer of {', '.join(task.scores)}",
-    )
-    models = list(task.differences)
-    layers = sorted({layer for scores in task.scores.values() for layer in scores})
-    headings = ["layer", task.reference]
-    headings += [heading for model in models for heading in (model, f"{model} − {task.reference}")]
-    lines = []
-    for layer in layers:
-        cells = [_value(task.scores[task.reference].get(layer), task.metric)]
-        for model in models:
-            cells.append(_value(task.scores[model].get(layer), task.metric))
-            cells.append(_difference(task.differences[model].get(layer), task.metric))
-        lines.append((layer_label(layer), *cells))
-    title = f"{_title(task)}: {metric_title(task.metric)}{unit(task.metric)}"
-    return f'<h3>{escape(title)}</h3><div class="pair"><figure>{chart}</figure>{_rows(headings, lines)}</div>'
+def _by_question(tasks: Sequence[ComparedTask]) -> list[list[ComparedTask]]:
+    """Tasks that differ in nothing but their corpora together."""
+    found: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
+    for task in tasks:
+        found[task.task, task.metric, task.reading].append(task)
+    return list(found.values())
+
+
+def _task(tasks: Sequence[ComparedTask]) -> str:
+    """One task: of each corpus a chart of all models, and a table of differences with columns for each corpus."""
+    several, charts = len(tasks) > 1, []
+    layers = sorted({layer for task in tasks for scores in task.scores.values() for layer in scores})
+    lines, headings = {layer: [layer_label(layer)] for layer in layers}, ["layer"]
+    for task in tasks:
+        title = f"{_title(task)}: {metric_title(task.metric)}"
+        drawn = [Curve(model, scores) for model, scores in task.scores.items()]
+        chart = curves(drawn, metric=task.metric, label=f"{title} by layer of {', '.join(task.scores)}")
+        caption = f"<figcaption>{escape(task.corpus)}</figcaption>" if several else ""
+        charts.append(f"<figure>{caption}{chart}</figure>")
+        of = f"{task.corpus}: " if several else ""
+        headings.append(of + task.reference)
+        headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
+        for layer, line in lines.items():
+            line.append(_value(task.scores[task.reference].get(layer), task.metric))
+            for model, differences in task.differences.items():
+                line.append(_value(task.scores[model].get(layer), task.metric))
+                line.append(_difference(differences.get(layer), task.metric))
+    table = _rows(headings, list(lines.values()))
+    first = tasks[0]
+    corpora = " and ".join(task.corpus for task in tasks)
+    title = f"{_title(replace(first, corpus=corpora))}: {metric_title(first.metric)}{unit(first.metric)}"
+    beside, below = ("", table) if several else (table, "")
+    return f'<h3>{escape(title)}</h3><div class="pair">{"".join(charts)}{beside}</div>{below}'
 
 
 def _sections(statistics: Sequence[PairStatistic]) -> Iterator[tuple[str, str]]:
@@ -237,12 +257,12 @@ def _metric(metric: str, statistics: Sequence[PairStatistic]) -> str:
         parts.append(f"{chart}<details><summary>The numbers</summary>{numbers}</details>")
     for one in statistics:
         if one.by_head:
-            name = escape(_pair_name(one, statistics))
-            drawing = head_heatmap(one.by_head, metric=metric, label=f"{metric_title(metric)} of heads, {one.model}")
-            parts.append(f"<p>{name}</p>{drawing}")
+            name = _pair_name(one, statistics)
+            drawing = head_heatmap(one.by_head, metric=metric, label=f"{metric_title(metric)} of heads, {name}")
+            parts.append(f"<p>{escape(name)}</p>{drawing}")
     whole = [one for one in statistics if one.of_model is not None]
     if whole:
-        rows = [(_pair_name(one, whole, always=True), _score(one.of_model, metric)) for one in whole]
+        rows = [(_pair_name(one, whole), _score(one.of_model, metric)) for one in whole]
         parts.append(_rows(["model", metric_title(metric)], rows))
     return f"<figure><h3>{title}</h3>{note}{''.join(parts)}</figure>"
 
@@ -253,9 +273,9 @@ def _described(one: PairStatistic, metric: str) -> str:
     return "" if probe is None else next((known.description for known in probe.scores if known.name == metric), "")
 
 
-def _pair_name(one: PairStatistic, others: Sequence[PairStatistic], *, always: bool = False) -> str:
+def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
     several = len({other.corpus for other in others}) > 1
-    name = f"{one.model}, {one.corpus}" if several and not always else one.model
+    name = f"{one.model}, {one.corpus}" if several else one.model
     kinds = {other.metric for other in others}
     ending = next((text for end, text in _BESIDE.items() if one.metric.removesuffix(end) in kinds - {one.metric}), "")
     return f"{name}, {ending}" if ending else name
