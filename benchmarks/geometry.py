@@ -9,7 +9,8 @@ and what words in random order give, divided by a loop over the pairs that forms
 the loop runs over three of the pairs, and its time is multiplied. On all of the words each of its matrices would take
 10 GB: the next line multiplies by the square of their number as well. (r) is the extraction of a corpus and all
 statistics of the task ``contextuality`` on it, divided by the extraction alone, both on all threads. (s) is the peak of
-memory of a process that computes these statistics of stored vectors, on ten times the text divided by the text.
+memory of a process that computes these statistics of stored vectors, on four times the text divided by the text; of
+50,000 words at most one layer is held at a time, so that memory grows up to there.
 
 Both sides of (p) and (q) compute on one thread, as the task does.
 """
@@ -69,9 +70,8 @@ def run(*, words: int, repeats: int) -> list[Line]:
     with threadpool_limits(1):
         lines = [_pairs_of_words(arrays, text, repeats), *_pairs_of_layers(arrays, text.sentence_of_word, repeats)]
     del arrays
-    times = 10
-    what = f"(s) peak memory of contextuality, {text.n_words // times:,} words"
-    return [*lines, _with_extraction(text, repeats), fit_peaks(_PEAK, what, words // times // _WORDS_A_SENTENCE, times)]
+    what = f"(s) peak memory of contextuality, {text.n_words:,} words"
+    return [*lines, _with_extraction(text, repeats), fit_peaks(_PEAK, what, words // _WORDS_A_SENTENCE, times=4)]
 
 
 def extracted(text: Sentences) -> Entry:
