@@ -13,7 +13,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.finetuning._batches import TaskBatches, task_batches
     from bertology.finetuning._grid import FineTunedGrid, finetune_grid
-    from bertology.finetuning._record import Record, read_record
+    from bertology.finetuning._record import read_record
     from bertology.finetuning._result import FineTuned, read_finetuned
     from bertology.finetuning._run import finetune
     from bertology.finetuning._settings import RECIPES, FineTuneSettings
@@ -26,7 +26,6 @@ __all__ = [
     "FineTuneSettings",
     "FineTuned",
     "FineTunedGrid",
-    "Record",
     "TaskBatches",
     "TunedModel",
     "finetune",
