@@ -15,7 +15,7 @@ import pandas as pd
 from bertology._files import explained_system_errors, write_derived
 from bertology._inputs import given_path
 from bertology._settings import to_yaml
-from bertology.corpora import load_corpus
+from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import resolve_model
 from bertology.errors import BertologyError
 from bertology.finetuning._grid_settings import FineTuneGrid, GridRun, GridTask, load_grid
@@ -158,14 +158,22 @@ def finetune_grid(
     """
     grid = load_grid(settings, changes=changes)
     folder = given_path(out) if out is not None else Path("runs") / grid.name
-    corpora = {task.title: _corpus(task) for task in grid.tasks}
+    named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
+    corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    for task in grid.tasks:
+        _check_items(task, corpora[task.corpus, task.columns])
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
     models: dict[str, dict[str, FineTuned]] = {run.id: {} for run in grid.runs}
     for run in grid.runs:
         for task in grid.tasks:
             where = folder / run.id / task.folder
-            data = {"corpus": corpora[task.title], "device": device, "threads": threads, "progress": progress}
+            data = {
+                "corpus": corpora[task.corpus, task.columns],
+                "device": device,
+                "threads": threads,
+                "progress": progress,
+            }
             models[run.id][task.title] = _finetune(grid, run, task, out=where, **data)
     found = FineTunedGrid(folder, models)
     files = {
@@ -178,11 +186,9 @@ def finetune_grid(
     return found
 
 
-def _corpus(task: GridTask) -> Any:
-    """The corpus of a task, which has the items that it needs."""
-    corpus = load_corpus(task.corpus, columns=task.columns)
+def _check_items(task: GridTask, corpus: Corpus) -> None:
+    """Raise the error of a task whose corpus lacks the labels, before anything is trained."""
     tuning_task(task.name, corpus, train=task.train_split, test=task.test_split, sentences=task.sentences)
-    return corpus
 
 
 def _finetune(grid: FineTuneGrid, run: GridRun, task: GridTask, **options: Any) -> FineTuned:
