@@ -216,6 +216,10 @@ class FittedPosterior(FittedReadout):
         """As :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
 
 
+# Passes over the training data that a linear fit takes, roughly.
+_PASSES = 100
+
+
 class Settings(ABC):
     """Settings of a readout before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
@@ -227,6 +231,10 @@ class Settings(ABC):
 
 class Readout(Settings):
     """A readout that predicts labels from vectors."""
+
+    def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
+        """Floating-point operations of a fit in one layer, roughly; as of a linear readout unless it says otherwise."""
+        return 4.0 * _PASSES * n_items * dim * n_classes
 
     @abstractmethod
     def fit(

@@ -27,7 +27,7 @@ from bertology.families.tasks import (
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
-from bertology.readouts import readout_kind
+from bertology.readouts import get_readout, readout_kind
 from bertology.results.tables.predictions import Kept
 
 _BASELINES = {
@@ -36,8 +36,6 @@ _BASELINES = {
     "sentences": ("majority", "length", "lexical"),
 }
 _READS = ("words", "spans")
-# Passes over the training data that a fit takes, roughly.
-_PASSES = 100
 
 
 class _Labels(VectorFamily):
@@ -110,8 +108,10 @@ class _Labels(VectorFamily):
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         data = task_data(groups[0].probe, pair.splits)
         check_pools(pair, data, [member.config for group in groups for member in group.members])
-        n_cells = sum(len(group.cells) for group in groups)
-        flops = 4.0 * _PASSES * len(data.train) * pair.shape.dim * len(data.labels) * n_cells
+        size = len(data.train), pair.shape.dim, len(data.labels)
+        flops = 0.0
+        for member in (member for group in groups for member in group.members):
+            flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 

@@ -23,6 +23,10 @@ Loss = Literal["auto", "softmax", "sigmoid"]
 Watch = Literal["score", "loss"]
 
 
+# Rounds that a fit takes, roughly.
+_ROUNDS = 20
+
+
 @dataclass(frozen=True)
 class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
@@ -101,6 +105,14 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     @property
     def name(self) -> str:
         return f"{self.stem}.v{self._version}"
+
+    def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
+        batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
+        steps = min(self.max_epochs, _ROUNDS) * max(self.round_steps, n_items // batch)
+        width = self.projection or dim
+        # Of two spans of two words each; then the layers of the classifier. Forward and backward are three products.
+        item = 4 * width * dim + 2 * width * self.hidden + self.hidden * n_classes
+        return 6.0 * item * batch * min(steps, self.max_steps or steps)
 
     @property
     def mixing(self) -> tuple[float, float]:
