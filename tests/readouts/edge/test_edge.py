@@ -357,3 +357,10 @@ def test_number_of_parameters(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
     fitted = fit(EdgeReadout(projection=5, hidden=7, max_epochs=1), train, dev)
     assert fitted.n_params == 2 * (8 * 5 + 5 + 5) + (10 * 7 + 7) + 2 * 7 + (7 * 3 + 3)
+
+
+def test_a_plan_counts_the_rounds_of_a_fit() -> None:
+    size = 1000, 384, 10
+    assert EdgeReadout().training_flops(*size) > 20 * LinearReadout().training_flops(*size)
+    assert EdgeReadout().training_flops(*size) == 20 * EdgeReadout(max_epochs=1).training_flops(*size)
+    assert EdgeReadout(max_steps=500).training_flops(*size) == EdgeReadout().training_flops(*size) / 4
