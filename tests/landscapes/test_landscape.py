@@ -11,17 +11,21 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from transformers import AutoModelForSequenceClassification
 
 from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
-from bertology.landscapes import weights_of
+from bertology.landscapes import top_eigenvalue, weights_of
+from bertology.landscapes._losses import MaskedPieces
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
 from tests.finetuning.conftest import tune as tune
 
+MASKED = {"share": 0.15, "seed": 0, "dtype": "float64"}
 QUICK = {"sentences": 6, "points": 3, "directions": 0, "iterations": 0, "device": "cpu", "progress": False}
 
 
@@ -108,6 +112,41 @@ def test_single_and_double_precision_agree(tiny_bert: Path) -> None:
     assert (double.dtype, single.dtype) == ("float64", "float32")
     assert single.value == pytest.approx(double.value, rel=1e-2)
     assert single.residual == pytest.approx(double.residual, rel=1e-2)
+
+
+def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
+    """Products with the Hessian are there differences of gradients; least and greatest eigenvalue have other signs."""
+    loss = MaskedPieces(load_encoder(str(tiny_bert), device="cpu"), load_corpus()["dev"][:3], **MASKED)
+    found = top_eigenvalue(loss, iterations=80, tolerance=1e-4)
+    parameters = list(loss.module.parameters())
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    at_rest = parameters_to_vector(parameters).detach()
+
+    def gradient(weights: torch.Tensor) -> np.ndarray:
+        vector_to_parameters(weights, parameters)
+        total = sum(summed for summed, _ in loss.parts()) / loss.n_items
+        slopes = torch.autograd.grad(total, parameters, materialize_grads=True)
+        return torch.cat([slope.flatten() for slope in slopes]).numpy()
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        step = torch.from_numpy(1e-5 * vector.ravel())
+        return (gradient(at_rest + step) - gradient(at_rest - step)) / 2e-5
+
+    hessian = LinearOperator((len(at_rest), len(at_rest)), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(len(at_rest))
+    least, greatest = eigsh(hessian, k=2, which="BE", v0=start, tol=1e-4, return_eigenvectors=False)
+    assert least < 0 < greatest
+    assert found.value == pytest.approx(greatest, rel=1e-4)
+    assert found.converged
+    assert found.residual <= 1e-4
+
+
+def test_the_top_eigenvalue_of_the_pocket_model_converges() -> None:
+    found = quick("pocket", sentences=4, iterations=20).top_eigenvalue[0]
+    assert found.converged
+    assert found.value > 0
+    assert found.n_iterations < 20
 
 
 def test_files(tiny_bert: Path, tmp_path: Path) -> None:
