@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from bertology import Corpus, FineTuned, load_encoder
+from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
 from bertology.finetuning import read_finetuned
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
@@ -37,8 +37,19 @@ def test_a_decidable_label_is_learned_and_a_random_one_is_not(tune: Tune, tmp_pa
         return Sentences(labelled(sentence, "number", str(dice.integers(2))) for sentence in sentences)
 
     noise = replace(corpus, splits={name: at_random(split) for name, split in corpus.splits.items()})
-    table = tune(corpus=noise, model="pocket", batch_size=32, out=tmp_path / "noise").table("test").set_index("metric")
+    unlearned = tune(corpus=noise, model="pocket", epochs=2, batch_size=32, out=tmp_path / "noise")
+    table = unlearned.table("test").set_index("metric")
     assert table.loc["matthews", "ci_low"] <= 0 <= table.loc["matthews", "ci_high"]
+
+    # A probe of the label rises in the last layer by the tuning on it, and not by that on random labels.
+    models = {"before": "pocket", "tuned": learned.folder(), "random": unlearned.folder()}
+    asked = {"corpus": corpus, "layers": [4], "controls": "none", "seeds": 1, "progress": False}
+    rows = {
+        name: next(row for row in probe("sentence_label:number", model=model, **asked).rows if row.main_metric)
+        for name, model in models.items()
+    }
+    assert rows["tuned"].ci_low > max(rows["before"].value, rows["random"].value)
+    assert rows["random"].ci_low <= rows["before"].value
 
 
 def test_the_folder_is_whole(tune: Tune) -> None:
