@@ -84,8 +84,8 @@ class ModelComparison:
         """A line for each layer of each task beside the reference, and for each statistic of a pair of models.
 
         Columns are ``task``, ``corpus``, ``metric``, ``reference``, ``model``, ``layer``, ``head``, ``value``,
-        ``ci_low``, ``ci_high``; of tasks ``reference_value``, ``difference``, ``difference_low``, ``difference_high``
-        and ``p_adj`` (Benjamini–Hochberg); of statistics ``reference_layer``. Fractions, not percentages.
+        ``ci_low``, ``ci_high``, ``reference_layer``; of tasks ``reference_value``, ``difference``, ``difference_low``,
+        ``difference_high`` and ``p_adj`` (Benjamini–Hochberg). Fractions, not percentages.
         """
         return compared_frame(self._tasks, self._statistics)
 
@@ -192,8 +192,8 @@ def compare(
     folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
     bars = RunOptions(engine="threads", retry_failed=True, progress=BarProgress if show else lambda _: silent)
     summary = run_experiment(work.experiment, folder, work=work, options=options or bars)
-    results = compare_models(read_results(folder))
     first, *others = titles.values()
+    results = compare_models(read_results(folder), reference=first)
     sizes = None
     if _SIZES in chosen:
         test = work.plans[0].pair.splits.by_name.get("test")

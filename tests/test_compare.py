@@ -91,12 +91,24 @@ def test_layers_of_models_of_different_depth_are_those_of_the_same_relative_dept
     model.config.num_hidden_layers = 2
     model.save_pretrained(shallow)
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(shallow)
-    settings = {**SETTINGS, "layers": "0,2", "sentences": 30, "measures": "vectors"}
+    settings = {**SETTINGS, "layers": "all", "sentences": 30, "measures": "vectors"}
     found = compare(tiny_bert, shallow, noisy_bert, corpus=tiny_corpus, out=tmp_path / "run", **settings)
     assert (found.models, found.failures) == (("shallow", "noisy-bert"), ())
-    matched = found.to_pandas().dropna(subset="reference_layer").groupby(["model", "layer"])["reference_layer"].first()
-    assert matched["shallow"].to_dict() == {0: 0, 2: 3}
-    assert matched["noisy-bert"].to_dict() == {0: 0, 2: 2}
+    frame = found.to_pandas().dropna(subset="reference_layer")
+    is_pos = frame.task == "pos"
+    for of_task in (frame[is_pos], frame[~is_pos]):
+        matched = of_task.groupby(["model", "layer"])["reference_layer"].first()
+        assert matched["shallow"].to_dict() == {0: 0, 1: 2, 2: 3}
+        assert matched["noisy-bert"].to_dict() == {0: 0, 1: 1, 2: 2, 3: 3}
+    value = {
+        (row.model, row.layer): row.value
+        for row in found.results.rows
+        if row.task == "pos" and row.metric == "accuracy" and row.control == "none"
+    }
+    top = frame[is_pos & (frame.model == "shallow") & (frame.layer == 2)].iloc[0]
+    assert top.reference_value == value[found.reference, 3] != value[found.reference, 2]
+    assert top.difference == pytest.approx(value["shallow", 2] - value[found.reference, 3], abs=1e-9)
+    assert "(layer 3)" in found.page()
 
 
 def test_a_discriminator_predicts_no_masked_words(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:

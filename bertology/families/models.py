@@ -13,13 +13,15 @@ from bertology.errors import ResultsError
 from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, compare, over_runs
 from bertology.results import ComparisonRow, ResultRow, Results, comparison_rows, reading_of
-from bertology.results.views.layers import own_init
+from bertology.results.views.layers import counterpart, own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""
+_Column = tuple[str, int, int]
+"""A model, the place of a layer among those that were read, and the layer."""
 
 
-def compare_models(results: Results) -> Results:
+def compare_models(results: Results, *, reference: str | None = None) -> Results:
     """The same results with comparisons of their models, at each layer and at their best layers.
 
     Each task with item-wise predictions is compared by its main metric. Models are resampled together, on the items
@@ -27,8 +29,12 @@ def compare_models(results: Results) -> Results:
     layers are one family of comparisons, those at best layers another (Benjamini–Hochberg). The best layer of a model
     is the one that scores best on these items, which flatters every model a little.
 
+    With a ``reference`` each model is compared with it alone, each layer with the one at the same relative depth: of
+    models of equal depth that is the one of the same number.
+
     Args:
         results: of several models on the same data, such as ``results_a + results_b``.
+        reference: the name of a model in the rows.
 
     Raises:
         ResultsError: predictions are missing, or models have no item in common.
@@ -43,7 +49,7 @@ def compare_models(results: Results) -> Results:
     for models in questions.values():
         cells = {model: _by_layer(of_model) for model, of_model in models.items()}
         if len(cells) > 1 and (metric := metric_of(next(iter(next(iter(cells.values())).values()))[0])) is not None:
-            rows += _compared(results, cells, metric)
+            rows += _compared(results, cells, metric, reference)
     return replace(results, comparisons=tuple(dict.fromkeys((*results.comparisons, *rows))))
 
 
@@ -58,7 +64,16 @@ def _by_layer(rows: Sequence[ResultRow]) -> _Cells:
     return dict(sorted(cells.items()))
 
 
-def _compared(results: Results, models: Mapping[str, _Cells], metric: Metric) -> Iterator[ComparisonRow]:
+def _depth(cells: _Cells) -> int:
+    """The number of blocks of a model."""
+    row = next(iter(next(iter(cells.values())).values()))
+    assert row.n_layers is not None  # of every row of a model
+    return row.n_layers
+
+
+def _compared(
+    results: Results, models: Mapping[str, _Cells], metric: Metric, reference: str | None
+) -> Iterator[ComparisonRow]:
     first = next(iter(next(iter(next(iter(models.values())).values())).values()))
     where = f"task {first.task} on {first.corpus}"
     scores: dict[str, Bootstrap] = {}
@@ -75,12 +90,23 @@ def _compared(results: Results, models: Mapping[str, _Cells], metric: Metric) ->
     sign = 1 if first.higher_is_better else -1
     best = {model: int(np.nanargmax(sign * scores[model].values)) for model in models}
     of_best = [column for column in columns if best[column[0]] == column[1]]
+    depths = {model: _depth(by_layer) for model, by_layer in models.items()}
+
+    def are_beside(a: _Column, b: _Column) -> bool:
+        """Whether two layers are compared: of any models those of the same number."""
+        if reference is None:
+            return a[2] == b[2]
+        (of_model, _, layer), (of_reference, _, other) = (a, b) if b[0] == reference else (b, a)
+        return of_reference == reference and other == counterpart(layer, depths[of_model], depths[of_reference])
+
     for name, chosen, is_pair in (
-        ("models at each layer", columns, lambda a, b: a[2] == b[2]),
-        ("models at their best layers", of_best, lambda a, b: True),
+        ("models at each layer", columns, are_beside),
+        ("models at their best layers", of_best, lambda a, b: reference in (None, a[0], b[0])),
     ):
         numbered = itertools.combinations(enumerate(chosen), 2)
         pairs = [(i, j) for (i, a), (j, b) in numbered if a[0] != b[0] and is_pair(a, b)]
+        if not pairs:
+            continue
         by_run = [of.by_run[:, place] for model, place, _ in chosen if (of := scores[model]).by_run is not None]
         compared = compare(
             [scores[model].values[place] for model, place, _ in chosen],

@@ -174,14 +174,6 @@ class Pair:
         return load_reader(self.source, trust_remote_code=code, max_pieces=most)
 
 
-def counterpart(layer: int, depth: int, other_depth: int) -> int:
-    """The layer of another model at the same relative depth: of the same number in one of equal depth.
-
-    The embeddings correspond to each other, and a block to a block.
-    """
-    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
-
-
 @dataclass(frozen=True)
 class Read:
     """Stored vectors that cells need: a signal of one model of a pair."""

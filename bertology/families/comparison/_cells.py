@@ -8,10 +8,11 @@ from typing import Any
 
 from bertology.families.cells import Stopwatch, write_cell
 from bertology.families.layer_sums import kept_sums
-from bertology.families.tasks import FitCells, Job, Pair, counterpart
+from bertology.families.tasks import FitCells, Job, Pair
 from bertology.geometry import LayerSums
 from bertology.probing import GeometryCounts, LayerPair
 from bertology.results import HeadSums
+from bertology.results.views.layers import counterpart
 
 
 def reference_of(job: Job) -> Job:

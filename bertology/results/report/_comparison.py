@@ -138,7 +138,7 @@ def _named(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
 
 def _changed(differences: Mapping[int, Difference], metric: str) -> str:
     if not differences:
-        return "no layer was compared with one of the same number."
+        return "no layer was compared with the reference."
     sure = {layer: one for layer, one in differences.items() if one.is_sure}
     if not sure:
         return f"no layer differs from the reference (of {len(differences)}, at a false discovery rate of 5 %)."
@@ -209,13 +209,21 @@ def _task(tasks: Sequence[ComparedTask]) -> str:
             line.append(_value(task.scores[task.reference].get(layer), task.metric))
             for model, differences in task.differences.items():
                 line.append(_value(task.scores[model].get(layer), task.metric))
-                line.append(_difference(differences.get(layer), task.metric))
+                difference = differences.get(layer)
+                line.append(_difference(difference, task.metric) + _other_layer(difference, layer))
     table = _rows(headings, list(lines.values()))
     first = tasks[0]
     corpora = " and ".join(task.corpus for task in tasks)
     title = f"{_title(replace(first, corpus=corpora))}: {metric_title(first.metric)}{unit(first.metric)}"
     beside, below = ("", table) if several else (table, "")
     return f'<h3>{escape(title)}</h3><div class="pair">{"".join(charts)}{beside}</div>{below}'
+
+
+def _other_layer(difference: Difference | None, layer: int) -> str:
+    """Of models of different depth, the layer of the reference that a score was compared with."""
+    if difference is None or difference.reference_layer == layer:
+        return ""
+    return f" (layer {difference.reference_layer})"
 
 
 def _sections(statistics: Sequence[PairStatistic]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import ComparisonRow, ResultRow, param_of, reading_of
-from bertology.results.views.layers import FALSE_DISCOVERY_RATE, Score, mean_score, own_init
+from bertology.results.views.layers import FALSE_DISCOVERY_RATE, Score, counterpart, mean_score, own_init
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,8 @@ class Difference:
     high: float | None
     p_adj: float
     """Adjusted over all layers and pairs of models of the task (Benjamini–Hochberg)."""
+    reference_layer: int
+    """The layer of the reference: of the same number, or of the same relative depth."""
 
     @property
     def is_sure(self) -> bool:
@@ -47,7 +49,7 @@ class ComparedTask:
     scores: Mapping[str, _ByLayer]
     """By model, the reference first."""
     differences: Mapping[str, Mapping[int, Difference]]
-    """By model, at layers of the same number."""
+    """By model and its layer, at the same relative depth of the reference."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,8 @@ def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStati
     """A line for each layer of each task and model beside its reference, and for each statistic of a pair.
 
     Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
-    ``ci_high``; of tasks also ``reference_value``, ``difference``, ``difference_low``, ``difference_high`` and
-    ``p_adj``; of statistics ``reference_layer``. Fractions, not percentages.
+    ``ci_high``, ``reference_layer``; of tasks also ``reference_value``, ``difference``, ``difference_low``,
+    ``difference_high`` and ``p_adj``. Fractions, not percentages.
     """
     import pandas as pd
 
@@ -147,9 +149,9 @@ def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
         for model, differences in one.differences.items():
             for layer, score in one.scores[model].items():
                 line: dict[str, object] = {**about, "model": model, "layer": layer, "head": None, **_bounds(score)}
-                if (other := one.scores[one.reference].get(layer)) is not None:
-                    line["reference_value"] = other.value
                 if (found := differences.get(layer)) is not None:
+                    line["reference_layer"] = found.reference_layer
+                    line["reference_value"] = one.scores[one.reference][found.reference_layer].value
                     line |= {"difference": found.value, "difference_low": found.low, "difference_high": found.high}
                     line["p_adj"] = found.p_adj
                 yield line
@@ -198,20 +200,25 @@ def _differences(
     *,
     metric: str,
 ) -> dict[int, Difference]:
-    """Those that were compared at the same layer, model less reference."""
-    layer_of = {row.cell_id: layer for cells in (reference, model) for layer, rows in cells.items() for row in rows}
-    of_model = {row.cell_id for rows in model.values() for row in rows}
-    of_reference = {row.cell_id for rows in reference.values() for row in rows}
+    """By layer of the model what was compared at the same relative depth, model less reference."""
+    of_model = {row.cell_id: (layer, row.n_layers) for layer, rows in model.items() for row in rows}
+    of_reference = {row.cell_id: (layer, row.n_layers) for layer, rows in reference.items() for row in rows}
     found: dict[int, Difference] = {}
     for row in comparisons:
         if row.metric != metric or ": models at each layer " not in row.family or row.diff is None:
             continue
         low, high = row.ci_low, row.ci_high
         if row.cell_a in of_model and row.cell_b in of_reference:
-            found[layer_of[row.cell_a]] = Difference(row.diff, low, high, row.p_adj)
+            cells, difference = (row.cell_a, row.cell_b), (row.diff, low, high)
         elif row.cell_a in of_reference and row.cell_b in of_model:
             turned = (None if high is None else 0.0 - high), (None if low is None else 0.0 - low)
-            found[layer_of[row.cell_a]] = Difference(0.0 - row.diff, *turned, row.p_adj)
+            cells, difference = (row.cell_b, row.cell_a), (0.0 - row.diff, *turned)
+        else:
+            continue
+        (layer, depth), (other, other_depth) = of_model[cells[0]], of_reference[cells[1]]
+        # The same results may hold comparisons of layers of the same number as well.
+        if depth is not None and other_depth is not None and other == counterpart(layer, depth, other_depth):
+            found[layer] = Difference(*difference, row.p_adj, other)
     return dict(sorted(found.items()))
 
 

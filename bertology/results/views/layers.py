@@ -277,6 +277,14 @@ def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, t
     return {end: tuple(sorted(of_end)) for end, of_end in layers.items()}
 
 
+def counterpart(layer: int, depth: int, other_depth: int) -> int:
+    """The layer of another model at the same relative depth: of the same number in one of equal depth.
+
+    The embeddings correspond to each other, and a block to a block.
+    """
+    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
+
+
 def own_init(rows: Sequence[ResultRow]) -> str:
     """Which weights the scores are about: where there are several, random ones are the control."""
     inits = {row.init for row in rows}
