@@ -32,7 +32,7 @@ class LandscapeSettings(BaseModel):
     directions: Annotated[Whole, Field(ge=0)] = 10
     """Random directions for sharpness, for each model, 2 or more; 0 leaves it out."""
     iterations: Annotated[Whole, Field(ge=0)] = 50
-    """Most products with the Hessian of the Lanczos method for the top eigenvalue of the Hessian, for each model; 0 leaves it out."""
+    """Most products with the Hessian for its top eigenvalue, of each model, by the Lanczos method; 0 leaves it out."""
     tolerance: Annotated[float, Field(gt=0)] = 0.01
     """Relative residual at which the Lanczos method stops."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.15
