@@ -6,6 +6,8 @@ weights are in no state that is saved, and cannot be trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
@@ -17,6 +19,8 @@ from bertology.finetuning._inputs import IGNORED
 from bertology.finetuning._items import Kind
 
 _FOUR = 4
+_MOST_KEPT = 1 << 30
+_INPUTS = "input_ids", "attention_mask", "token_type_ids"
 
 
 def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
@@ -39,6 +43,67 @@ def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
     if chosen[-1] > n_layers or (len(chosen) == _FOUR and chosen[0] < 1):
         raise ModelError(f"features {features}: model {name} has {n_layers} layers; choose another")
     return chosen
+
+
+class FrozenStates:
+    """Hidden states of a frozen encoder, ``[layer, input, piece, dim]``; of inputs that were kept they are read once.
+
+    A head is trained for many epochs on the same inputs, and nothing that it reads changes. What is kept depends on the
+    inputs alone, so that a run that goes on after a stop has the same states, bit for bit.
+    """
+
+    def __init__(self, encoder: Encoder, layers: Sequence[int]) -> None:
+        self._encoder, self._layers = encoder, tuple(layers)
+        self._kept: dict[bytes, Tensor] = {}
+
+    def keep(self, n_pieces: int, batches: Iterable[Mapping[str, Tensor]]) -> None:
+        """Read the inputs of some batches, unless all of them would take more than 1 GiB.
+
+        Args:
+            n_pieces: of all batches, padding left out.
+            batches: with ``input_ids``, ``attention_mask`` and maybe ``token_type_ids``, ``[input, piece]``.
+        """
+        if 4 * n_pieces * len(self._layers) * self._encoder.dim > _MOST_KEPT:
+            return
+        for batch in batches:
+            ids, mask, types = (_on(batch.get(name), self._encoder.device) for name in _INPUTS)
+            assert ids is not None
+            assert mask is not None
+            states = self._read(ids, mask, types)
+            for place, (key, length) in enumerate(_keys(ids, mask, types)):
+                self._kept[key] = states[:, place, :length].clone()
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        """The states of a batch; of padding they are arbitrary."""
+        keys = _keys(input_ids, attention_mask, token_type_ids) if self._kept else [(b"", 0)]
+        if any(key not in self._kept for key, _ in keys):
+            return self._read(input_ids, attention_mask, token_type_ids)
+        shape = len(self._layers), *input_ids.shape, self._encoder.dim
+        states = torch.zeros(shape, device=input_ids.device)
+        for place, (key, length) in enumerate(keys):
+            states[:, place, :length] = self._kept[key]
+        return states
+
+    def _read(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        states = self._encoder.hidden_states(
+            input_ids, attention_mask, layers=self._layers, token_type_ids=token_type_ids
+        )
+        # Copies: what was computed in inference mode cannot take part in gradients.
+        return torch.stack([states[layer] for layer in self._layers]).float().clone()
+
+
+def _keys(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> list[tuple[bytes, int]]:
+    """Of each input what tells it from others, and its length; padding is on the right."""
+    lengths = attention_mask.sum(1).tolist()
+    columns = [one.cpu().numpy() for one in (input_ids, token_type_ids) if one is not None]
+    return [
+        (b"".join(column[place, :length].tobytes() for column in columns), length)
+        for place, length in enumerate(lengths)
+    ]
+
+
+def _on(value: Tensor | None, device: str | torch.device) -> Tensor | None:
+    return None if value is None else value.to(device)
 
 
 class Mix(nn.Module):
@@ -75,10 +140,11 @@ class FrozenHead(nn.Module):
         kind: Kind,
         are_pairs: bool,
         n_outputs: int,
+        states: FrozenStates | None = None,
     ) -> None:
         super().__init__()
-        object.__setattr__(self, "encoder", encoder)
         self.layers = layers_read(features, encoder.n_layers, name=encoder.name)
+        self._states = FrozenStates(encoder, self.layers) if states is None else states
         self.kind, self.are_pairs = kind, are_pairs
         self.mix = Mix(len(self.layers)) if features.startswith("sum_") else None
         width = encoder.dim * (len(self.layers) if self.mix is None else 1)
@@ -87,8 +153,6 @@ class FrozenHead(nn.Module):
             self.lstm = nn.LSTM(width, encoder.dim, num_layers=2, batch_first=True, bidirectional=True)
             width = 2 * encoder.dim
         self.output = nn.Linear(width * (4 if are_pairs else 1), n_outputs)
-
-    encoder: Encoder
 
     def forward(
         self,
@@ -101,12 +165,8 @@ class FrozenHead(nn.Module):
         end_positions: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """``logits [input, class]``, or by piece, and with labels the ``loss``; inputs are ``[input, piece]``."""
-        states = self.encoder.hidden_states(
-            input_ids, attention_mask, layers=self.layers, token_type_ids=token_type_ids
-        )
-        # Copies: what was computed in inference mode cannot take part in gradients.
-        stacked = torch.stack([states[layer] for layer in self.layers]).clone()
-        vectors = self.mix(stacked) if self.mix is not None else stacked.permute(1, 2, 0, 3).flatten(2)
+        states = self._states(input_ids, attention_mask, token_type_ids)
+        vectors = self.mix(states) if self.mix is not None else states.permute(1, 2, 0, 3).flatten(2)
         if self.lstm is not None:
             lengths = attention_mask.sum(1).cpu()
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)

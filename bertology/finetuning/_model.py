@@ -14,7 +14,7 @@ from bertology._memory import explained_shortage
 from bertology.encoders import Encoder, load_tunable
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.errors import BertologyError, ModelError
-from bertology.finetuning._features import FrozenHead
+from bertology.finetuning._features import FrozenHead, FrozenStates
 from bertology.finetuning._items import TuningTask
 from bertology.finetuning._settings import FineTuneSettings
 
@@ -66,9 +66,15 @@ class Trained:
 
 
 def build(
-    encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
+    encoder: Encoder,
+    task: TuningTask,
+    settings: FineTuneSettings,
+    *,
+    seed: int,
+    states: FrozenStates | None = None,
+    trust_remote_code: bool = False,
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed.
+    """A model to train, its new weights drawn by the seed; with ``layers: none`` on states that may have been kept.
 
     Raises:
         ModelError: the model has no such head or layers, or cannot take adapters.
@@ -77,7 +83,7 @@ def build(
     if settings.layers == "none":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            head = _frozen_head(encoder, task, settings, are_pairs=task.train.are_pairs)
+            head = _frozen_head(encoder, task, settings, are_pairs=task.train.are_pairs, states=states)
         return Trained(head, encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
@@ -94,7 +100,14 @@ def build(
     return Trained(tunable.model, encoder, settings)
 
 
-def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> FrozenHead:
+def _frozen_head(
+    encoder: Encoder,
+    task: TuningTask,
+    settings: FineTuneSettings,
+    *,
+    are_pairs: bool,
+    states: FrozenStates | None = None,
+) -> FrozenHead:
     return FrozenHead(
         encoder,
         features=settings.features,
@@ -102,6 +115,7 @@ def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings,
         kind=task.kind,
         are_pairs=are_pairs and task.kind in ("labels", "numbers"),
         n_outputs=len(task.labels) or (2 if task.kind == "answers" else 1),
+        states=states,
     )
 
 

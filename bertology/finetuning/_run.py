@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, listed, quoted
 from bertology.finetuning._card import model_card
+from bertology.finetuning._features import FrozenStates, layers_read
 from bertology.finetuning._inputs import Collator, Inputs, encode, learnable
 from bertology.finetuning._items import TuningTask, tuning_task
 from bertology.finetuning._model import ADAPTER, Trained, build
@@ -48,6 +49,7 @@ from bertology.results.tables.store import frame_to_parquet
 _PLAN = "plan.json"
 _CHECKPOINTS = "checkpoints"
 _LOCK = ".lock"
+_BATCH = 64
 _SCORES = "scores.parquet"
 _VERSIONS = ("bertology", "torch", "transformers", "tokenizers", "accelerate")
 
@@ -64,6 +66,18 @@ class _Job:
     corpus: Corpus
     model_fingerprint: str
     trust_remote_code: bool
+
+    @cached_property
+    def states(self) -> FrozenStates | None:
+        """Of a frozen encoder its hidden states, kept for all epochs and seeds where memory allows."""
+        if self.settings.layers != "none":
+            return None
+        layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
+        states, read = FrozenStates(self.encoder, layers), [self.inputs[name] for name in ("train", "dev")]
+        n_pieces = sum(len(row) for inputs in read for row in inputs.rows)
+        batches = ((inputs, numbers) for inputs in read for numbers in inputs.batches(_BATCH))
+        states.keep(n_pieces, (self.collator([inputs.rows[n] for n in numbers]) for inputs, numbers in batches))
+        return states
 
     @property
     def collator(self) -> Collator:
@@ -214,7 +228,7 @@ def _check_plan(folder: Path, identity: dict[str, Any]) -> None:
 def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], progress: Progress) -> None:
     task, settings, encoder = job.task, job.settings, job.encoder
     started, began = datetime.now(UTC), time.monotonic()
-    trained = build(encoder, task, settings, seed=seed, trust_remote_code=job.trust_remote_code)
+    trained = build(encoder, task, settings, seed=seed, states=job.states, trust_remote_code=job.trust_remote_code)
     model, checkpoints = trained.model.to(encoder.device), folder / _CHECKPOINTS
     predicted = {name: partial(_predicted, job, model, name) for name in task.splits if name != "train"}
     history = train(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
 from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
-from bertology.finetuning import read_finetuned
+from bertology.encoders import Encoder
+from bertology.finetuning import _features, read_finetuned
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
 
 
@@ -103,6 +106,28 @@ def test_layers_up_to_k_stay_as_they_were(tune: Tune, tiny_bert: Path, tmp_path:
 
 
 FEATURES = ("embeddings", "second_to_last", "last", "layer:1")
+
+
+def test_a_frozen_encoder_reads_each_text_once(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    real = Encoder.hidden_states
+
+    def counted(self: Encoder, input_ids: Any, *args: Any, **options: Any) -> Any:
+        read.append(len(input_ids))
+        return real(self, input_ids, *args, **options)
+
+    monkeypatch.setattr(Encoder, "hidden_states", counted)
+    asked: dict[str, Any] = {"layers": "none", "features": "sum_all", "epochs": 3, "seeds": 2, "lr": 0.05}
+    kept = tune(**asked, out=tmp_path / "kept")
+    n_items = next(iter(kept.records.values())).n_items
+    n_of_test = sum(number for name, number in n_items.items() if name not in ("train", "dev"))
+    assert sum(read) == n_items["train"] + n_items["dev"] + 2 * n_of_test
+    # Where they take too much memory, they are read in each epoch, to the same scores.
+    read.clear()
+    monkeypatch.setattr(_features, "_MOST_KEPT", 0)
+    again = tune(**asked, out=tmp_path / "again")
+    assert sum(read) == 2 * (3 * (n_items["train"] + n_items["dev"]) + n_items["dev"] + n_of_test)
+    pd.testing.assert_frame_equal(kept.table(), again.table(), atol=0.01)
 
 
 @pytest.mark.parametrize("features", FEATURES)
