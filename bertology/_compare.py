@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -12,7 +12,7 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations import BarProgress, can_show, silent
-from bertology.comparison import restorable_task, retained, size_and_speed
+from bertology.comparison import head_changes, restorable_task, retained, size_and_speed
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models
@@ -21,16 +21,15 @@ from bertology.probing import get_probe
 from bertology.results import Results, read_results
 from bertology.results.report import (
     ComparisonPage,
-    Curve,
-    PageCurves,
-    PageTable,
     findings,
+    head_findings,
+    head_table,
     render_comparison,
+    retained_charts,
+    size_table,
     write_comparison,
 )
 from bertology.results.views.compared import compared_frame, compared_tasks, pair_statistics
-from bertology.results.views.grid import metric_title
-from bertology.results.views.layers import Score
 from bertology.runner import RunOptions, resolve_work, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of
 
@@ -71,6 +70,9 @@ class ModelComparison:
     retained: pd.DataFrame | None = None
     """By model, task and layer the share of what the reference has beyond a floor, as
     :func:`bertology.comparison.retained` has it; None without a control that makes a floor."""
+    heads: pd.DataFrame | None = None
+    """By model the statistics of attention heads, as :func:`bertology.comparison.head_changes` has them; None without a
+    task of heads."""
 
     @cached_property
     def _tasks(self) -> Any:
@@ -92,7 +94,8 @@ class ModelComparison:
     @property
     def findings(self) -> tuple[str, ...]:
         """What changed, a sentence for each task and each statistic."""
-        return tuple(findings(self._tasks, self._statistics))
+        of_heads = () if self.heads is None else head_findings(self.heads)
+        return (*findings(self._tasks, self._statistics), *of_heads)
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
@@ -101,13 +104,14 @@ class ModelComparison:
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.
 
-        There are ``sizes.csv`` and ``retained.csv`` as well, where these were measured.
+        There are ``sizes.csv``, ``retained.csv`` and ``heads.csv`` as well, where these were measured.
 
         Raises:
             StoreError: a file cannot be written.
         """
         folder = Path(folder)
         frames = {_TABLE: self.to_pandas(), "sizes.csv": self.sizes, "retained.csv": self.retained}
+        frames["heads.csv"] = self.heads
         tables = {
             name: frame.to_csv(index=False, lineterminator="\n").encode()
             for name, frame in frames.items()
@@ -119,8 +123,9 @@ class ModelComparison:
 
     @property
     def _page(self) -> ComparisonPage:
-        tables = () if self.sizes is None else (_size_table(self.sizes),)
-        charts = () if self.retained is None else tuple(_retained_charts(self.retained))
+        tables = () if self.sizes is None else (size_table(self.sizes),)
+        tables += () if self.heads is None else (head_table(self.heads),)
+        charts = () if self.retained is None else tuple(retained_charts(self.retained))
         return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out))
 
     def __str__(self) -> str:
@@ -199,7 +204,9 @@ def compare(
         test = work.plans[0].pair.splits.by_name.get("test")
         sizes = None if test is None else size_and_speed(list(titles), test[:_TIMED], repeats=3)
     kept = _retained(results, first, others)
-    found = ModelComparison(first, tuple(others), results, folder, summary.failures, left_out, sizes, kept)
+    heads = head_changes(results, folder, reference=first, models=others)
+    tables = sizes, kept, heads if len(heads) else None
+    found = ModelComparison(first, tuple(others), results, folder, summary.failures, left_out, *tables)
     found.save(folder)
     return found
 
@@ -213,42 +220,6 @@ def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.Dat
     of_reference = results.only(model=reference)
     frames = [retained(of_reference, results.only(model=model)).table().assign(model=model) for model in models]
     return pd.concat(frames, ignore_index=True)
-
-
-def _size_table(sizes: pd.DataFrame) -> PageTable:
-    """A line for each model."""
-    headings = ("model", "MB on disk", "weights, millions", "not zero", "pieces a second", "speed-up")
-    lines = tuple(
-        (
-            str(row["model"]),
-            f"{row['bytes_on_disk'] / 1e6:.2f}",
-            f"{row['parameters'] / 1e6:.2f}",
-            f"{row['nonzero'] / row['parameters']:.0%}",
-            f"{row['pieces_per_second']:,.0f}",
-            f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
-        )
-        for row in sizes.to_dict("records")
-    )
-    return PageTable("Size and speed", headings, lines, "On this machine; the brackets are the least and the largest.")
-
-
-def _retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
-    """By task and metric a curve for each model."""
-    note = (
-        "(model − floor) / (reference − floor), the floor the better of baselines and random weights; 95 % intervals."
-    )
-    for (task, corpus, metric), of_task in frame.groupby(["task", "corpus", "metric"], sort=False):
-        lines = tuple(
-            Curve(
-                str(model),
-                {
-                    int(row["layer"]): Score(row["retained"], row["ci_low"], row["ci_high"])
-                    for row in rows.to_dict("records")
-                },
-            )
-            for model, rows in of_task.groupby("model", sort=False)
-        )
-        yield PageCurves(f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %", "retained", lines, note)
 
 
 def _titles(models: Sequence[Any]) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Comparison of two models: what changed from a reference A to a model B that was fine-tuned or compressed from it.
 
 One measure a file: :func:`weight_changes` (``_weights.py``, to be read first), :func:`masked_losses`
-(``_masked_loss.py``), :func:`restored_scores` (``_restoring.py``), :func:`label_clusters` (``_label_clusters.py``),
-:func:`retained` (``_retained.py``) and :func:`size_and_speed` (``_size.py``). Importing this package imports no torch.
+(``_masked_loss.py``), :func:`head_changes` (``_heads.py``), :func:`restored_scores` (``_restoring.py``),
+:func:`label_clusters` (``_label_clusters.py``), :func:`retained` (``_retained.py``) and :func:`size_and_speed`
+(``_size.py``). Importing this package imports no torch.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from bertology.comparison._heads import head_changes
     from bertology.comparison._label_clusters import LabelClusters, LabelLayout, label_clusters
     from bertology.comparison._masked_loss import MaskedLosses, masked_losses
     from bertology.comparison._restoring import Order, Restored, restorable_task, restored_scores
@@ -30,6 +32,7 @@ __all__ = [
     "SizeAndSpeed",
     "TensorChange",
     "WeightChanges",
+    "head_changes",
     "label_clusters",
     "masked_losses",
     "restorable_task",

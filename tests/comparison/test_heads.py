@@ -1,0 +1,76 @@
+"""Statistics of heads beside those of a reference: exactly 0 for a copy, and paired by sentence otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bertology import ModelComparison, compare
+from bertology.results import read_head_sums
+
+
+@pytest.fixture(scope="module")
+def found(
+    tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ModelComparison:
+    folder = tmp_path_factory.mktemp("heads")
+    copy = folder / "copy"
+    model = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+    # What predicts words is no part of what heads look at; the very same model would be refused.
+    with torch.no_grad():
+        model.cls.predictions.transform.dense.bias += 1
+    model.save_pretrained(copy)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(copy)
+    return compare(
+        tiny_bert,
+        copy,
+        noisy_bert,
+        tasks="head_statistics",
+        corpus=tiny_corpus,
+        sentences=40,
+        measures="none",
+        out=folder / "run",
+        progress=False,
+    )
+
+
+def test_a_copy_differs_in_nothing(found: ModelComparison) -> None:
+    assert found.heads is not None
+    copy = found.heads[found.heads.model == "copy"]
+    assert len(copy)
+    assert (copy.difference.dropna() == 0).all()
+    assert (copy.p_adj == 1).all()
+    assert any(line.startswith("head_statistics") and ", copy: 0 of " in line for line in found.findings)
+
+
+def test_differences_are_those_of_the_scores_with_the_error_of_pairs(found: ModelComparison) -> None:
+    assert found.heads is not None
+    noisy = found.heads[(found.heads.model == "noisy-bert") & (found.heads.metric == "entropy_nats")]
+    assert (noisy.p_adj < 0.05).any()
+    scored = {(row.model, row.head): row for row in found.results.rows if row.metric == "entropy_nats" and row.head}
+    for line in noisy.to_dict("records"):
+        a, b = scored[found.reference, line["head"]], scored["noisy-bert", line["head"]]
+        assert (line["reference_value"], line["value"]) == pytest.approx((a.value, b.value))
+        residuals = []
+        for row in (a, b):
+            sums = next(
+                one
+                for one in read_head_sums(found.folder, row.cell_id)
+                if one.metric == "entropy_nats" and one.split == "test"
+            )
+            place = int(str(row.head).partition("H")[2]) - 1
+            over, under = sums.over[place], sums.under[place]
+            residuals.append((over - row.value * under) / under.sum())
+        # The linear approximation of a difference of two ratios over the same sentences.
+        expected = float(np.sqrt(((residuals[1] - residuals[0]) ** 2).sum()))
+        reach = (line["difference_high"] - line["difference_low"]) / 2
+        assert reach == pytest.approx(2.02 * expected, rel=0.15)
+
+
+def test_tables_and_page_show_them(found: ModelComparison) -> None:
+    assert (found.folder / "heads.csv").read_text().startswith("model,task,corpus,metric,group,layer,head,")
+    assert "Heads that change most clearly" in found.page()
