@@ -67,19 +67,21 @@ def head_findings(heads: pd.DataFrame) -> Iterator[str]:
 
 
 def head_table(heads: pd.DataFrame) -> PageTable:
-    """The statistics that change most clearly, a few of each kind, model and task."""
+    """The statistics that change most clearly, a few of each kind: by model and task."""
     sure = _most(heads)
+    groups = ["model", "task", "corpus"] if heads["corpus"].nunique() > 1 else ["model", "task"]
+    first = sure.groupby([*groups, "metric"]).head(_SHOWN).sort_values(groups, kind="stable")
     lines = tuple(
         (
-            *(str(row[name]) for name in ("model", "task", "corpus")),
+            *(str(row[name]) for name in groups),
             _name(row),
             _shown(row, "reference_value"),
             _shown(row, "value"),
             f"{_shown(row, 'difference')} [{_shown(row, 'difference_low')}, {_shown(row, 'difference_high')}]",
         )
-        for row in sure.groupby(["model", "task", "corpus", "metric"]).head(_SHOWN).to_dict("records")
+        for row in first.to_dict("records")
     )
-    headings = ("model", "task", "corpus", "statistic", "reference", "model's", "difference")
+    headings = (*groups, "statistic", "reference", "model's", "difference")
     note = f"Of {len(heads):,} statistics {len(sure):,} differ at a false discovery rate of 5 %; all are in heads.csv."
     return PageTable("Heads that change most clearly", headings, lines, note)
 
