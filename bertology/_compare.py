@@ -123,8 +123,8 @@ class ModelComparison:
 
     @property
     def _page(self) -> ComparisonPage:
-        tables = () if self.sizes is None else (size_table(self.sizes),)
-        tables += () if self.heads is None else (head_table(self.heads),)
+        measured = (size_table, self.sizes), (head_table, self.heads)
+        tables = tuple(table(frame) for table, frame in measured if frame is not None)
         charts = () if self.retained is None else tuple(retained_charts(self.retained))
         return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out))
 
