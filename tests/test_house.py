@@ -72,7 +72,7 @@ HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 # Models compared with a reference in one call, and the page of it, took 830 lines, four files and seven names.
 # Fine-tunings and landscapes written down in files took 620 lines, four files and five names.
 # Models compared on several corpora, and layers restored by default where they can be, took 90 lines and two names.
-# Heads compared by sentence, states of frozen encoders kept, layers matched by depth: 290 lines, two files, three names.
+# Heads compared by sentence, frozen states kept, and layers matched by depth took 290 lines, two files and three names.
 FOR_NOW = {"lines": 68_100, "files": 397, "exported names": 537}
 
 
