@@ -6,8 +6,10 @@ a :class:`Sentences`.
 """
 
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._languages import multilingual_corpus, parallel_corpus
 from bertology.corpora._memory import Texts, as_sentences
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
+from bertology.corpora._parallel import Links, ParallelText, translations
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
 from bertology.corpora._table_columns import no_columns
@@ -18,7 +20,9 @@ from bertology.corpora.formats.squad import question_sentence
 
 __all__ = [
     "Corpus",
+    "Links",
     "MultiwordToken",
+    "ParallelText",
     "Sentence",
     "Sentences",
     "Target",
@@ -32,8 +36,11 @@ __all__ = [
     "kept_name",
     "known_corpora",
     "load_corpus",
+    "multilingual_corpus",
     "no_columns",
+    "parallel_corpus",
     "question_sentence",
     "to_docs",
+    "translations",
     "write_conllu",
 ]

@@ -1,27 +1,25 @@
-"""Corpora by name or path; treebanks of Universal Dependencies are pinned, downloaded once, checked by their hash."""
+"""Corpora by name or path: what each name means, and which format a file is in."""
 
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import sys
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._concatenated import concatenated
 from bertology.corpora._corpus import Corpus, join_corpora
 from bertology.corpora._files import corpus_name, files_in, split_of
+from bertology.corpora._languages import LanguageParts
 from bertology.corpora._made import apart, pseudowords
 from bertology.corpora._memory import corpus_of_data
 from bertology.corpora._table_columns import is_of_table, no_columns
+from bertology.corpora._treebanks import TREEBANKS, load_treebank
 from bertology.corpora._word_order import word_order
 from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
@@ -47,44 +45,10 @@ from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd,
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
-_HOME = "https://raw.githubusercontent.com/UniversalDependencies"
-_TIMEOUT_S = 30
 _DIGITS = 8
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{_DIGITS}}}")
 _KEPT: dict[str, Corpus] = {}
 """Corpora in memory that this process knows by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Treebank:
-    """Files of one treebank at one commit of its repository."""
-
-    repository: str
-    commit: str
-    prefix: str
-    """How its files are named: ``<prefix>-ud-<split>.conllu``."""
-    sha256: Mapping[str, str]
-    """Hash of the file of each split that is offered."""
-    description: str
-    language: str
-    licence: str
-    reference: str
-
-    def file_name(self, split: str) -> str:
-        """The name of the file of ``split``."""
-        return f"{self.prefix}-ud-{split}.conllu"
-
-    @property
-    def folder(self) -> Path:
-        """Where its files are kept."""
-        return cache_folder() / "corpora" / self.repository / self.commit
-
-
-TREEBANKS: dict[str, Treebank] = {
-    name: Treebank(**fields)
-    for name, fields in tomllib.loads(Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")).items()
-}
-"""The treebanks known by name."""
 
 
 _EMBEDDED = {
@@ -141,6 +105,10 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (see :func:`pseudowords`).
     - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (see :func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (see :func:`word_order`).
+    - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (see :func:`parallel_corpus`):
+      treebanks with the same ``sent_id``, or texts of one sentence a line (``.txt``, ``.en``). ``fr+en=path/to/both``
+      is a file with ``|||`` between, and ``links=path/to/gold`` has word alignments of the first two languages
+      (``3-4``, possible ``3p4``). ``multilingual:en=…,fr=…`` has corpora that do not translate each other.
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
@@ -196,6 +164,8 @@ def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> C
     if (made := _made(name_or_path)) is not None:
         make, rest = made
         return make(_by_name(rest, columns))
+    if (languages := LanguageParts.of(name_or_path)) is not None:
+        return languages.load(lambda one: _by_name(one, columns))
     parts = _joined_parts(name_or_path)
     if parts is None:
         return _load(name_or_path, columns=columns)
@@ -256,6 +226,8 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if (made := _made(text)) is not None:
         return corpus_is_available(made[1])
+    if (languages := LanguageParts.of(name_or_path)) is not None:
+        return all(map(corpus_is_available, languages.corpora.values()))
     if (treebank := TREEBANKS.get(text)) is not None:
         return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
     if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
@@ -285,7 +257,7 @@ def _named(name: str) -> Corpus:
         raise name_not_found(
             "corpus", name, known_corpora(), remedy="any other treebank can be given by the path of its folder"
         )
-    return _load_treebank(name, TREEBANKS[name])
+    return load_treebank(name, TREEBANKS[name])
 
 
 def _at(path: Path, *, joined: bool) -> Corpus | None:
@@ -339,56 +311,3 @@ def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     near = difflib.get_close_matches(missing.name, siblings, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(str(missing.parent / name) for name in near)}?" if near else "check the path"
     return CorpusError(f"{path}: no such file or folder; {hint}")
-
-
-def _load_treebank(name: str, treebank: Treebank) -> Corpus:
-    """A treebank from the cache under that name, downloaded where it is not there yet.
-
-    ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
-    ``<repository>/<commit>/<file>``.
-
-    Raises:
-        CorpusError: a file cannot be downloaded, or is not the one that was pinned.
-        StoreError: the cache cannot be written.
-    """
-    for split in treebank.sha256:
-        _fetch(treebank, split)
-    described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
-    return replace(load_conllu(treebank.folder), name=name, **described)
-
-
-def _fetch(treebank: Treebank, split: str) -> None:
-    """Have one file in the cache; what is there with another hash is downloaded again."""
-    import pooch
-    import requests
-
-    folder, file_name, sha256 = treebank.folder, treebank.file_name(split), treebank.sha256[split]
-    home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
-    url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
-    pooch.get_logger().setLevel("WARNING")
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
-    # A request that fails is an OSError too, and is explained first.
-    with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
-        try:
-            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
-        except requests.RequestException as error:
-            raise CorpusError(
-                f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
-                "or give the path of a copy"
-            ) from error
-        except ValueError as error:
-            raise CorpusError(
-                f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
-                "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
-            ) from error
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong with a request, in a few words."""
-    import requests
-
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"HTTP {error.response.status_code}"
-    if isinstance(error, requests.Timeout):
-        return f"no answer in {_TIMEOUT_S} s"
-    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__

@@ -29,9 +29,13 @@ def read_text(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence
 def _sentences(path: Path) -> Iterator[Sentence]:
     for number, line in enumerate(text_lines(path), 1):
         if text := line.strip():
-            matches = list(_WORD.finditer(text))
-            words = tuple(match[0] for match in matches)
-            yield Sentence(str(number), text, words, tuple(match.span() for match in matches))
+            yield text_sentence(text, id=str(number))
+
+
+def text_sentence(text: str, *, id: str = "") -> Sentence:
+    """A text as a sentence, words as white space parts them."""
+    matches = list(_WORD.finditer(text))
+    return Sentence(id, text, tuple(match[0] for match in matches), tuple(match.span() for match in matches))
 
 
 def load_text(path: Path) -> Corpus:
