@@ -137,11 +137,24 @@ def rerun(
     raise typer.Exit(1 if repeated.moved else 0)
 
 
-def schema() -> None:
-    """Print the JSON Schema of experiment files, by which editors complete and check them."""
+def schema(
+    command: Annotated[
+        Literal["run", "finetune", "landscape", "pretrain"], typer.Argument(help="The command that reads the files.")
+    ] = "run",
+) -> None:
+    """Print the JSON Schema of the YAML files of a command, by which editors complete and check them."""
+    from bertology.finetuning import grid_schema
+    from bertology.landscapes import landscape_schema
+    from bertology.pocket import recipe_schema
     from bertology.runner.experiment import experiment_schema
 
-    typer.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))
+    schemas = {
+        "run": experiment_schema,
+        "finetune": grid_schema,
+        "landscape": landscape_schema,
+        "pretrain": recipe_schema,
+    }
+    typer.echo(json.dumps(schemas[command](), indent=2, ensure_ascii=False))
 
 
 def _is_agreed(file: Path, n_cells: int) -> bool:

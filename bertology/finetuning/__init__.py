@@ -13,6 +13,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.finetuning._batches import TaskBatches, task_batches
     from bertology.finetuning._grid import FineTunedGrid, finetune_grid
+    from bertology.finetuning._grid_settings import grid_schema
     from bertology.finetuning._record import read_record
     from bertology.finetuning._result import FineTuned, read_finetuned
     from bertology.finetuning._run import finetune
@@ -30,6 +31,7 @@ __all__ = [
     "TunedModel",
     "finetune",
     "finetune_grid",
+    "grid_schema",
     "load_tuned",
     "read_finetuned",
     "read_record",

@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
+from bertology._schema import file_schema, or_a_name
 from bertology._settings import (
     Keys,
     Place,
@@ -70,6 +73,10 @@ class GridTask(BaseModel):
             return full_name(name)
         except BertologyError as error:
             raise ValueError(str(error)) from None
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return or_a_name(schema, handler)
 
     @property
     def title(self) -> str:
@@ -132,6 +139,23 @@ class FineTuneGrid(BaseModel):
         """The file that means the same, with everything inherited written out."""
         plain = self.model_dump(mode="json")
         return {"command": "finetune", **plain, "runs": [{"id": run["id"], **run} for run in plain["runs"]]}
+
+
+def grid_schema() -> Mapping[str, Any]:
+    """JSON Schema of a file of fine-tunings, by which editors complete and check."""
+    common = {
+        key: about
+        for kind in (GridTask, GridRun)
+        for key, about in _properties(kind).items()
+        if key in _common_keys(kind)
+    }
+    return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
+
+
+def _properties(kind: type[BaseModel]) -> Mapping[str, Any]:
+    schema = kind.model_json_schema()
+    whole: Mapping[str, Any] = schema["anyOf"][1] if "anyOf" in schema else schema
+    return dict(whole["properties"])
 
 
 def load_grid(given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = ()) -> FineTuneGrid:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bertology.landscapes._losses import Loss, mean_loss
     from bertology.landscapes._result import Landscape
     from bertology.landscapes._run import landscape
-    from bertology.landscapes._settings import LandscapeSettings, load_landscape
+    from bertology.landscapes._settings import LandscapeSettings, landscape_schema, load_landscape
     from bertology.landscapes._weights import filter_normalised, placed, weights_of
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -27,6 +27,7 @@ __all__ = [
     "Sharpness",
     "filter_normalised",
     "landscape",
+    "landscape_schema",
     "load_landscape",
     "mean_loss",
     "placed",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from bertology._schema import file_schema
 from bertology._settings import Place, Text, Whole, changed, checked, read_file_of, written_at
 
 _WHAT = "a file of a landscape"
@@ -66,10 +67,15 @@ class LandscapeFile(LandscapeSettings):
     models: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MOST_MODELS)]
     """One to three of one shape."""
     corpus: Text = "pocket"
+    """`pocket`, `ud:en_ewt`, a folder or a file."""
     columns: Text | None = None
+    """What the columns of column files hold, or which columns of a table hold what."""
     split: Text = "dev"
+    """Split whose sentences the loss is over."""
     head: Text | None = None
+    """Folder of a fine-tuned model: the loss is that of its task, not of masked words."""
     trajectory: Text | tuple[Text, ...] = ()
+    """Checkpoints, or folders with `checkpoint-N` in them, that are projected onto the line or plane."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -80,6 +86,11 @@ class LandscapeFile(LandscapeSettings):
 def landscape_settings(given: dict[str, Any]) -> LandscapeSettings:
     """Settings by name, checked; a BertologyError names the first that is unknown or not as it should be."""
     return checked(LandscapeSettings, written_at(Place("landscape"), given))
+
+
+def landscape_schema() -> Mapping[str, Any]:
+    """JSON Schema of a file of a landscape, by which editors complete and check."""
+    return file_schema(LandscapeFile, "landscape", title="landscape")
 
 
 def load_landscape(path: str | Path, *, changes: Sequence[str] = ()) -> LandscapeFile:

@@ -16,7 +16,7 @@ from bertology.pocket.grammar.texts import pretraining_documents
 from bertology.pocket.grammar.world import Fact, candidates, facts
 
 if TYPE_CHECKING:
-    from bertology.pocket.training._model import load_settings
+    from bertology.pocket.training._model import load_settings, recipe_schema
     from bertology.pocket.training._pretrain import pretrain
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -33,6 +33,7 @@ __all__ = [
     "model_folder",
     "pretrain",
     "pretraining_documents",
+    "recipe_schema",
     "role_prompts",
 ]
 

@@ -183,12 +183,20 @@ def _escaped(text: str) -> str:
 
 
 def experiment_file_page() -> str:
-    """Every field of an experiment file, from the schema that editors complete and check by."""
-    schema = json.loads((EXPERIMENTS / "experiment.schema.json").read_text(encoding="utf-8"))
-    source = "From `experiments/experiment.schema.json`, which `bertology schema` prints."
+    """Every field of the files of commands, from the schemas that editors complete and check by."""
+    files = "Of the files that `bertology run`, `finetune`, `landscape` and `pretrain` read"
+    source = f"{files}, from `experiments/*.schema.json`, which `bertology schema COMMAND` prints."
     lines = ["# Fields of an experiment", "", source, ""]
-    sections = {"Experiment": schema, **schema["$defs"]}
-    for name, section in sections.items():
+    for path in sorted(EXPERIMENTS.glob("*.schema.json")):
+        lines += _fields_of(json.loads(path.read_text(encoding="utf-8")))
+    return "\n".join(lines)
+
+
+def _fields_of(schema: dict[str, Any]) -> list[str]:
+    """A section for what a file holds, and one for each kind of its parts."""
+    title = schema["title"].removeprefix("bertology ")
+    lines = []
+    for name, section in {f"{title[0].upper()}{title[1:]}": schema, **schema.get("$defs", {})}.items():
         kinds = [one for one in (section, *section.get("anyOf", ())) if "properties" in one]
         for kind in kinds:
             lines += [f"## {name}", "", _inline(kind.get("description", "")), ""]
@@ -197,7 +205,7 @@ def experiment_file_page() -> str:
                 default = "required" if field in kind.get("required", ()) else f"`{json.dumps(about.get('default'))}`"
                 lines.append(f"| `{field}` | {_inline(about.get('description', ''))} | {default} |")
             lines.append("")
-    return "\n".join(lines)
+    return lines
 
 
 def _inline(text: str) -> str:

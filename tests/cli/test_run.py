@@ -112,7 +112,8 @@ def test_schema(bertology: Command) -> None:
     schema = json.loads(bertology("schema").out)
     assert schema["title"] == "bertology experiment"
     assert {"models", "corpora", "tasks", "include"} <= set(schema["properties"])
-    assert schema["additionalProperties"] is False
+    assert json.loads(bertology("schema", "finetune").out)["title"] == "bertology fine-tunings"
+    assert bertology("schema", "compress").one_line().startswith("Invalid value for 'command'")
 
 
 def test_dask_as_it_is_asked_for(bertology: Command, file: Path) -> None:

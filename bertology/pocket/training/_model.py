@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
+from bertology._schema import file_schema
 from bertology._settings import changed, checked, read_file_of
 from bertology.errors import BertologyError, cut
 from bertology.pocket._items import tested_forms
@@ -33,7 +34,7 @@ _WHAT = "a pretraining recipe"
 class PretrainSettings(BaseModel):
     """All settings of pretraining, which determine the model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     seed: Whole = 0
     """Decides the text, the initial weights, the order of examples and what is masked."""
@@ -117,6 +118,11 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     """
     written = read_file_of("pretrain", path, what=_WHAT, example="steps: 20000")
     return checked(PretrainSettings, changed(written, changes))
+
+
+def recipe_schema() -> Mapping[str, Any]:
+    """JSON Schema of a recipe, by which editors complete and check."""
+    return file_schema(PretrainSettings, "pretrain", title="pretraining")
 
 
 def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTraining:

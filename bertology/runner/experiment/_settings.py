@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology._names import checkpoint_name, name_not_found, training_name
+from bertology._schema import file_schema, or_a_name
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.corpora import kept_name, load_corpus
 from bertology.errors import cut, quoted
@@ -58,12 +59,7 @@ class _Named(_Settings):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        reference = handler(schema)
-        full = handler.resolve_ref_schema(reference)
-        whole = dict(full)
-        full.clear()
-        full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
-        return reference
+        return or_a_name(schema, handler)
 
 
 class ModelSettings(_Named):
@@ -386,15 +382,11 @@ class Experiment(_Settings):
 
 def experiment_schema() -> Mapping[str, Any]:
     """JSON Schema of an experiment file, by which editors complete and check."""
-    schema = Experiment.model_json_schema()
     include = {
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
     }
-    command = {"const": "run", "description": "The command that the file is for, `bertology run`."}
-    schema["properties"] = {"command": command, **schema["properties"], "include": include}
-    # What is said of objects is for Python.
-    schema["description"] = schema["description"].partition("\n")[0]
+    schema = file_schema(Experiment, "run", title="experiment", further={"include": include})
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "bertology experiment"}
+    return schema

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -221,13 +220,11 @@ def test_the_resolved_file_says_the_same(write: Callable[..., Path]) -> None:
     assert again.name == "no"
 
 
-def test_the_schema_documents_every_field() -> None:
+def test_the_schema_has_the_fields_of_every_part() -> None:
     schema = experiment_schema()
     parts = [schema, *(part["anyOf"][1] if "anyOf" in part else part for part in schema["$defs"].values())]
     fields = {name: field for part in parts for name, field in part["properties"].items()}
     assert {"models", "layers", "include", "dtype", "resamples", "plots", "readout"} <= set(fields)
-    assert all(field.get("description") for field in fields.values())
-    assert schema["additionalProperties"] is False
     assert schema["$defs"]["ModelSettings"]["anyOf"][0]["type"] == "string"
 
 
@@ -238,11 +235,4 @@ EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
 def test_experiments_that_ship_are_well_formed(name: str) -> None:
     path = EXPERIMENTS / f"{name}.yaml"
     assert load_experiment(path).name == name
-    first, *_ = path.read_text().splitlines()
-    assert first == "# yaml-language-server: $schema=experiment.schema.json"
     assert f"bertology run experiments/{name}.yaml" in path.read_text()
-
-
-def test_the_schema_beside_them_is_the_present_one() -> None:
-    written = json.loads((EXPERIMENTS / "experiment.schema.json").read_text())
-    assert written == experiment_schema(), "bertology schema > experiments/experiment.schema.json"
