@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertology.measures import bootstrap_ratio, compare
+from bertology.measures import Comparison, bootstrap_ratio, compare
 from bertology.results import HeadSums, ResultRow, Results, read_head_sums
 from bertology.results.tables.rows import ATTENTION, param_of, reading_of
 from bertology.results.views.layers import own_init
@@ -17,6 +18,7 @@ from bertology.results.views.layers import own_init
 if TYPE_CHECKING:
     import pandas as pd
 
+Floats = NDArray[np.float64]
 _RESAMPLES = 1000
 """Enough for the standard error of a difference, which its interval and p-value are made of."""
 _ASKED = "head", "test"
@@ -28,8 +30,9 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 
     Of every task of attention heads that all were put to, such as ``head_statistics`` and ``head_syntax``: a line for
     each statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap
-    over sentences that resamples both models alike, and p adjusted over all heads and statistics of the task on a
-    corpus (Benjamini–Hochberg). Heads are paired by their names; models without the same heads have no line.
+    over sentences that resamples both models alike, with the degrees of freedom of the sentences that have the
+    relation, and p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are
+    paired by their names; models without the same heads have no line.
 
     >>> head_changes(results, "runs/compared", reference="bert", models=["tuned"])  # doctest: +SKIP
 
@@ -41,7 +44,8 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 
     Returns:
         Columns ``model``, ``task``, ``corpus``, ``metric``, ``group``, ``layer``, ``head``, ``reference_value``,
-        ``value``, ``difference``, ``difference_low``, ``difference_high``, ``p_adj``; shares are fractions.
+        ``value``, ``difference``, ``difference_low``, ``difference_high``, ``p_adj``, ``n_sentences`` (in which
+        there is something to count; bounds are NaN with fewer than two); shares are fractions.
 
     Raises:
         ResultsError: sums of a cell are missing or damaged.
@@ -93,25 +97,44 @@ def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[st
         np.concatenate([_by_cluster(one, part, n_clusters) for one in (*sums[0], *sums[1])])
         for part in ("over", "under")
     )
-    drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
-    places = [(len(names) + place, place) for place in range(len(names))]
-    compared = compare(drawn.values, drawn.replicates, n_clusters=n_clusters, pairs=places)
+    values, compared = paired_ratios(over, under)
     for (metric, group, layer, head), one in sorted(zip(names, compared, strict=True), key=lambda pair: pair[0]):
         yield {
             "metric": metric,
             "group": group or None,
             "layer": layer,
             "head": head,
-            "reference_value": float(drawn.values[one.b]),
-            "value": float(drawn.values[one.a]),
+            "reference_value": float(values[one.b]),
+            "value": float(values[one.a]),
             "difference": one.diff,
             "difference_low": one.ci_low,
             "difference_high": one.ci_high,
             "p_adj": one.p_adj,
+            "n_sentences": one.n_pairs,
         }
 
 
-def _by_cluster(sums: HeadSums, part: str, n_clusters: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
+    """Ratios of sums over sentences, and the differences between two halves of them, one family.
+
+    Each difference has the degrees of freedom of the sentences in which there is something to divide by: a relation
+    that stands in 24 sentences of 1,000 is known as well as 24 sentences can tell.
+
+    Args:
+        over: ``[2 · statistic, sentence]`` numerators, those of the reference first.
+        under: ``[2 · statistic, sentence]`` denominators, 0 where a sentence has nothing to count.
+
+    Returns:
+        ``[2 · statistic]`` ratios, and for each statistic the second half's less the first's.
+    """
+    n = len(over) // 2
+    drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
+    used = ((under[:n] > 0) | (under[n:] > 0)).sum(axis=1)
+    pairs = [(n + place, place) for place in range(n)]
+    return drawn.values, compare(drawn.values, drawn.replicates, n_clusters=used, pairs=pairs)
+
+
+def _by_cluster(sums: HeadSums, part: str, n_clusters: int) -> Floats:
     """One part of some sums, ``[head, cluster]``, with zeros where a cluster has none."""
     values = np.asarray(getattr(sums, part), dtype=np.float64)
     full = np.zeros((len(values), n_clusters))

@@ -54,10 +54,11 @@ class MaskedLosses:
         bits, right, words = (np.stack(part) for part in zip(*map(self._sums, groups.values()), strict=True))
         # [group, model, sentence] of sentences in which a word was masked
         used = words[0] > 0
-        flat, n = bits[:, :, used].reshape(2 * len(groups), -1), np.repeat(words[:, used], 2, axis=0)
-        scores = bootstrap_ratio(flat, n, metric="masked_loss_bits")
+        n_of = words[:, used]
+        flat = bits[:, :, used].reshape(2 * len(groups), -1)
+        scores = bootstrap_ratio(flat, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
-        compared = compare(scores.values, scores.replicates, n_clusters=int(used.sum()), pairs=pairs)
+        compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
         counts = words.sum(axis=1)
         rows = [
             {

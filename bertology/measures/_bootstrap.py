@@ -247,12 +247,13 @@ def summarised(
     )
 
 
-def freedom(stderr: Floats, by_run: Floats, n_clusters: int) -> Floats:
+def freedom(stderr: Floats, by_run: Floats, n_clusters: int | NDArray[np.int64]) -> Floats:
     """Degrees of freedom of means over ``[run, column]`` and clusters, after Satterthwaite (1946)."""
     n_runs, whole = len(by_run), stderr**2
     of_runs = np.minimum(by_run.var(axis=0, ddof=1) / n_runs, whole)
-    parts = of_runs**2 / (n_runs - 1) + (whole - of_runs) ** 2 / max(1, n_clusters - 1)
-    degrees = np.full(len(whole), float(max(1, n_clusters - 1)))
+    rest = np.maximum(1, np.asarray(n_clusters, dtype=np.float64) - 1)
+    parts = of_runs**2 / (n_runs - 1) + (whole - of_runs) ** 2 / rest
+    degrees = np.array(np.broadcast_to(rest, len(whole)))
     np.divide(whole**2, parts, out=degrees, where=parts > 0)
     return degrees
 

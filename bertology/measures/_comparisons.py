@@ -83,7 +83,7 @@ class Comparison:
     a: int
     b: int
     n_pairs: int
-    """Number of clusters (sentences) that both were measured on and that were resampled."""
+    """Number of clusters (sentences) that both were measured on."""
     diff: float
     """Value of ``a`` less value of ``b``."""
     ci_low: float
@@ -98,7 +98,7 @@ def compare(
     values: ArrayLike,
     replicates: NDArray[Any],
     *,
-    n_clusters: int,
+    n_clusters: int | NDArray[np.int64],
     by_run: Floats | None = None,
     level: float = 0.95,
     pairs: Sequence[tuple[int, int]] | None = None,
@@ -114,7 +114,9 @@ def compare(
     Args:
         values: ``[column]``; an undefined one makes NaN with p = 1.
         replicates: ``[resample, column]`` on the same resamples, as in :class:`Bootstrap`.
-        n_clusters: number of clusters that were resampled.
+        n_clusters: number of clusters that were resampled; or ``[pair]`` how many of these contribute to each pair,
+            where others, such as sentences without a word of a rare relation, add nothing to either column. A pair
+            with fewer than two has no interval.
         by_run: ``[run, column]`` of means over several runs, whose replicates are over runs and clusters.
         level: of the intervals.
         pairs: the pairs to compare, one comparison each; all pairs ``a < b`` when left out.
@@ -128,21 +130,21 @@ def compare(
     a, b = np.array(chosen, dtype=np.int64).T
     diff = values[a] - values[b]
     stderr = np.array([_spread(replicates[:, i] - replicates[:, j]) for i, j in chosen])
-    stderr *= np.sqrt(n_clusters / max(1, n_clusters - 1))
-    degrees: Any = max(1, n_clusters - 1)
-    if by_run is not None:
-        degrees = freedom(stderr, by_run[:, a] - by_run[:, b], n_clusters)
+    n = np.broadcast_to(np.asarray(n_clusters, dtype=np.int64), len(chosen))
+    rest = np.maximum(1, n - 1)
+    stderr *= np.sqrt(n / rest)
+    degrees: Any = rest if by_run is None else freedom(stderr, by_run[:, a] - by_run[:, b], n)
     steady = ~(stderr > 1e-12)
     with np.errstate(invalid="ignore", divide="ignore"):
         p_raw = 2 * stdtr(degrees, -np.abs(diff) / stderr)
-    p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1 - max(1, n_clusters)), 1.0), p_raw)
+    p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1.0 - np.maximum(1, n)), 1.0), p_raw)
     p_raw = np.where(np.isfinite(diff) & np.isfinite(p_raw), p_raw, 1.0)
-    reach = stdtrit(degrees, (1 + level) / 2) * stderr
+    reach = np.where(n > 1, stdtrit(degrees, (1 + level) / 2) * stderr, np.nan)
     p_adj = benjamini_hochberg(p_raw)
-    columns = zip(chosen, diff, diff - reach, diff + reach, p_raw, p_adj, strict=True)
+    columns = zip(chosen, n.tolist(), diff, diff - reach, diff + reach, p_raw, p_adj, strict=True)
     return [
-        Comparison(i, j, n_clusters, float(d), float(low), float(high), float(p), float(q))
-        for (i, j), d, low, high, p, q in columns
+        Comparison(i, j, n_pairs, float(d), float(low), float(high), float(p), float(q))
+        for (i, j), n_pairs, d, low, high, p, q in columns
     ]
 
 

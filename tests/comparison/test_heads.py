@@ -10,6 +10,9 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import ModelComparison, compare
+from bertology.comparison._heads import paired_ratios
+from bertology.measures import bootstrap_ratio
+from bertology.measures import compare as differences
 from bertology.results import read_head_sums
 
 
@@ -74,3 +77,38 @@ def test_differences_are_those_of_the_scores_with_the_error_of_pairs(found: Mode
 def test_tables_and_page_show_them(found: ModelComparison) -> None:
     assert (found.folder / "heads.csv").read_text().startswith("model,task,corpus,metric,group,layer,head,")
     assert "Heads that change most clearly" in found.page()
+
+
+def test_differences_of_a_rare_relation_are_as_sure_as_its_few_sentences() -> None:
+    n_simulations, n_sentences, n_with = 400, 150, 6
+    dice = np.random.default_rng(11)
+    under, before, after = np.zeros((3, n_simulations, n_sentences))
+    for place in range(n_simulations):
+        sentences = dice.choice(n_sentences, n_with, replace=False)
+        under[place, sentences] = dice.integers(1, 3, size=n_with)
+        # The means of all sentences are 0.5 and 0.7; what is hard in one model is hard in the other.
+        shared, own = dice.normal(size=(2, n_with))
+        before[place, sentences] = (0.5 + 0.3 * shared) * under[place, sentences]
+        after[place, sentences] = (0.7 + 0.3 * shared + 0.2 * own) * under[place, sentences]
+    arrays = np.concatenate([before, after]), np.concatenate([under, under])
+    values, compared = paired_ratios(*arrays)
+    assert {one.n_pairs for one in compared} == {n_with}
+    assert compared[3].diff == pytest.approx(values[n_simulations + 3] - values[3])
+    assert 0.93 < np.mean([one.ci_low <= 0.2 <= one.ci_high for one in compared]) < 0.985
+    # By the degrees of freedom of all sentences, intervals are too narrow.
+    drawn = bootstrap_ratio(*arrays, metric="head", n_resamples=1000)
+    pairs = [(n_simulations + place, place) for place in range(n_simulations)]
+    of_all = differences(drawn.values, drawn.replicates, n_clusters=n_sentences, pairs=pairs)
+    assert np.mean([one.ci_low <= 0.2 <= one.ci_high for one in of_all]) < 0.92
+
+
+def test_one_sentence_tells_nothing_of_others() -> None:
+    over, under = np.zeros((2, 4, 9))
+    under[:, 2] = 1  # Both statistics stand in the third sentence; the second in another one as well.
+    under[1::2, 5] = 1
+    over[2:, 2] = 1
+    alone, pair = paired_ratios(over, under)[1]
+    assert (alone.diff, alone.n_pairs, alone.p_raw) == (1.0, 1, 1.0)
+    assert np.isnan([alone.ci_low, alone.ci_high]).all()
+    assert (pair.diff, pair.n_pairs) == (0.5, 2)
+    assert pair.ci_low < 0 < 0.5 < pair.ci_high
