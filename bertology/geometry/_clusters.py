@@ -45,14 +45,15 @@ def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
-    sums = np.zeros((len(centres), vectors.shape[1]))
+    sums, of_mean = np.zeros((len(centres), vectors.shape[1])), layer.mean @ directions.T
     for first in range(0, len(vectors), ROWS):
-        part: Floats32 = vectors[first : first + ROWS] - layer.mean
-        labels[first : first + ROWS] = found_here = _nearest(np.asarray(part @ directions.T), centres)
+        part = vectors[first : first + ROWS]
+        labels[first : first + ROWS] = found_here = _nearest(np.asarray(part @ directions.T - of_mean), centres)
         is_in = np.asarray(found_here == np.arange(len(centres))[:, None], dtype=np.float32)
         sums += is_in @ part
-    counts = np.bincount(labels, minlength=len(centres))
-    return (sums / np.maximum(counts, 1)[:, None]).astype(np.float32), labels
+    counts = np.bincount(labels, minlength=len(centres))[:, None]
+    means = np.where(counts > 0, sums / np.maximum(counts, 1) - layer.mean, 0)
+    return means.astype(np.float32), labels
 
 
 def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Floats32:

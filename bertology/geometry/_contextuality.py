@@ -18,12 +18,11 @@ from bertology.geometry._clusters import cluster_means
 from bertology.geometry._explained import explainable_variance
 from bertology.geometry._layers import (
     ROWS,
+    Groups,
     LayerStatistic,
     OneLayer,
-    group_means,
     group_sums,
     read_layers,
-    squared_distances,
 )
 from bertology.geometry._spectrum import Spectrum, sentence_blocks
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
@@ -157,21 +156,12 @@ class _Contextuality(LayerStatistic):
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
         """``[type]`` statistics of one layer."""
         sample = self._sample
-        found: dict[str, Floats] = {}
-
-        def compare(name: str, vectors: Floats32, lengths: Floats32, own: Integers | None, random: Integers) -> None:
-            found[name] = _similarity(vectors, lengths, sample.starts, own)
-            found[f"{name}_baseline"] = _similarity(vectors, lengths, sample.starts, random)
-
-        compare("raw", layer.vectors, layer.lengths, sample.places, sample.shuffled)
         centred = layer.centred(sample.places)
-        variant, lengths = np.empty_like(centred), np.empty(len(centred), dtype=np.float32)
-        for name, change in _changes(layer, sample.places).items():
-            for first in range(0, len(centred), ROWS):
-                rows = slice(first, first + ROWS)
-                variant[rows] = changed = change(centred[rows], rows)
-                lengths[rows] = np.sqrt(np.einsum("wd,wd->w", changed, changed))
-            compare(name, variant, lengths, None, sample.order)
+        views = _views(layer, centred, sample.places)
+        found: dict[str, Floats] = {}
+        for suffix, order in (("", None), ("_baseline", sample.order)):
+            for name, similarity in _similarities(centred, views, sample.starts, order).items():
+                found[f"{name}{suffix}"] = similarity
         found["variance"] = explainable_variance(centred, sample.starts)
         found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)
         return found
@@ -203,18 +193,73 @@ class _Contextuality(LayerStatistic):
         yield sums("explainable_variance_adjusted", adjusted("variance"))
 
 
-def _changes(layer: OneLayer, places: Integers) -> dict[str, Callable[[Floats32, slice], Floats32]]:
-    """What is done to the centred vectors ``[word, dim]`` at some of the places before they are compared."""
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What is compared instead of centred vectors x: vectors A x + b, where b differs between kinds of words.
+
+    Neither is ever formed: sums of such vectors are A applied to sums of x, and their lengths follow from products.
+    """
+
+    lengths: Floats32
+    """``[item]`` of the vectors A x + b."""
+    apply: Callable[[Floats32], Floats32] | None = None
+    """A, of sums ``[group, dim]``; None where vectors stay as they are."""
+    added: Floats32 | None = None
+    """``[kind, dim]`` each b."""
+    kinds: Integers | None = None
+    """``[item]`` which of them is added; None where there is a single one."""
+
+    def sums(self, sums: Floats32, weights: Floats32, starts: Integers, order: Integers) -> Floats:
+        """``[group, dim]`` sums of A x + b by weight, from those of x."""
+        from scipy.sparse import csr_matrix
+
+        changed = sums if self.apply is None else self.apply(sums)
+        if self.added is None:
+            return changed.astype(np.float64)
+        kinds = np.zeros_like(order) if self.kinds is None else self.kinds[order]
+        of_kinds = csr_matrix((weights[order], kinds, starts), shape=(len(sums), len(self.added)))
+        return np.asarray(changed + of_kinds @ self.added, dtype=np.float64)
+
+
+def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _View]:
+    """By name, what is compared of the centred vectors ``[item, dim]`` at some places of a layer."""
     deviation = np.sqrt(layer.products.diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
     # A dimension that never varies tells no two words apart.
-    scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
     top = layer.top_directions(max(1, len(deviation) // 100))
     means, labels = cluster_means(layer)
     labels = labels[places]
+    squares, norms = np.empty((3, len(centred)), dtype=np.float32), np.einsum("kd,kd->k", means, means)
+    for first in range(0, len(centred), ROWS):
+        rows = slice(first, first + ROWS)
+        part = centred[rows]
+        own, of_top, of_means = np.einsum("wd,wd->w", part, part), part @ top.T, part @ means.T
+        squares[0, rows] = (part * part) @ (scale * scale)
+        squares[1, rows] = own - np.einsum("wt,wt->w", of_top, of_top)
+        near = labels[rows]
+        squares[2, rows] = own - 2 * of_means[np.arange(len(part)), near] + norms[near]
+        # What rounding leaves of a vector is none: it has no direction.
+        squares[1:, rows][squares[1:, rows] < 16 * np.finfo(np.float32).eps * own] = 0
+    standardised, without_top, clustered = np.sqrt(squares)
     return {
-        "standardised": lambda centred, rows: centred * scale,
-        "without_top": lambda centred, rows: centred - (centred @ top.T) @ top,
-        "clustered": lambda centred, rows: centred - means[labels[rows]],
+        "raw": _View(layer.lengths[places], added=layer.mean[None]),
+        "standardised": _View(standardised, lambda sums: sums * scale),
+        "without_top": _View(without_top, lambda sums: sums - (sums @ top.T) @ top),
+        "clustered": _View(clustered, added=-means, kinds=labels),
+    }
+
+
+def _similarities(
+    centred: Floats32, views: Mapping[str, _View], starts: Integers, order: Integers | None
+) -> dict[str, Floats]:
+    """By view, ``[group]`` the mean cosine of all pairs inside each group."""
+    lengths = np.stack([view.lengths for view in views.values()], axis=1)
+    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    sums = group_sums(centred, starts, order=order, weights=weights)
+    items = np.arange(len(centred)) if order is None else order
+    return {
+        name: _mean_cosines(view.sums(sums[:, place], weights[:, place], starts, items), weights[items, place], starts)
+        for place, (name, view) in enumerate(views.items())
     }
 
 
@@ -228,14 +273,15 @@ def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | No
         starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
         order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
     """
-    return _similarity(vectors, np.sqrt(np.einsum("wd,wd->w", vectors, vectors)), starts, order)
-
-
-def _similarity(vectors: Floats32, lengths: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
+    lengths = np.sqrt(np.einsum("wd,wd->w", vectors, vectors))
     weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     sums = group_sums(vectors, starts, order=order, weights=weights).astype(np.float64)
-    has_direction = (lengths if order is None else lengths[order]) > 0
-    own, n = np.add.reduceat(has_direction, starts[:-1], dtype=np.float64), np.diff(starts)
+    return _mean_cosines(sums, weights if order is None else weights[order], starts)
+
+
+def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
+    """``[group]`` from sums ``[group, dim]`` of unit vectors; ``[item]`` weights are 0 where a vector is zero."""
+    own, n = np.add.reduceat(weights > 0, starts[:-1], dtype=np.float64), np.diff(starts)
     return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
 
 
@@ -272,8 +318,9 @@ class _IntraSentence(LayerStatistic):
 
     def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
         """Of words with the mean of their sentence, whose direction is that of their sum."""
-        sums = group_sums(layer.vectors, self._bounds, order=order).astype(np.float64)
-        of_unit = group_sums(layer.vectors, self._bounds, order=order, weights=np.reciprocal(layer.lengths))
+        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
+        both = group_sums(layer.vectors, self._bounds, order=order, weights=weights)
+        sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
         lengths = np.linalg.norm(sums, axis=1)
         products = np.einsum("sd,sd->s", sums, of_unit)
         return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / self._counts)
@@ -311,8 +358,10 @@ class _VarianceShares(LayerStatistic):
     def __init__(self, places: Integers, types: Integers, tags: Integers | None, sentences: Integers) -> None:
         cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
         self._places, self._sentences, self._has_tags = places, sentences, tags is not None
-        self._groups = {"total": np.zeros_like(types), "types": types, "cells": cells}
-        self._degrees = {name: len(places) - len(np.unique(of)) for name, of in self._groups.items()}
+        self._groups = {
+            name: Groups(of) for name, of in (("total", np.zeros_like(types)), ("types", types), ("cells", cells))
+        }
+        self._degrees = {name: len(places) - len(groups) for name, groups in self._groups.items()}
         if not self._degrees["cells"]:
             raise CorpusError(
                 "no word occurs twice with the same tag, so that its variance is not known: give more text"
@@ -323,7 +372,7 @@ class _VarianceShares(LayerStatistic):
         some = layer.centred(self._places)
         found = {}
         for name, groups in self._groups.items():
-            squares = squared_distances(some, *group_means(some, groups))
+            squares = groups.squared_distances(some)
             found[name] = np.bincount(self._sentences, squares) / self._degrees[name]
         return found
 

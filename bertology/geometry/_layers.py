@@ -47,7 +47,11 @@ class OneLayer:
     @cached_property
     def mean(self) -> Floats32:
         """``[dim]`` of all words."""
-        return np.asarray(self.vectors.mean(axis=0, dtype=np.float64), dtype=np.float32)
+        total = np.zeros(self.vectors.shape[1])
+        for first in range(0, len(self.vectors), ROWS):
+            part = self.vectors[first : first + ROWS]
+            total += np.ones(len(part), dtype=np.float32) @ part
+        return np.asarray(total / len(self.vectors), dtype=np.float32)
 
     def centred(self, places: Integers) -> Floats32:
         """``[item, dim]`` vectors of some words less the mean of all; kept for the next that wants the same words."""
@@ -57,16 +61,26 @@ class OneLayer:
             self._chosen = places, chosen
         return self._chosen[1]
 
-    @cached_property
+    @property
     def products(self) -> Floats32:
         """``[block, dim, dim]`` sums over each block of the products of dimensions, all less the mean."""
-        dim = self.vectors.shape[1]
-        products = np.zeros((len(self.bounds) - 1, dim, dim), dtype=np.float32)
+        return self._of_blocks[0]
+
+    @property
+    def block_sums(self) -> Floats:
+        """``[block, dim]`` sums over each block of the vectors less the mean."""
+        return self._of_blocks[1]
+
+    @cached_property
+    def _of_blocks(self) -> tuple[Floats32, Floats]:
+        dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
+        products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
         for block, (start, end) in enumerate(itertools.pairwise(self.bounds)):
             for first in range(start, end, ROWS):
                 centred = self.vectors[first : min(end, first + ROWS)] - self.mean
                 products[block] += centred.T @ centred
-        return products
+                sums[block] += np.ones(len(centred), dtype=np.float32) @ centred
+        return products, sums
 
     @cached_property
     def principal(self) -> tuple[Floats, Floats]:
@@ -110,34 +124,54 @@ def read_layers(
 def group_sums(
     vectors: Floats32, starts: Integers, *, order: Integers | None = None, weights: Floats32 | None = None
 ) -> Floats32:
-    """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group.
+    """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group, or ``[group, kind, dim]``.
 
     Args:
         vectors: of all groups.
         starts: ``[group + 1]`` where each group begins, and where the last one ends.
         order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
-        weights: ``[vector]``
+        weights: ``[vector]``, or ``[vector, kind]`` for several sums of each group, which are formed together while
+            its vectors are in the processor's cache.
     """
     from scipy.sparse import csr_matrix
 
     order = np.arange(starts[-1]) if order is None else order
     factors = np.ones(len(order), dtype=np.float32) if weights is None else weights[order]
-    return np.asarray(csr_matrix((factors, order, starts), shape=(len(starts) - 1, len(vectors))) @ vectors)
+    n_groups, n_kinds = len(starts) - 1, factors.shape[1] if factors.ndim == 2 else 1
+    if n_kinds > 1:
+        sizes = np.diff(starts)
+        # One row of the matrix for each kind, those of a group in a row.
+        first = np.arange(len(order)) + np.repeat(starts[:-1] * (n_kinds - 1), sizes)
+        places = first[:, None] + np.repeat(sizes, sizes)[:, None] * np.arange(n_kinds)
+        spread, columns = np.empty(factors.size, dtype=np.float32), np.empty(factors.size, dtype=np.int64)
+        spread[places], columns[places] = factors, order[:, None]
+        factors, order, starts = spread, columns, np.append(0, np.repeat(sizes, n_kinds).cumsum())
+    sums = np.asarray(csr_matrix((factors.ravel(), order, starts), shape=(n_groups * n_kinds, len(vectors))) @ vectors)
+    return sums if weights is None or weights.ndim == 1 else sums.reshape(n_groups, n_kinds, -1)
 
 
-def group_means(vectors: Floats32, groups: Integers) -> tuple[Floats32, Integers]:
-    """``[group, dim]`` the mean vector of each group, and ``[vector]`` the groups numbered from 0."""
-    _, numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    order = np.argsort(numbers, kind="stable")
-    sums = group_sums(vectors, np.append(0, counts.cumsum()), order=order)
-    return np.asarray(sums / counts[:, None].astype(np.float32)), numbers
+class Groups:
+    """Groups of vectors, whose order is found once for all layers.
 
+    Args:
+        groups: ``[vector]`` the group of each.
+    """
 
-def squared_distances(vectors: Floats32, means: Floats32, groups: Integers) -> Floats32:
-    """``[vector]`` squared distances of vectors ``[vector, dim]`` from the means ``[group, dim]`` of their groups."""
-    squares = np.empty(len(vectors), dtype=np.float32)
-    for first in range(0, len(vectors), ROWS):
-        rows = slice(first, first + ROWS)
-        rest = vectors[rows] - means[groups[rows]]
-        squares[rows] = np.einsum("wd,wd->w", rest, rest)
-    return squares
+    def __init__(self, groups: Integers) -> None:
+        _, self._numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
+        self._order = np.argsort(self._numbers, kind="stable")
+        self._starts, self._counts = np.append(0, counts.cumsum()), counts[:, None].astype(np.float32)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self._counts)
+
+    def squared_distances(self, vectors: Floats32) -> Floats32:
+        """``[vector]`` squared distances of vectors ``[vector, dim]`` from the means of their groups."""
+        means = group_sums(vectors, self._starts, order=self._order) / self._counts
+        squares = np.empty(len(vectors), dtype=np.float32)
+        for first in range(0, len(vectors), ROWS):
+            rows = slice(first, first + ROWS)
+            rest = vectors[rows] - means[self._numbers[rows]]
+            squares[rows] = np.einsum("wd,wd->w", rest, rest)
+        return squares

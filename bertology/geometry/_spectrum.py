@@ -114,8 +114,7 @@ class Spectrum(LayerStatistic):
 
 def _without(layer: OneLayer) -> Iterator[Floats]:
     """``[dim, dim]`` the covariance of all words, and without each block."""
-    blocks = itertools.pairwise(layer.bounds.tolist())
-    sums = np.stack([(layer.vectors[first:last] - layer.mean).sum(axis=0, dtype=np.float64) for first, last in blocks])
+    sums = layer.block_sums
     every, total, n = layer.products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
     yield (every - np.outer(total, total) / n) / (n - 1)
     for products, part, size in zip(layer.products, sums, np.diff(layer.bounds).tolist(), strict=True):
