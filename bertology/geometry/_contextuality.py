@@ -225,7 +225,7 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     """By name, what is compared of the centred vectors ``[item, dim]`` at some places of a layer."""
     deviation = np.sqrt(layer.products.diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
     # A dimension that never varies tells no two words apart.
-    scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
+    scale: Floats32 = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
     top = layer.top_directions(max(1, len(deviation) // 100))
     means, labels = cluster_means(layer)
     labels = labels[places]
@@ -243,7 +243,7 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     standardised, without_top, clustered = np.sqrt(squares)
     return {
         "raw": _View(layer.lengths[places], added=layer.mean[None]),
-        "standardised": _View(standardised, lambda sums: sums * scale),
+        "standardised": _View(standardised, lambda sums: np.asarray(sums * scale)),
         "without_top": _View(without_top, lambda sums: sums - (sums @ top.T) @ top),
         "clustered": _View(clustered, added=-means, kinds=labels),
     }
