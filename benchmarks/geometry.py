@@ -3,15 +3,15 @@
     python -m benchmarks.geometry [--words 50000] [--repeats 3]
 
 (p) is self-similarity of all word types and its baseline in all layers by sums of unit vectors, divided by the loop
-over types that forms the cosines of all pairs (of 150 occurrences at most), as the published scripts do; the loop runs
-on one layer, and its time is multiplied. (q) is debiased CKA of all pairs of layers with what each sentence contributes
-and what words in random order give, divided by a loop over the pairs that forms Gram matrices, on the same 5,000 words;
-the loop runs over three of the pairs, and its time is multiplied. On all of the words each of its matrices would take
-10 GB: the next line multiplies by the square of their number as well. (r) is the extraction of the whole
-training split and all statistics of the task ``contextuality`` on it, divided by the extraction alone, both on all
-threads; the same ratio by processor time, which other jobs on the machine disturb less, stands beside it. (s) is the peak of
-memory of a process that computes these statistics of stored vectors, on four times the text divided by the text; of
-50,000 words at most one layer is held at a time, so that memory grows up to there.
+over types that forms the cosines of all pairs (of 150 occurrences at most), as the published scripts do; the loop
+runs on one layer, and its time is multiplied. (q) is debiased CKA of all pairs of layers with what each sentence
+contributes and what words in random order give, divided by a loop over the pairs that forms Gram matrices, on the
+same 5,000 words; the loop runs over three of the pairs, and its time is multiplied. On all of the words each of its
+matrices would take 10 GB: the next line multiplies by the square of their number as well. (r) is the extraction of
+the whole training split and all statistics of the task ``contextuality`` on it, divided by the extraction alone, both
+on all threads; the same ratio by processor time, which other jobs on the machine disturb less, stands beside it. (s)
+is the peak of memory of a process that computes these statistics of stored vectors, on four times the text divided by
+the text; of 50,000 words at most one layer is held at a time, so that memory grows up to there.
 
 Both sides of (p) and (q) compute on one thread, as the task does.
 """
