@@ -75,7 +75,7 @@ HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 # Heads compared by sentence, frozen states kept, and layers matched by depth took 290 lines, two files and three names.
 # Corpora of several languages, and gold word alignments, took 530 lines, four files and five names.
 # Schemas of the files of all commands, and degrees of freedom of rare relations, took 70 lines, a file and three names.
-FOR_NOW = {"lines": 68_770, "files": 402, "exported names": 545}
+FOR_NOW = {"lines": 71_500, "files": 412, "exported names": 556}
 
 
 def modules(*folders: str) -> list[Path]:
