@@ -33,25 +33,29 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
 
 def folder_name(name: str) -> str:
     """The displayed name of a model or corpus: of a folder its last part, other names as they are."""
-    return "/".join(PurePath(name).parts[-_least(name) :]) or name
+    return _last_parts(name, 1)
 
 
 def short_names(names: Iterable[str | None]) -> dict[str, str]:
     """The displayed name of each model: of a folder its last part, other names as they are.
 
-    Folders of one name are distinguished by their parent folders: as much of the end of each path as needed.
+    Folders of one name are distinguished by their parent folders. All folders are displayed with the same number of
+    parts, as many as that needs: ``cola/seed-1``, ``cola/seed-2`` and ``sst2/seed-1``.
     """
-    of = {name: PurePath(name).parts for name in dict.fromkeys(names) if name}
-    length = {name: min(_least(name), len(parts)) for name, parts in of.items()}
-    while True:
-        short = {name: "/".join(parts[-length[name] :]) if parts else name for name, parts in of.items()}
-        times = Counter(short.values())
-        longer = [name for name, parts in of.items() if times[short[name]] > 1 and length[name] < len(parts)]
-        if not longer:
-            # What no folder tells apart, such as ./bert and bert, stands as it was written.
-            return {name: text if times[text] == 1 else name for name, text in short.items()}
-        for name in longer:
-            length[name] += 1
+    known = list(dict.fromkeys(name for name in names if name))
+    most = max((len(PurePath(name).parts) for name in known), default=1)
+    cut_to = [{name: _last_parts(name, n_parts) for name in known} for n_parts in range(1, most + 1)]
+    short = max(cut_to, key=lambda found: len(set(found.values())))  # the first of those that tell most apart
+    times = Counter(short.values())
+    # What no folder tells apart, such as ./bert and bert, stands as it was written.
+    return {name: text if times[text] == 1 else name for name, text in short.items()}
+
+
+def _last_parts(name: str, n_parts: int) -> str:
+    """The end of a path; all of the name of a model of a hub."""
+    path = PurePath(name)
+    kept = path.parts[-max(n_parts, _least(name)) :]
+    return "/".join(kept) if len(kept) < len(path.parts) else str(path)
 
 
 def checkpoint_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:

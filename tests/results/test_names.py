@@ -36,12 +36,16 @@ def of_model(results, model, fingerprint="beef"):
         ([HERE, "./models/tuned", "~/tuned2", "runs/7/model/"], ["minilm", "tuned", "tuned2", "model"]),
         ([HERE, THERE], ["models/minilm", "me/minilm"]),
         ([HERE, "minilm"], ["models/minilm", "minilm"]),
-        ([HERE, THERE, "/srv/me/minilm", "gpt2"], ["models/minilm", "home/me/minilm", "srv/me/minilm", "gpt2"]),
+        ([HERE, THERE, "/srv/me/minilm", "gpt2"], ["shared/models/minilm", "home/me/minilm", "srv/me/minilm", "gpt2"]),
+        (["runs/cola/seed-1", "runs/cola/seed-2", "runs/sst2/seed-1"], ["cola/seed-1", "cola/seed-2", "sst2/seed-1"]),
+        (["runs/cola/seed-1", "runs/cola/seed-2", "google/electra-base"], ["seed-1", "seed-2", "google/electra-base"]),
+        (["/m/bert", "/n/m/bert"], ["/m/bert", "n/m/bert"]),
+        (["bert", "./bert", "/data/models/minilm"], ["bert", "./bert", "minilm"]),
         (["bert", "./bert"], ["bert", "./bert"]),
         ([".", "/"], [".", "/"]),
     ],
 )
-def test_a_folder_is_called_by_its_name_and_by_more_of_its_path_where_two_have_the_same(names, short):
+def test_folders_are_called_by_as_many_parts_of_their_paths_as_tell_them_apart(names, short):
     assert short_names(names) == dict(zip(names, short, strict=True))
     assert short_names([*names, None, *names]) == short_names(names)
 
