@@ -10,6 +10,7 @@ from bertology._files import explained_system_errors, write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
 from bertology.results.tables.joined import put_row
+from bertology.results.tables.rows import training_of
 from bertology.runner._folder import OF_CELLS, RunFolder
 from bertology.runner._work import in_order, same_but_for_names
 from bertology.runner.experiment._settings import Experiment
@@ -91,8 +92,13 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     for row in (row for row in rows if row.init is not None):
         known = owners.setdefault(row.cell_id, row)
         controls = all(one.init == "random" and one.model not in fresh for one in (known, row))
-        if known.model != row.model and not controls:
+        checkpoints = None not in (known.step, row.step) and _training(known) == _training(row)
+        if known.model != row.model and not (controls or checkpoints):
             raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))
+
+
+def _training(row: ResultRow) -> tuple[str, int | None]:
+    return training_of(row), row.pretraining_seed
 
 
 def _copy_files(run: Path, out: Path) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from bertology._files import canonical_json, digest
-from bertology._names import checkpoint_name
+from bertology._names import checkpoint_name, training_name
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
@@ -240,6 +240,13 @@ class Unit:
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
         return bool(self.draws) and self.draws[0].weights.init == "random" and self.plan.pair.request.init != "random"
+
+    @property
+    def training(self) -> str | None:
+        """The training, and its seed, that its model is a checkpoint of; None for other models."""
+        step = self.plan.pair.request.step
+        name = self.plan.pair.source.name
+        return None if step is None else training_name(name, pretraining_seed=None, step=step)
 
     @property
     def title(self) -> str:

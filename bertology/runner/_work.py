@@ -123,7 +123,7 @@ class Work:
             # Groups that have one cell in common have all.
             firsts = [next(iter(cells.cells.values())) for draws in unit.by_config for cells in draws]
             known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
-            if known is not unit and not (known.is_random_control and unit.is_random_control):
+            if known is not unit and not _may_be_equal(known, unit):
                 raise same_but_for_names(known.title, unit.title)
             units.append(unit)
         return tuple(units)
@@ -145,6 +145,12 @@ class Work:
         references = [pair.reference for pair in pairs if pair.reference is not None]
         models = {pair.source.name: pair.fingerprints[pair.weights] for pair in (*references, *pairs)}
         return {"models": models, "corpora": {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}}
+
+
+def _may_be_equal(one: Unit, other: Unit) -> bool:
+    """Whether two models may have the same weights: random ones by design, checkpoints between which none moved."""
+    are_checkpoints = one.training is not None and one.training == other.training
+    return are_checkpoints or (one.is_random_control and other.is_random_control)
 
 
 def same_but_for_names(one: str, other: str) -> BertologyError:

@@ -12,10 +12,11 @@ from bertology.encoders.alignment.pieces import PieceReader
 from bertology.errors import BertologyError
 from bertology.families.request import parse_checkpoints
 from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment
+from bertology.runner import ProbeRequest, RunOptions, make_plan, merge_runs, resolve_work, run_experiment
 from bertology.runner._checkpoints import requests_of
 from bertology.runner._finder import Finder
-from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner._work import Shard
+from bertology.runner.experiment import Experiment, experiment_of, load_experiment
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,36 @@ def test_what_does_not_differ_is_computed_once(results: Results) -> None:
     of_random = [row for row in results.rows if row.init == "random" and row.layer == 2]
     assert len({row.step for row in of_random}) == 3
     assert len({row.cell_id for row in of_random}) == 1
+
+
+def test_checkpoints_between_which_nothing_was_learned_are_both_kept(training: Path, tmp_path: Path) -> None:
+    still = tmp_path / "still"
+    for step, source in ((5, 5), (40, 40), (60, 40)):
+        shutil.copytree(training / f"checkpoints/step-{source}", still / f"checkpoint-{step}")
+    models = [{"name": str(still), "id": "still", "checkpoints": "all"}]
+    settings = {**ASKED, "statistics": {"resamples": 200}, "outputs": {"tables": [], "plots": []}}
+    corpora = [{"name": "pocket", "sentences": 20}]
+    experiment = Experiment(name="time", models=models, corpora=corpora, tasks=["pos"], **settings)
+    parts = [tmp_path / "1", tmp_path / "2"]
+    for number, out in enumerate(parts, start=1):
+        options = RunOptions(engine="serial", shard=Shard(number, 2))
+        assert not run_experiment(experiment, out, options=options).failures
+    results = merge_runs(parts, tmp_path / "merged")
+    own = [row for row in results.rows if row.init == "pretrained" and row.metric == "accuracy"]
+    values = {(row.step, row.layer): row.value for row in own}
+    cells = {(row.step, row.layer): row.cell_id for row in own}
+    assert len(values) == 3 * 2
+    for layer in (0, 2):
+        assert (values[40, layer], cells[40, layer]) == (values[60, layer], cells[60, layer])
+        assert cells[5, layer] != cells[40, layer]
+    (table,) = results.over_steps(n_resamples=100).tables
+    assert table.steps == (5, 40, 60)
+    again = probe("pos", model=still, checkpoints="all", sentences=20, progress=False, **ASKED)
+    assert {row.step for row in again.rows if row.init == "pretrained" and row.step is not None} == {5, 40, 60}
+    # Under other names than those of one training they stay a mistake.
+    twice = [{"name": str(still / "checkpoint-40")}, {"name": str(still / "checkpoint-60")}]
+    with pytest.raises(BertologyError, match="are the same but for their names"):
+        resolve_work(experiment_of({**experiment.plain(), "models": twice}, where="test")).shard(Shard())
 
 
 def test_a_request_expands_alike(results: Results, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
