@@ -243,8 +243,8 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     standardised, without_top, clustered = np.sqrt(squares)
     return {
         "raw": _View(layer.lengths[places], added=layer.mean[None]),
-        "standardised": _View(standardised, lambda sums: np.asarray(sums * scale)),
-        "without_top": _View(without_top, lambda sums: sums - (sums @ top.T) @ top),
+        "standardised": _View(standardised, lambda sums: np.asarray(sums * scale, dtype=np.float32)),
+        "without_top": _View(without_top, lambda sums: np.asarray(sums - (sums @ top.T) @ top, dtype=np.float32)),
         "clustered": _View(clustered, added=-means, kinds=labels),
     }
 
