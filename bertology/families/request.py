@@ -99,7 +99,7 @@ def sweep(
 POOLS = ("mean", "max", "last", "cls")
 Control = Literal[
     "majority", "word_majority", "length", "lexical", "linear_chain", "random", "control_task", "blind", "offset",
-    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last",
+    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last", "diagonal",
 ]  # fmt: skip
 CONTROLS: tuple[Control, ...] = get_args(Control)
 Init = Literal["pretrained", "random", "random_blocks"]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
 
 GeometrySplit = Literal["train", "dev", "test"]
-GeometryBaseline = Literal["majority", "lexical", "first", "last"]
-"""The most frequent answer in training; the same statistics of words, without any vector; the first or last word of
-the kind that is asked for."""
+GeometryBaseline = Literal["majority", "word_majority", "lexical", "first", "last", "diagonal"]
+"""The most frequent answer, of all or of the same word; the same statistics of words, without any vector; the first or
+last word of the kind that is asked for; the word at the same relative place of a translation."""
 
 
 @dataclass(frozen=True)

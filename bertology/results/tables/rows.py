@@ -37,6 +37,7 @@ Control = Literal[
     "word_mean",
     "first",
     "last",
+    "diagonal",
     "rescaled",
     "refit",
     "reference",

@@ -51,8 +51,11 @@ _STATISTIC_NOTES = {
         "majority", "the most frequent answer in training: the sense of each word, or the place in a sentence"
     ),
     "lexical": Note(
-        "words", "the same without vectors, from other words of the context (TF-IDF), or from word forms and places"
+        "words",
+        "the same without vectors: from spelling, from other words of the context (TF-IDF), or from forms and places",
     ),
+    "word_majority": Note("dictionary", "the most frequent translation of each word in other sentences"),
+    "diagonal": Note("diagonal", "the word at the same relative place of the translation"),
     "first": Note("first", "the first word of the kind asked for, and last the last one"),
 }
 """The same of baselines of statistics of the vectors themselves."""

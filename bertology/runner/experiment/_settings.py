@@ -324,7 +324,7 @@ class Experiment(_Settings):
     words without a vector), of sentences `length` (the number of words alone), of trees `linear_chain`, `random` (a
     pretrained encoder with random weights), `control_task`; of texts `blind` (without what decides); of attention heads
     `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the same word) and `rule`; of numbers
-    `mean` and `word_mean`; of word order `first` and `last`."""
+    `mean` and `word_mean`; of word order `first` and `last`; of word alignments `diagonal` (the same place)."""
     random_draws: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
     """Draws of random weights that the control `random` is the mean of; `auto`: three where the text is read quickly
     and the fits are of single words, else one."""
