@@ -1,0 +1,160 @@
+"""Languages: alignment by definition and against SimAlign, retrieval by brute force, a planted shift of languages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bertology.corpora import Links, ParallelText, Sentence, Sentences, translations
+from bertology.geometry import LayerSums, LayerVectors
+from bertology.geometry.languages import (
+    AlignedPairs,
+    LanguageItems,
+    LinkCounts,
+    align_words,
+    count_links,
+    language_centroids,
+    language_identity,
+    retrieval,
+    retrieved,
+    scores_of_links,
+    word_similarity,
+)
+
+N, DIM = 60, 16
+
+
+def simalign_by_definition(similar: np.ndarray, method: str) -> set[tuple[int, int]]:
+    """Cell by cell, as the paper states it, with its factor 0.9."""
+    m, n = similar.shape
+    if method == "match":
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_weighted_edges_from((("a", i), ("b", j), similar[i, j]) for i in range(m) for j in range(n))
+        found = nx.max_weight_matching(graph, maxcardinality=True)
+        return {(dict(edge)["a"], dict(edge)["b"]) for edge in found}
+
+    def mutual(cells: np.ndarray) -> set[tuple[int, int]]:
+        return {(i, j) for i in range(m) for j in range(n) if cells[i].argmax() == j and cells[:, j].argmax() == i}
+
+    first = mutual(similar)
+    rows, columns = {i for i, _ in first}, {j for _, j in first}
+    if method == "argmax" or min(m, n) <= 2 or len(rows) == m or len(columns) == n:
+        return first
+    factor = np.array([[0.0 if i in rows and j in columns else 0.9 for j in range(n)] for i in range(m)])
+    return first | {(i, j) for i, j in mutual(similar * factor) if factor[i, j] > 0}
+
+
+@pytest.mark.parametrize("method", ["argmax", "itermax", "match"])
+def test_methods_are_their_definition(method: str) -> None:
+    dice = np.random.default_rng(0)
+    for _ in range(30):
+        similar = dice.random(dice.integers(1, 8, size=2))
+        found = set(zip(*(some.tolist() for some in np.nonzero(align_words(similar, method))), strict=True))
+        assert found == simalign_by_definition(similar, method)
+
+
+@pytest.mark.parametrize(("method", "name"), [("argmax", "inter"), ("itermax", "itermax"), ("match", "mwmf")])
+def test_methods_are_those_of_simalign(method: str, name: str) -> None:
+    simalign = pytest.importorskip("simalign.simalign")
+    dice = np.random.default_rng(1)
+    theirs = {
+        "inter": lambda s: np.multiply(*simalign.SentenceAligner.get_alignment_matrix(s)),
+        "itermax": simalign.SentenceAligner.iter_max,
+        "mwmf": simalign.SentenceAligner.get_max_weight_match,
+    }[name]
+    for _ in range(20):
+        similar = dice.random(dice.integers(2, 9, size=2))
+        assert np.array_equal(align_words(similar, method), np.asarray(theirs(similar)) > 0)
+
+
+def test_similarity_and_distortion_by_hand() -> None:
+    similar = word_similarity(np.eye(2, dtype=np.float32), np.array([[1, 0], [-1, 0]], dtype=np.float32))
+    assert similar == pytest.approx(np.array([[1, 0], [0.5, 0.5]]))
+    bent = word_similarity(np.eye(2, dtype=np.float32), np.array([[1, 0], [1, 0]], dtype=np.float32), distortion=0.5)
+    assert bent == pytest.approx(np.array([[1, 0.5], [0.25, 0.5]]))
+
+
+def test_error_rate_by_hand() -> None:
+    # A = {00, 11, 22}, S = {00, 12}, P = S and {11}: |A ∩ S| = 1, |A ∩ P| = 2
+    gold = Links(frozenset({(0, 0), (1, 2)}), frozenset({(1, 1)}))
+    counts = count_links(np.eye(3, dtype=bool), gold)
+    assert counts == LinkCounts(found=3, found_sure=1, found_possible=2, sure=2)
+    other = LinkCounts(1, 1, 1, 1)
+    scores = {one.metric: one.values[0] for one in scores_of_links("a", (0,), [[counts, other]], np.arange(2))}
+    precision, recall = 3 / 4, 2 / 3
+    assert scores["a_precision"] == pytest.approx(precision)
+    assert scores["a_recall"] == pytest.approx(recall)
+    assert scores["a_f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert scores["a_error"] == pytest.approx(1 - (2 + 3) / (4 + 3))
+
+
+def items(n: int = N) -> LanguageItems:
+    """One vector a sentence: of two languages, one after the other."""
+    return LanguageItems(("en", "xx"), np.tile([0, 1], n), np.repeat(np.arange(n), 2), np.arange(2 * n + 1))
+
+
+def by_name(sums: object) -> dict[str, float]:
+    return {one.metric: float(one.values[0]) for one in sums if not one.group}  # type: ignore[attr-defined]
+
+
+def shifted(*, noise: float = 0.0) -> LayerVectors:
+    """The same vectors in both languages, those of the second moved far away."""
+    dice = np.random.default_rng(3)
+    meaning = np.repeat(dice.normal(size=(N, DIM)), 2, axis=0)
+    meaning[1::2] += 20 * np.eye(DIM)[0] + noise * dice.normal(size=(N, DIM))
+    return LayerVectors.of_arrays(meaning[None])
+
+
+def test_a_shift_of_a_language_is_found_and_removed() -> None:
+    found = by_name(language_identity(shifted(), items()))
+    assert found["identity"] == 1
+    assert found["same_language"] > 0.95
+    assert found["identity_centred"] == pytest.approx(0.5, abs=0.15)
+    assert found["identity_erased"] == pytest.approx(0.5, abs=0.15)
+    scores = by_name(retrieval(shifted(), items()))
+    assert scores["retrieval"] < 0.9
+    assert scores["retrieval_centred"] == scores["retrieval_projected"] == 1
+
+
+def test_nothing_is_retrieved_from_unrelated_vectors() -> None:
+    vectors = LayerVectors.of_arrays(np.random.default_rng(4).normal(size=(1, 2 * N, DIM)))
+    for name, value in by_name(retrieval(vectors, items())).items():
+        assert value < 5 / N, name
+
+
+def test_retrieval_by_brute_force() -> None:
+    read = shifted(noise=1.0)
+    vectors = read.of(0).astype(np.float64)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    right = 0
+    for own, other in ((0, 1), (1, 0)):
+        for number in range(N):
+            cosines = [unit[2 * number + own] @ unit[2 * place + other] for place in range(N)]
+            right += int(np.argmax(cosines)) == number
+    assert by_name(retrieval(read, items()))["retrieval"] == pytest.approx(right / (2 * N))
+    assert retrieved(np.array([[1.0, 1.0], [0.0, 1.0]], dtype=np.float32)).tolist() == [0.5, 1]
+
+
+def test_languages_of_one_family_cluster() -> None:
+    dice, names = np.random.default_rng(5), ("de", "nl", "fr", "es")
+    language = np.tile(np.arange(4), N)
+    places = np.array([[0, 0], [1, 0], [9, 0], [10, 0]])
+    vectors = np.pad(places[language], ((0, 0), (0, 6))) + 0.1 * dice.normal(size=(4 * N, 8))
+    four = LanguageItems(names, language, np.repeat(np.arange(N), 4), np.arange(4 * N + 1))
+    families = {"de": "Germanic", "nl": "Germanic", "fr": "Romance", "es": "Romance"}
+    sums: list[LayerSums] = list(language_centroids(LayerVectors.of_arrays(vectors[None]), four, families=families))
+    scores = {(one.metric, one.group): float(one.values[0]) for one in sums}
+    assert scores["family_v_measure", ""] == pytest.approx(1)
+    assert scores["between_languages", ""] > 0.98
+    assert scores["merged_at", "de – nl"] < 0.2 < scores["merged_at", "de – fr"] == pytest.approx(1)
+
+
+def test_words_without_a_vector_miss_their_links() -> None:
+    unit = [{name: Sentence.from_words(text.split()) for name, text in (("en", "a b"), ("de", "x y"))} for _ in "12"]
+    links = {("en", "de"): Links(frozenset({(0, 0), (1, 1)}))}
+    marked = [one for n, both in enumerate(unit) for one in translations(both, unit=str(n), links=links)]
+    text = ParallelText.of(Sentences(marked))
+    pairs = AlignedPairs.of(text, np.array([1, 2, 3, 4, 5, 6, 7]))  # the first word of the first sentence is missing
+    assert pairs.counts(0, np.array([[False, True]])) == LinkCounts(1, 1, 1, 2)
