@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def corpus() -> Corpus:
     """Sentences and themselves as a language with the object before the verb."""
     links = {("en", "xx"): Links(frozenset({(0, 0), (1, 2), (2, 1)}))}
     units = []
-    for number, (subject, verb, other) in enumerate((a, v, b) for a in NOUNS for v in VERBS for b in NOUNS):
+    for number, (subject, verb, other) in enumerate((a, v, b) for a, b in permutations(NOUNS, 2) for v in VERBS):
         both = {"en": f"{subject} {verb} {other}", "xx": f"{subject} {other} {verb}"}
         sentences = {language: Sentence.from_words(text.split()) for language, text in both.items()}
         units.append(translations(sentences, unit=str(number), links=links))
@@ -31,14 +32,17 @@ def test_layers_of_a_model_are_asked(tiny_bert: Path) -> None:
     main = results[results.main_metric & results.group.isna()]
     main = main[main.init.fillna("pretrained") == "pretrained"]
     scores = {(row.task, row.control): row.value for row in main.itertuples()}
-    # the same words in both: found by their vectors without context and by their spelling
-    assert scores["languages:alignment", "none"] == scores["languages:alignment", "lexical"] == 1
+    # The same words in both, which layer 0 with its random places finds, and spelling without fail; who chased whom
+    # is not in the spelling of a sentence, so that two sentences are equally near.
+    assert scores["languages:alignment", "lexical"] == 1
+    assert scores["languages:alignment", "none"] > 0.6
     assert scores["languages:alignment", "diagonal"] == pytest.approx(1 / 3)
     assert scores["languages:translation", "lexical"] == scores["languages:translation", "word_majority"] == 1
-    assert scores["languages:translation", "none"] == 1
+    assert scores["languages:translation", "none"] > 0.9
     assert scores["languages:identity", "majority"] == 0.5
-    assert scores["languages:retrieval", "none"] > 10 / 48
-    assert (main[main.task == "languages:identity"].n_clusters == 48).all()
+    assert scores["languages:retrieval", "lexical"] == pytest.approx(0.5)
+    assert scores["languages:retrieval", "none"] > 0.6
+    assert (main[main.task == "languages:identity"].n_clusters == 36).all()
 
 
 def test_what_is_no_question() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import ParallelText
 from bertology.errors import CorpusError
-from bertology.geometry._layers import group_means, group_sums
+from bertology.geometry._layers import group_sums
 from bertology.geometry._sums import Floats, Integers, LayerSums
 from bertology.geometry._vectors import Floats32
 
@@ -85,6 +85,14 @@ class LanguageItems:
     def title(self, direction: Direction, arrow: str = "→") -> str:
         """A pair of languages as tables name it."""
         return f"{self.names[direction[0]]} {arrow} {self.names[direction[1]]}"
+
+
+def group_means(vectors: Floats32, groups: Integers) -> tuple[Floats32, Integers]:
+    """``[group, dim]`` the mean vector of each group, and ``[vector]`` the groups numbered from 0."""
+    _, numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.argsort(numbers, kind="stable")
+    sums = group_sums(vectors, np.append(0, counts.cumsum()), order=order)
+    return np.asarray(sums / counts[:, None].astype(np.float32)), numbers
 
 
 def centred(vectors: Floats32, language: Integers) -> Floats32:

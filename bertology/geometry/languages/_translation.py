@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from bertology.corpora import ParallelText
 from bertology.errors import CorpusError
-from bertology.geometry._layers import group_means
 from bertology.geometry._sums import Floats, Integers, LayerSums
 from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
-from bertology.geometry.languages._sentences import of_clusters, sums_of
+from bertology.geometry.languages._sentences import group_means, of_clusters, sums_of
 
 
 @dataclass(frozen=True, eq=False)
