@@ -52,13 +52,13 @@ _KEPT: dict[str, Corpus] = {}
 
 
 _EMBEDDED = {
-    "pocket": (
-        "bertology.pocket:load_corpus",
-        "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
-        "pocket:20000 has so many training sentences",
-    )
+    "pocket": "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
+    "pocket:20000 has so many training sentences",
+    "bilingual": "sentences of the pocket world with translations into a made-up language, trees and word links known "
+    "(train, dev, test); bilingual:20000 has so many training pairs, bilingual:order=reversed,anchors=0.2 another "
+    "second language",
 }
-"""Corpora that come with the package, made by a function of the number of training sentences; and a line on each."""
+"""Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes them."""
 _JOIN, _LAYER = "+", "#"
 _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
@@ -79,7 +79,7 @@ _KINDS = (
 
 def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with a one-line description."""
-    return {name: description for name, (_, description) in _EMBEDDED.items()} | {
+    return _EMBEDDED | {
         name: f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
         for name, treebank in TREEBANKS.items()
     }
@@ -89,13 +89,13 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     """A corpus by its name or path, or made of data in memory.
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
-    training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
-    folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
-    CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
-    Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words with senses as of CoarseWSD-20,
-    Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word and its tags a line; tables of
-    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); questions of SQuAD (``.json``); or plain
-    text of one sentence a line (for extraction only).
+    training sentences, ``bilingual`` with their translations, or a treebank such as ``ud:en_ewt``, downloaded when it
+    is first used. Otherwise a path: a folder with a file for each split, or one file. The format is recognised by the
+    suffix and the first lines: CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in
+    brackets; CoNLL-2012; SemEval-2010 Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words
+    with senses as of CoarseWSD-20, Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word
+    and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); questions of
+    SQuAD (``.json``); or plain text of one sentence a line (for extraction only).
 
     Options that are part of the name:
 
@@ -230,8 +230,9 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
         return all(map(corpus_is_available, languages.corpora.values()))
     if (treebank := TREEBANKS.get(text)) is not None:
         return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
-    if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
-        return True
+    if _is_embedded(text):
+        stem, _, options = text.partition(":")
+        return stem != "pocket" or text == stem or is_numeral(options)
     if exists(name_or_path):
         return True
     left, plus, right = text.partition(_JOIN)
@@ -242,17 +243,14 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
 
 
 def _is_embedded(name: str) -> bool:
-    """Whether a name is that of an embedded corpus, with or without a number of training sentences."""
+    """Whether a name is that of an embedded corpus, with or without options after a colon."""
     return name.partition(":")[0] in _EMBEDDED
 
 
 def _named(name: str) -> Corpus:
     if _is_embedded(name):
-        stem, colon, number = name.partition(":")
-        if colon and not is_numeral(number):
-            raise CorpusError(f"{cut(name)}: write how many training sentences, as in {stem}:20000")
-        load: Callable[..., Corpus] = resolve_name(_EMBEDDED[stem][0])
-        return load(int(number)) if colon else load()
+        load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
+        return load(name)
     if name not in TREEBANKS:
         raise name_not_found(
             "corpus", name, known_corpora(), remedy="any other treebank can be given by the path of its folder"

@@ -1,7 +1,7 @@
 """The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text.
 
 The sentences are embedded (``_embedded.py``, to be read first); ``grammar`` makes them and the text for pretraining,
-``training`` makes the model, and ``_items.py`` cloze items whose answers are known.
+``training`` makes the model, ``bilingual`` a second language, and ``_items.py`` cloze items whose answers are known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.pocket._embedded import load_corpus
+from bertology.pocket._embedded import corpus_by_name, load_corpus
 from bertology.pocket._items import AgreementItem, agreement_items, fact_prompts, role_prompts
 from bertology.pocket.grammar.texts import pretraining_documents
 from bertology.pocket.grammar.world import Fact, candidates, facts
@@ -26,6 +26,7 @@ __all__ = [
     "Fact",
     "agreement_items",
     "candidates",
+    "corpus_by_name",
     "fact_prompts",
     "facts",
     "load_corpus",

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import cache_folder, digest, write_atomically
+from bertology._inputs import is_numeral
 from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut
+from bertology.pocket.bilingual.texts import load_bilingual
 from bertology.pocket.grammar.annotation import annotated
 from bertology.pocket.grammar.texts import SIZES, corpus_of, sentences_of
 
@@ -21,6 +23,20 @@ _PACKED = Path(__file__).with_name("corpus.json.gz")
 _NOTHING = "_"
 MOST_SENTENCES = 100_000
 """Most training sentences."""
+
+
+def corpus_by_name(name: str) -> Corpus:
+    """An embedded corpus by its name: ``pocket``, ``pocket:20000``, ``bilingual``, ``bilingual:20000,anchors=0.2``.
+
+    Raises:
+        CorpusError: what follows the colon is not what the corpus takes.
+    """
+    stem, colon, options = name.partition(":")
+    if stem == "bilingual":
+        return load_bilingual(options)
+    if colon and not is_numeral(options):
+        raise CorpusError(f"{cut(name)}: write how many training sentences, as in {stem}:20000")
+    return load_corpus(int(options)) if colon else load_corpus()
 
 
 def load_corpus(n_train: int | None = None) -> Corpus:

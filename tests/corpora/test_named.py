@@ -19,7 +19,7 @@ def made_pocket(monkeypatch) -> Corpus:
     """A stand-in for the embedded corpus, so that these tests are about names alone."""
     corpus = Corpus("pocket", {"test": Sentences([Sentence.from_words(["a"])])})
     module = types.ModuleType("bertology.pocket")
-    module.load_corpus = lambda: corpus  # type: ignore[attr-defined]
+    module.corpus_by_name = lambda name: corpus  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "bertology.pocket", module)
     return corpus
 
@@ -40,7 +40,7 @@ def test_a_folder_called_as_a_name_is_meant_by_its_path(made_pocket, tmp_path, m
 
 def test_every_name_has_one_line():
     known = known_corpora()
-    assert {"pocket", "ud:en_ewt", "ud:en_pud", "ud:fr_sequoia", "ud:de_gsd", "ud:es_gsd"} == set(known)
+    assert {"pocket", "bilingual", "ud:en_ewt", "ud:en_pud", "ud:fr_sequoia", "ud:de_gsd", "ud:es_gsd"} == set(known)
     assert all(line and "\n" not in line for line in known.values())
     assert "(train, dev, test; CC BY-SA 4.0)" in known["ud:en_ewt"]
     assert "(test; " in known["ud:en_pud"]
@@ -51,7 +51,7 @@ def test_every_name_has_one_line():
     [
         ("pockte", r"unknown corpus 'pockte': did you mean pocket\?; or give the path of one"),
         ("ud:en_etw", r"unknown corpus 'ud:en_etw': did you mean ud:en_ewt .*; any other treebank can be given by"),
-        ("qqqqq", r"unknown corpus 'qqqqq': there is pocket, ud:de_gsd, .*; or give the path of one"),
+        ("qqqqq", r"unknown corpus 'qqqqq': there is bilingual, pocket, ud:de_gsd, .*; or give the path of one"),
     ],
 )
 def test_an_unknown_name_is_answered_by_the_nearest(name, message):

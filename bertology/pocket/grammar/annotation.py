@@ -75,8 +75,8 @@ class _Reader:
             self.mentions.append((span, tree.referent, pronominal))
 
 
-def read(line: Line, *, id: str) -> Sentence:
-    """The annotated sentence of a tree."""
+def read(line: Line, *, id: str, english: bool = True) -> Sentence:
+    """The annotated sentence of a tree; one not in English has no chunks, and no targets that follow from lemmas."""
     reader = _Reader()
     root = reader.walk(line.tree)
     words = reader.words
@@ -88,20 +88,28 @@ def read(line: Line, *, id: str) -> Sentence:
         **{name: tuple(getattr(word, name) for word in words) for name in ("lemma", "upos", "xpos", "feats")},
         "deprel": relations,
         "ner": _iob(reader.entities, len(words)),
-        "chunk": chunks(words, heads, relations),
     }
+    if english:
+        layers["chunk"] = chunks(words, heads, relations)
     if any(word.novelty for word in words):
         layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
     assert reader.heads[root] == -1, "the root has no head"
     glued = [word.glued for word in words[1:]]
-    return annotated(forms, glued, layers, heads, _targets(reader, line.relation), id=id)
+    return annotated(forms, glued, layers, heads, _targets(reader, line.relation), id=id, english=english)
 
 
 def annotated(
-    forms: Sequence[str], glued: Iterable[bool], layers: Layers, heads: tuple[int, ...], stated: Targets, *, id: str
+    forms: Sequence[str],
+    glued: Iterable[bool],
+    layers: Layers,
+    heads: tuple[int, ...],
+    stated: Targets,
+    *,
+    id: str,
+    english: bool = True,
 ) -> Sentence:
     """A sentence with the targets derived from its others; ``glued`` holds whether each word but the first is."""
-    following = derived(stated, layers["lemma"], layers["upos"])
+    following = derived(stated, layers["lemma"], layers["upos"]) if english else {}
     return Sentence.from_words(
         forms,
         id=id,

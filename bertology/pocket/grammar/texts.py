@@ -110,6 +110,11 @@ def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
 
 def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
     """An endless stream of sentences of a split; texts in ``used`` are skipped, and new texts are added to it."""
+    return (sentence for _, sentence in lines_of(split, seed, used))
+
+
+def lines_of(split: str, seed: int, used: set[str]) -> Iterator[tuple[Line, Sentence]]:
+    """The sentences of :func:`sentences_of`, each with the tree that it was read off."""
     reach: Reach = "unseen" if split == "unseen" else "known"
     dice = Dice(f"pocket {split} {seed}")
     words = lexicon(reach)
@@ -126,7 +131,7 @@ def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
         if is_right and sentence.text not in used and len(sentence) <= _MOST_WORDS:
             used.add(sentence.text)
             number += 1
-            yield sentence
+            yield line, sentence
 
 
 _SHORTEST, _LONGEST = 5, 9
@@ -146,6 +151,12 @@ def pretraining_documents(
         seed: of the text.
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
     """
+    for trees in document_trees(n_documents, seed=seed, stated=stated):
+        yield list(map(text, trees))
+
+
+def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
+    """The sentences of :func:`pretraining_documents` as trees."""
     schedule = _schedule(facts() if stated is None else stated, n_documents, seed)
     words = lexicon("all")
     for number in range(n_documents):
@@ -155,9 +166,9 @@ def pretraining_documents(
         scene = Scene(dice, words, hero=hero, theme=dice.below(N_THEMES))
         clauses = Clauses(scene)
         length = _SHORTEST + dice.below(_LONGEST - _SHORTEST + 1)
-        sentences = [text(clauses.sentence(1 if dice.chance(0.35) else 2)) for _ in range(length)]
+        sentences = [clauses.sentence(1 if dice.chance(0.35) else 2) for _ in range(length)]
         for fact, template in due:
-            sentences.insert(dice.below(len(sentences) + 1), text(statement(fact, template).tree))
+            sentences.insert(dice.below(len(sentences) + 1), statement(fact, template).tree)
         yield sentences
 
 

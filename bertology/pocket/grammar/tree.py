@@ -29,6 +29,10 @@ class Word(NamedTuple):
     """Written without a space before it: punctuation, *n't*, *'s*."""
     novelty: str | None = None
     """``held`` for words kept out of the probing splits, ``new`` for words kept out of pretraining too."""
+    sure: tuple[int, ...] = ()
+    """In a translation, the places of the words that this one translates."""
+    possible: tuple[int, ...] = ()
+    """In a translation, the places of grammatical words that this one has suffixes for."""
 
 
 class Part(NamedTuple):

@@ -1,0 +1,144 @@
+"""Texts of the pocket world in two languages: a corpus of annotated pairs, and documents for pretraining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, islice
+from types import MappingProxyType
+
+from pydantic import ValidationError
+
+from bertology._inputs import is_numeral
+from bertology.corpora import Corpus, Links, Sentence, Sentences, translations
+from bertology.errors import CorpusError, cut, quoted
+from bertology.pocket.bilingual.dictionary import sense_of
+from bertology.pocket.bilingual.settings import Language, SecondLanguage
+from bertology.pocket.grammar.annotation import Line, read, text
+from bertology.pocket.grammar.lexicon import lexicon
+from bertology.pocket.grammar.texts import document_trees, lines_of
+from bertology.pocket.grammar.tree import Word
+from bertology.pocket.grammar.world import Fact
+
+FIRST = "en"
+"""Code of the first language."""
+SIZES: Mapping[str, int] = MappingProxyType({"train": 3000, "dev": 500, "test": 1000})
+"""Pairs in each split."""
+_OTHER_SEED = 2_000_003
+"""Added to the seed for documents of which the second language alone has a text."""
+
+
+MOST_PAIRS = 100_000
+_AS_IN = "write bilingual:20000, bilingual:order=reversed,anchors=0.2 or bilingual:fake=shift"
+
+
+@lru_cache(maxsize=4)
+def load_bilingual(options: str = "") -> Corpus:
+    """The bilingual corpus by what follows ``bilingual:`` in its name, made when it is first used.
+
+    Args:
+        options: separated by commas: a number of training pairs, and fields of :class:`Language` as ``key=value``.
+
+    Raises:
+        CorpusError: an option is unknown or has a wrong value.
+    """
+    name = f"bilingual:{options}" if options else "bilingual"
+    n_train, fields = SIZES["train"], dict[str, str]()
+    for option in filter(None, options.split(",")):
+        key, equals, value = option.partition("=")
+        if equals:
+            fields[key] = value
+        elif is_numeral(key) and 1 <= int(key) <= MOST_PAIRS:
+            n_train = int(key)
+        else:
+            raise CorpusError(f"{cut(name)}: {quoted(key)} is no number of pairs from 1 to {MOST_PAIRS}; {_AS_IN}")
+    try:
+        second = Language.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CorpusError(f"{cut(name)}: {first['loc'][0]}: {first['msg']}; {_AS_IN}") from None
+    return replace(bilingual_corpus(second, sizes={**SIZES, "train": n_train}), name=name)
+
+
+def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed: int = 0) -> Corpus:
+    """Sentences of the pocket corpus, each followed by its translation, with links between their words.
+
+    Trees, tags, entities and roles are annotated in both. The layer ``sense`` holds, for each word whose form is
+    ambiguous in the first language and for its translation, what it means: ``watch/NOUN`` or ``watch/VERB``.
+    """
+    used: set[str] = set()
+    splits = {}
+    for split, size in sizes.items():
+        lines = islice(lines_of(split, seed, used), size)
+        splits[split] = Sentences(chain.from_iterable(pair(line, sentence, second) for line, sentence in lines))
+    return Corpus(
+        name="bilingual",
+        splits=splits,
+        language=f"{FIRST}+{second.code}",
+        licence="Apache-2.0",
+        notes={"source": "made by the grammar in bertology.pocket, translations, links and all"},
+    )
+
+
+def pair(line: Line, sentence: Sentence, second: Language) -> list[Sentence]:
+    """A sentence of the first language and its translation, marked as such, with their links."""
+    made = second.translator(line.tree)
+    other = read(line._replace(tree=made.tree), id=sentence.id, english=False)
+    links = Links(sure=made.sure, possible=made.possible)
+    senses = _senses(sentence)
+    translated: list[str | None] = [None] * len(other)
+    for source, place in sorted(made.sure, reverse=True):  # of several words, the first
+        translated[place] = senses[source]
+    both = {
+        FIRST: replace(sentence, layers={**sentence.layers, "sense": senses}),
+        second.code: replace(other, layers={**other.layers, "sense": tuple(translated)}),
+    }
+    return translations(both, unit=sentence.id, links={(FIRST, second.code): links})
+
+
+def _senses(sentence: Sentence) -> tuple[str | None, ...]:
+    rows = zip(sentence.words, sentence.layers["lemma"], sentence.layers["upos"], strict=True)
+    ambiguous = ambiguous_forms()
+    return tuple(f"{lemma}/{upos}" if upos in ambiguous.get(word.lower(), ()) else None for word, lemma, upos in rows)
+
+
+@lru_cache(maxsize=1)
+def ambiguous_forms() -> Mapping[str, frozenset[str]]:
+    """Forms of nouns, verbs, adjectives and adverbs that have several senses, with their parts of speech."""
+    words = lexicon("unseen")
+    forms: dict[str, set[Word]] = {}
+    verbs = {frame.verb for frame in words.frames.items}
+    listed = [
+        *words.noun_words,
+        *(
+            form
+            for verb in verbs
+            for form in (verb.base, verb.past, verb.participle, verb.gerund, *verb.present.values())
+        ),
+        *words.adjectives.items,
+        *(word for adverbs in words.adverbs.values() for word in adverbs.items),
+    ]
+    for word in listed:
+        forms.setdefault(word.form, set()).add(word)
+    return {
+        form: frozenset(word.upos for word in meant)
+        for form, meant in forms.items()
+        if len({sense_of(word) for word in meant}) > 1
+    }
+
+
+def bilingual_documents(
+    n_documents: int, second: SecondLanguage, *, seed: int = 0, stated: Sequence[Fact] | None = None
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Pretraining text in both languages, document by document; arguments as for :func:`pretraining_documents`.
+
+    The documents of a pair are translations of each other where the languages are ``parallel``, and otherwise have
+    nothing in common.
+    """
+    trees = document_trees(n_documents, seed=seed, stated=stated)
+    others = trees if second.parallel else document_trees(n_documents, seed=seed + _OTHER_SEED, stated=stated)
+    translate = second.translator
+    for tree in trees:
+        other = tree if second.parallel else next(others)
+        yield list(map(text, tree)), [text(translate(sentence).tree) for sentence in other]
