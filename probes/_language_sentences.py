@@ -102,7 +102,7 @@ def _sample(text: ParallelText, most: int, *, only_translated: bool) -> NDArray[
     units, times = np.unique(text.unit[text.unit >= 0], return_counts=True)
     units = units[times > 1] if only_translated else units
     if only_translated and len(units) < 2:
-        raise CorpusError(f"{len(units)} sentences have a translation, fewer than two: give parallel:en=…,de=…")
+        raise CorpusError(f"{len(units)} sentences have a translation, fewer than two: give parallel:en=PATH,de=PATH")
     chosen[np.isin(text.unit, dice.permutation(units)[:most])] = True
     if not only_translated:
         for number in range(len(text.languages)):

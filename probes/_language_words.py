@@ -21,7 +21,7 @@ from ._text_sample import is_punctuation
 if TYPE_CHECKING:
     from bertology.geometry import LayerVectors
 
-_NO_LINKS = "no sentence has gold links of words: give parallel:en=…,fr=…,links=path/to/gold"
+_NO_LINKS = "no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Pires, Schlinger & Garrette (2019), *How Multilingual is Multilingual BERT?*, and Libovický, Rosa & Fraser (2019), *How
 Language-Neutral is Multilingual BERT?*. All ask the test split of a corpus of several languages,
-``parallel:en=…,de=…``, or ``multilingual:…`` where no translations are needed.
+``parallel:en=PATH,de=PATH``, or ``multilingual:…`` where no translations are needed.
 What is fitted is fitted to other folds of its sentences.
 
 - ``languages:identity``: does a linear classifier find the language, before and after it is removed?
@@ -26,7 +26,7 @@ _KINDS = (Identity(), Centroids(), Retrieval(), Translation(), Alignment())
 def _probe(name: str) -> Probe:
     known = {kind.task.partition(":")[2]: kind for kind in _KINDS}
     if name.lower() == "parity":
-        command = "bertology tokenize --corpus parallel:en=…,de=…"
+        command = "bertology tokenize --corpus parallel:en=PATH,de=PATH"
         raise NameNotFoundError(f"languages:parity reads no layer: {command} shows pieces of each language")
     if name.lower() not in known:
         raise NameNotFoundError(f"unknown question about languages {quoted(name)}: there are {listed(known)}")

@@ -34,7 +34,7 @@ def parallel_corpus(
     links: Mapping[tuple[str, str], Mapping[str, Links]] | None = None,
     name: str | None = None,
 ) -> Corpus:
-    """Sentences of several languages that translate each other, joined by their ids (``parallel:en=…,de=…``).
+    """Sentences of several languages that translate each other, joined by their ids (``parallel:en=PATH,de=PATH``).
 
     In each split the sentences of one id follow one another, marked as :func:`translations` marks them, in the order of
     the first corpus. Left out, and counted with their ids, are sentences that some language lacks, further ones of

@@ -167,7 +167,7 @@ class AlignedPairs:
                 some = zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True)
                 if known := [(pair, links) for pair, links in some if links is not None]:
                     return cls._of(f"{source} – {target}", known, text, words)
-        raise CorpusError("no sentence has gold links of words: give parallel:en=…,fr=…,links=path/to/gold")
+        raise CorpusError("no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold")
 
     @classmethod
     def _of(
