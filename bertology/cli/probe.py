@@ -78,7 +78,7 @@ def probe(
 
     from bertology.activations import BarProgress, silent
     from bertology.families.request import parse_checkpoints, parse_controls, parse_names
-    from bertology.results.views.over_steps import has_steps
+    from bertology.results.over_steps import overview
     from bertology.runner import ProbeRequest, run_probes
 
     request = ProbeRequest(
@@ -110,19 +110,18 @@ def probe(
     )
     show = not quiet and sys.stderr.isatty()
     results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
-    over_steps = results.over_steps() if has_steps(results.rows) else None
+    views = overview(results)
     if format == "table" and sys.stdout.isatty():
-        Console().print(over_steps or results.view())
+        Console().print(*views)
     else:
-        view = over_steps or results.view()
         exports = {
-            "table": view.to_text,
-            "md": view.to_markdown,
-            "csv": view.to_csv,
-            "json": results.to_json,
-            "latex": view.to_latex,
+            "table": lambda: [view.to_text() for view in views],
+            "md": lambda: [view.to_markdown() for view in views],
+            "csv": lambda: [view.to_csv() for view in views],
+            "json": lambda: [results.to_json()],
+            "latex": lambda: [view.to_latex() for view in views],
         }
-        typer.echo(exports[format](), nl=False)
+        typer.echo("\n".join(exports[format]()), nl=False)
     if out is not None:
         # On standard error, since what is printed may be read by a program.
         typer.echo(f"tables and plots in {out}", err=True)

@@ -22,7 +22,13 @@ from bertology.results import ResultRow, Results, reading_of
 from bertology.results.over_steps import OverSteps
 from bertology.results.tables.rows import own_baselines, training_of
 from bertology.results.views.layers import BASELINES, Score, mean_score
-from bertology.results.views.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable
+from bertology.results.views.over_steps import (
+    SHARES,
+    LayerOverSteps,
+    OrderTable,
+    TrainingTable,
+    is_score_of_layer,
+)
 
 N_REPLICATES = 1000
 """As in the notebooks of Sellam et al. (2022)."""
@@ -43,7 +49,7 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     """
     trainings: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in results.rows:
-        if _is_score(row):
+        if is_score_of_layer(row):
             same = row.task, row.task_version, row.corpus, row.corpus_fingerprint, row.split, row.metric, row.pooling
             trainings[*same, reading_of(row), training_of(row), row.init].append(row)
     names = short_names(training_of(row) for rows in trainings.values() for row in rows)
@@ -57,12 +63,6 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     tables = _apart([curve.table for curve in curves])
     curves = [replace(curve, table=table) for curve, table in zip(curves, tables, strict=True)]
     return OverSteps(tables, tuple(_orders(curves)))
-
-
-def _is_score(row: ResultRow) -> bool:
-    """Whether a row is the main score of a task at one layer of one checkpoint."""
-    whole = row.group is None and row.head is None and row.layer is not None and row.step is not None
-    return whole and row.main_metric and row.control == "none" and row.status == "ok" and row.init != "random"
 
 
 def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:

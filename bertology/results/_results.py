@@ -15,6 +15,7 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
+from bertology.results.over_steps import OverSteps, overview
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
@@ -36,14 +37,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from bertology.results.over_steps import OverSteps
-
 
 @dataclass(frozen=True, repr=False)
 class Results:
     """The tidy tables of one or several runs, and views of them.
 
-    It shows as a table in a notebook, in ``print`` and in a rich console.
+    It shows as tables in a notebook, in ``print`` and in a rich console; of checkpoints as those over steps.
     """
 
     rows: tuple[ResultRow, ...]
@@ -366,8 +365,8 @@ class Results:
             return folder
         from bertology.results.render.files import files_of
 
-        last = replace(self, rows=last_steps(self.rows))
         over_steps = self.over_steps() if has_steps(self.rows) else None
+        last = self if over_steps is None else replace(self, rows=last_steps(self.rows))
         files = files_of(last.view(), tables=tables, plots=plots, over_steps=over_steps, every_step=self.view)
         write_derived(folder, files)
         return folder
@@ -377,13 +376,13 @@ class Results:
         return f"Results({', '.join(tasks) or 'no tasks'}: {len(self.rows)} rows, {len(self.comparisons)} comparisons)"
 
     def __str__(self) -> str:
-        return str(self.view())
+        return "\n".join(map(str, overview(self)))
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return "\n".join(part.to_html() for part in overview(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.view()
+        yield from overview(self)
 
 
 @explained_system_errors()

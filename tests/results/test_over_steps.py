@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, mean_over_steps
 from bertology.results import Predictions, ResultRow, Results, read_results, score_of
-from bertology.results.over_steps import OverSteps
+from bertology.results.over_steps import OverSteps, overview
 from bertology.results.report import write_report
-from bertology.results.views.over_steps import TrainingTable, steps_shown
+from bertology.results.views.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
 
 STEPS = (0, 10, 100, 1000, 2000)
 RISES = {"pos": (0.3, 0.3, 0.3, 0.9, 0.91), "xpos": (0.3, 0.3, 0.3, 0.35, 0.9)}
@@ -164,3 +165,31 @@ def test_few_of_many_steps_are_shown() -> None:
     assert steps_shown(range(5)) == [0, 1, 2, 3, 4]
     shown = steps_shown(range(250))
     assert (len(shown), shown[0], shown[-1]) == (9, 0, 249)
+
+
+def test_results_show_as_curves_and_then_what_these_leave_out(one_seed: Results) -> None:
+    shown = str(one_seed)
+    assert shown.count("by updates of training, %") == len(RISES)
+    assert "small step 10" not in shown, "no table for each checkpoint"
+    assert shown == str(one_seed.over_steps())
+    assert one_seed._repr_html_() == one_seed.over_steps().to_html()
+    # A model without steps, and a statistic of heads, have tables of their own; of checkpoints the last one's.
+    first = next(row for row in one_seed.rows if (row.task, row.step) == ("pos", 0))
+    other = [replace(row, model="big", step=None) for row in one_seed.rows if (row.task, row.step) == ("xpos", 0)]
+    of_heads = [
+        replace(row, task="head_statistics", head="L1H1", layer=1, group="self", cell_id=f"heads-{row.step}")
+        for row in one_seed.rows
+        if (row.task, row.layer) == ("pos", 1)
+    ]
+    baseline = replace(first, model=None, layer=None, step=None, control="majority", cell_id="majority")
+    rows = (*one_seed.rows, *other, *of_heads, baseline)
+    left = beside_steps(rows)
+    assert {(row.task, row.model) for row in left} == {("xpos", "big"), ("head_statistics", "small step 2000")}
+    assert not beside_steps((*one_seed.rows, baseline))
+    curves, tables = overview(replace(one_seed, rows=(*one_seed.rows, *other)))
+    assert isinstance(curves, OverSteps)
+    assert "xpos" in str(tables)
+    assert "pos · " not in str(tables).replace("xpos", "")
+    # Of heads alone there are no curves: each checkpoint has its table.
+    assert not has_steps(of_heads)
+    assert has_steps(rows)

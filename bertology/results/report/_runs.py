@@ -109,8 +109,8 @@ def _results_in(folder: Path) -> Results:
 def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> Run:
     results = replace(kept, rows=named(kept.rows, models))
     try:
-        view = replace(results, rows=last_steps(results.rows)).view()
         over_steps = results.over_steps() if has_steps(results.rows) else None
+        view = (results if over_steps is None else replace(results, rows=last_steps(results.rows))).view()
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
     own = {models[row.model]: row.model for row in kept.rows if row.model}

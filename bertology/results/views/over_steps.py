@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -89,10 +90,31 @@ class OrderTable:
     about: TrainingTable
 
 
+def is_score_of_layer(row: ResultRow) -> bool:
+    """Whether a row is the main score of a task at one layer of one checkpoint, as curves over steps are made of."""
+    whole = row.group is None and row.head is None and row.layer is not None and row.step is not None
+    return whole and row.main_metric and row.control == "none" and row.status == "ok" and row.init != "random"
+
+
 def has_steps(rows: Sequence[ResultRow]) -> bool:
-    """Whether some training has two checkpoints among the rows."""
-    steps = {(training_of(row), row.step) for row in rows if row.step is not None}
-    return len(steps) > len({training for training, _ in steps})
+    """Whether some task has scores of layers at two checkpoints of a training."""
+    return bool(_over_steps(rows))
+
+
+def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
+    """The tasks and trainings of which there are scores of layers at two checkpoints."""
+    steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
+    for row in filter(is_score_of_layer, rows):
+        steps[row.task, training_of(row)].add(row.step)
+    return {key for key, of in steps.items() if len(of) > 1}
+
+
+def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """What curves over steps do not show: models without steps, and tasks such as those of heads, at the last step."""
+    shown = _over_steps(rows)
+    left = [row for row in last_steps(rows) if row.step is None or (row.task, training_of(row)) not in shown]
+    tasks = {row.task for row in left if row.model is not None}  # the others have baselines alone
+    return tuple(row for row in left if row.task in tasks)
 
 
 def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
