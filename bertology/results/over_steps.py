@@ -117,7 +117,7 @@ class OverSteps(_Exports):
 
 
 def overview(results: Results) -> tuple[OverSteps | View, ...]:
-    """What results show as: tables by layer; of checkpoints of a training those over steps, and what is not in these."""
+    """What results show as: tables by layer; of checkpoints of a training those over steps, and what these lack."""
     if not has_steps(results.rows):
         return (results.view(),)
     rest = replace(results, rows=beside_steps(results.rows))
