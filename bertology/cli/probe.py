@@ -78,7 +78,6 @@ def probe(
 
     from bertology.activations import BarProgress, silent
     from bertology.families.request import parse_checkpoints, parse_controls, parse_names
-    from bertology.results.over_steps import overview
     from bertology.runner import ProbeRequest, run_probes
 
     request = ProbeRequest(
@@ -110,7 +109,7 @@ def probe(
     )
     show = not quiet and sys.stderr.isatty()
     results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
-    views = overview(results)
+    views = results.overview()
     if format == "table" and sys.stdout.isatty():
         Console().print(*views)
     else:

@@ -15,7 +15,6 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
-from bertology.results.over_steps import OverSteps, overview
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
@@ -27,7 +26,7 @@ from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
 from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
 from bertology.results.views.models import model_frame
-from bertology.results.views.over_steps import has_steps, last_steps
+from bertology.results.views.over_steps import beside_steps, has_steps, last_steps
 from bertology.results.views.pipeline import pipeline_lines
 from bertology.results.views.wholes import whole_grids
 
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
+
+    from bertology.results.over_steps import OverSteps
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,10 +95,9 @@ class Results:
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
         heads, steps = head_tables(rows), step_tables(rows)
-        wholes = whole_grids(rows)
+        wholes, groups = whole_grids(rows), (*group_tables(rows, tables), *statistic_tables(rows, tables))
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
-        groups = (*group_tables(rows, tables), *statistic_tables(rows, tables))
         return View(tables, pipelines, groups, heads, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
@@ -213,11 +213,10 @@ class Results:
         if by is not None:
             corpora = corpora_with(self.corpora, texts, [first])
             return scores_of_items(self.rows, first, kept_of(self.kept, first), corpora, by=by, metric=metric)
-        same = (row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control))
-        rows = [row for row in same if row.group is not None and row.status == "ok"]
+        in_groups = (row for row in self.rows if row.group is not None and row.status == "ok")
+        rows = [row for row in in_groups if (row.cell_id, row.control) == (first.cell_id, first.control)]
         if not rows:
-            in_none = "its items stand in no groups; group words with by=, or see .to_pandas() for the whole"
-            raise ResultsError(f"task {task}, layer {layer}: {in_none}")
+            raise ResultsError(f"task {task}, layer {layer}: its items stand in no groups; group words with by=")
         known = dict.fromkeys(row.metric for row in rows)
         if metric is not None and metric not in known:
             raise name_not_found(f"metric of the groups of task {task}", metric, known)
@@ -312,20 +311,16 @@ class Results:
         **chosen: Any,
     ) -> ResultRow:
         """The first row of the one cell that is meant."""
-        # A baseline has no layer, and so no weights.
-        init = None if control in BASELINES else init
+        init = None if control in BASELINES else init  # a baseline has no layer, and so no weights
         results = self.only(task=task, layer=layer, init=init, control=control, **chosen)
         seeds = [row.seed for row in results.rows if row.seed is not None]
         draws = [row.init_seed for row in results.rows if row.init_seed is not None]
         first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
         if control in BASELINES:
-            # Those of the items that one model reads come before those of all items.
-            first = [row for row in first if row.model is not None] or first
+            first = [row for row in first if row.model is not None] or first  # of items that one model reads
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
-            raise ResultsError(
-                f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=…, corpus=… or pool=…"
-            )
+            raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
         return next(row for row in first if row.cell_id == cells[0])
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
@@ -375,14 +370,21 @@ class Results:
         tasks = sorted({row.task for row in self.rows})
         return f"Results({', '.join(tasks) or 'no tasks'}: {len(self.rows)} rows, {len(self.comparisons)} comparisons)"
 
+    def overview(self) -> tuple[OverSteps | View, ...]:
+        """What results show as: tables by layer; of checkpoints of a training those over steps, and what these lack."""
+        if not has_steps(self.rows):
+            return (self.view(),)
+        rest = beside_steps(self.rows)
+        return (self.over_steps(), *([replace(self, rows=rest).view()] if rest else []))
+
     def __str__(self) -> str:
-        return "\n".join(map(str, overview(self)))
+        return "\n".join(map(str, self.overview()))
 
     def _repr_html_(self) -> str:
-        return "\n".join(part.to_html() for part in overview(self))
+        return "\n".join(part.to_html() for part in self.overview())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from overview(self)
+        yield from self.overview()
 
 
 @explained_system_errors()

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bertology.errors import ResultsError
-from bertology.results._view import View, _Exports
+from bertology.results._view import _Exports
 from bertology.results.render.exports import grids_to_csv
 from bertology.results.views.grid import Grid
-from bertology.results.views.over_steps import (
-    OrderTable,
-    TrainingTable,
-    beside_steps,
-    has_steps,
-    order_grid,
-    reached_grid,
-    training_grid,
-)
+from bertology.results.views.over_steps import OrderTable, TrainingTable, order_grid, reached_grid, training_grid
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
-
-    from bertology.results._results import Results
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,11 +104,3 @@ class OverSteps(_Exports):
         from bertology.results.render.terminal import render_grids
 
         yield render_grids(((grid, None) for grid in self.grids()), width=options.max_width)
-
-
-def overview(results: Results) -> tuple[OverSteps | View, ...]:
-    """What results show as: tables by layer; of checkpoints of a training those over steps, and what these lack."""
-    if not has_steps(results.rows):
-        return (results.view(),)
-    rest = replace(results, rows=beside_steps(results.rows))
-    return (results.over_steps(), *([rest.view()] if rest.rows else []))

@@ -12,7 +12,7 @@ import pytest
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, mean_over_steps
 from bertology.results import Predictions, ResultRow, Results, read_results, score_of
-from bertology.results.over_steps import OverSteps, overview
+from bertology.results.over_steps import OverSteps
 from bertology.results.report import write_report
 from bertology.results.views.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
 
@@ -186,7 +186,7 @@ def test_results_show_as_curves_and_then_what_these_leave_out(one_seed: Results)
     left = beside_steps(rows)
     assert {(row.task, row.model) for row in left} == {("xpos", "big"), ("head_statistics", "small step 2000")}
     assert not beside_steps((*one_seed.rows, baseline))
-    curves, tables = overview(replace(one_seed, rows=(*one_seed.rows, *other)))
+    curves, tables = replace(one_seed, rows=(*one_seed.rows, *other)).overview()
     assert isinstance(curves, OverSteps)
     assert "xpos" in str(tables)
     assert "pos · " not in str(tables).replace("xpos", "")
