@@ -320,7 +320,7 @@ class Results:
             first = [row for row in first if row.model is not None] or first  # of items that one model reads
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
-            raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
+            raise ResultsError(f"{task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
         return next(row for row in first if row.cell_id == cells[0])
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
