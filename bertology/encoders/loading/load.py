@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from bertology._languages_apart import read_languages_apart
 from bertology._memory import explained_shortage
 from bertology._workers import choose_device
 from bertology.encoders._encoder import Encoder
@@ -124,6 +125,7 @@ def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", 
     no_parameters_learn(model)
     model.to(encoder.device)
     model.config.use_cache = False
+    read_languages_apart(model.base_model)
     blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
     encoder.model = LoadedModel(model.base_model, blocks, None, classifier=model)
     return encoder
@@ -276,6 +278,7 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
     no_parameters_learn(model)
     body: Any = _body_of(model)
     body.config.use_cache = False
+    read_languages_apart(body)
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
     loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
     if loaded != (shape.n_layers, shape.dim, shape.n_heads):

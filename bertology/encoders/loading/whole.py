@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from bertology._languages_apart import read_languages_apart
 from bertology._memory import explained_shortage
 from bertology.encoders._modules import find_blocks, no_parameters_learn
 from bertology.encoders.loading.description import MemorySource, ModelSource, model_shape
@@ -62,6 +63,7 @@ def load_whole(source: ModelSource) -> WholeModel:
     if lost := sorted(name for name in absent if "pooler." not in name):
         raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {kind.__name__} has; {AGAIN}")
     no_parameters_learn(model)
+    read_languages_apart(model.base_model)
     return WholeModel(model, blocks_of(model, shape.n_layers, shape.family), shape.family, absent)
 
 

@@ -40,6 +40,8 @@ class SecondLanguage(Language):
 
     parallel: bool = True
     """Whether the text in the second language is the translation of that in the first, or of other documents."""
+    switched: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the words with one word as their translation that pretraining text replaces by it, in both languages."""
     shared_specials: bool = True
     """Whether ``[CLS]``, ``[SEP]`` and ``[MASK]`` are the same in both languages."""
     shared_positions: bool = True

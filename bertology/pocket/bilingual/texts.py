@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,12 +14,12 @@ from pydantic import ValidationError
 from bertology._inputs import is_numeral
 from bertology.corpora import Corpus, Links, Sentence, Sentences, translations
 from bertology.errors import CorpusError, cut, quoted
-from bertology.pocket.bilingual.dictionary import sense_of
+from bertology.pocket.bilingual.dictionary import leaves, sense_of
 from bertology.pocket.bilingual.settings import Language, SecondLanguage
-from bertology.pocket.grammar.annotation import Line, read, text
+from bertology.pocket.grammar.annotation import Line, read, written
 from bertology.pocket.grammar.lexicon import lexicon
 from bertology.pocket.grammar.texts import document_trees, lines_of
-from bertology.pocket.grammar.tree import Word
+from bertology.pocket.grammar.tree import Dice, Phrase, Word
 from bertology.pocket.grammar.world import Fact
 
 FIRST = "en"
@@ -138,7 +139,27 @@ def bilingual_documents(
     """
     trees = document_trees(n_documents, seed=seed, stated=stated)
     others = trees if second.parallel else document_trees(n_documents, seed=seed + _OTHER_SEED, stated=stated)
-    translate = second.translator
+    dice = Dice(f"pocket switched words {seed}")
     for tree in trees:
         other = tree if second.parallel else next(others)
-        yield list(map(text, tree)), [text(translate(sentence).tree) for sentence in other]
+        yield (
+            [_switched(sentence, second, dice)[0] for sentence in tree],
+            [_switched(sentence, second, dice)[1] for sentence in other],
+        )
+
+
+def _switched(tree: Phrase, second: SecondLanguage, dice: Dice) -> tuple[str, str]:
+    """The text of a sentence and that of its translation, each with some words of the other."""
+    made = second.translator(tree)
+    words, translated = list(leaves(tree)), list(leaves(made.tree))
+    if second.switched:
+        sources, places = (Counter(link[side] for link in made.sure) for side in (0, 1))
+        both = list(words), list(translated)
+        for source, place in sorted(made.sure):
+            if sources[source] != 1 or places[place] != 1 or words[source].upos == "PUNCT":
+                continue
+            if dice.chance(second.switched):
+                words[source] = both[1][place]._replace(glued=both[0][source].glued)
+            if dice.chance(second.switched):
+                translated[place] = both[0][source]._replace(glued=both[1][place].glued)
+    return written(words), written(translated)

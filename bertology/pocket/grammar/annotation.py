@@ -123,7 +123,12 @@ def annotated(
 
 def text(tree: Phrase) -> str:
     """The natural text of a tree, without annotation."""
-    joined = "".join(word.form if word.glued else f" {word.form}" for word in _words(tree)).removeprefix(" ")
+    return written(_words(tree))
+
+
+def written(words: Iterable[Word]) -> str:
+    """The natural text of the words of a sentence."""
+    joined = "".join(word.form if word.glued else f" {word.form}" for word in words).removeprefix(" ")
     return joined[0].upper() + joined[1:]
 
 

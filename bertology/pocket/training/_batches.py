@@ -179,7 +179,10 @@ class Examples:
     def _mask(
         self, chance: np.random.Generator, step: int, input_ids: Integers, attention_mask: Integers
     ) -> tuple[Integers, Integers]:
-        """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are."""
+        """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are.
+
+        Without random replacement, 90 % are [MASK].
+        """
         special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
         n_rows, length = input_ids.shape
         mask_rate = self.settings.mask_rate
@@ -194,7 +197,8 @@ class Examples:
         labels = np.where(special[rows, masked], IGNORED, labels)
         disguise = chance.random(masked.shape)
         random_pieces = chance.integers(5, self.tokenizer.get_vocab_size(), masked.shape)
-        shown = np.where(disguise < 0.8, self._id("[MASK]"), random_pieces)
+        n_masked = 0.8 if self.settings.random_replacement else 0.9
+        shown = np.where(disguise < n_masked, self._id("[MASK]"), random_pieces)
         input_ids[rows, masked] = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
         return masked, labels
 

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
+from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
 from bertology._schema import file_schema
 from bertology._settings import changed, checked, read_file_of
 from bertology.errors import BertologyError, cut
 from bertology.pocket._items import tested_forms
+from bertology.pocket.bilingual.dictionary import is_of_second, transliterated
+from bertology.pocket.bilingual.settings import SecondLanguage
 from bertology.pocket.grammar import function_words as fw
 from bertology.pocket.grammar.lexicon import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
 
@@ -44,7 +47,9 @@ class PretrainSettings(BaseModel):
     held_out_documents: Annotated[Count, Field(ge=2)] = 300
     """Documents of text that is only evaluated on."""
     vocabulary_size: Count = 1150
-    """Pieces that the tokenizer learns; words that must be whole come on top."""
+    """Pieces that the tokenizer learns, of each language; words that must be whole come on top."""
+    second_language: SecondLanguage | None = None
+    """A second language, in which half of the text is; none where left out."""
 
     layers: Size = 4
     """Transformer blocks."""
@@ -71,6 +76,8 @@ class PretrainSettings(BaseModel):
     """Share of batches that hold pairs at half the length; the rest hold pairs at full length."""
     mask_rate: Share = 0.25
     """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
+    random_replacement: bool = True
+    """Whether pieces to predict may be replaced by random ones; if not, 90 % of them are masked."""
     salience: Positive = 4.0
     """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
     they are where the knowledge is, and a short run sees few of them otherwise."""
@@ -103,7 +110,19 @@ class PretrainSettings(BaseModel):
         for step in self.keep_checkpoints:
             if step > self.steps:
                 raise ValueError(f"keep_checkpoints: {step} is beyond the last of {self.steps} steps")
+        if self.second_language is not None and self.alone_share < 1:
+            raise ValueError(
+                "alone_share: with a second_language, sentences are read alone (whether a sentence follows another "
+                "would be told by its language): give 1.0"
+            )
         return self
+
+    def apart(self) -> PretrainSettings:
+        """These settings without words of one language in the text of the other."""
+        second = self.second_language
+        if second is None or not second.switched:
+            return self
+        return self.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
 
 
 def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:
@@ -125,8 +144,10 @@ def recipe_schema() -> Mapping[str, Any]:
     return file_schema(PretrainSettings, "pretrain", title="pretraining")
 
 
-def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTraining:
-    """A BERT with random weights, drawn by the seed."""
+def new_model(
+    settings: PretrainSettings, vocabulary_size: int, *, second_from: int | None = None
+) -> BertForPreTraining:
+    """A BERT with random weights, drawn by the seed; ``second_from`` is the first piece of the second language."""
     import torch
     from transformers import BertConfig, BertForPreTraining
 
@@ -142,9 +163,32 @@ def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTra
         initializer_range=settings.initializer_range,
         pad_token_id=0,
     )
+    if settings.second_language is not None and second_from is not None:
+        _declare_languages(config, settings.second_language, second_from=second_from)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return BertForPreTraining(config)
+        model = BertForPreTraining(config)
+    read_languages_apart(model.bert)
+    return model
+
+
+def _declare_languages(config: Any, second: SecondLanguage, *, second_from: int) -> None:
+    """Note in a model's configuration what is apart for the second language, and make room for its embeddings."""
+    declared = {"first_piece": second_from}
+    if not second.shared_specials:
+        declared["specials_from"] = config.vocab_size
+        config.vocab_size += len(OWN_SPECIALS)
+    if not second.shared_positions:
+        declared["positions_from"] = config.max_position_embeddings
+        config.max_position_embeddings *= 2
+    if len(declared) > 1:
+        config.second_language = declared
+
+
+def first_of_second(tokenizer: Tokenizer) -> int | None:
+    """The number of the first piece in the letters of the second language, which has the end of the vocabulary."""
+    numbers = [number for piece, number in tokenizer.get_vocab().items() if is_of_second(piece)]
+    return min(numbers, default=None)
 
 
 def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) -> None:
@@ -191,22 +235,45 @@ def _lowered(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word.lower() for word in words))
 
 
-def train_tokenizer(sentences: Iterable[str], *, vocabulary_size: int) -> Tokenizer:
-    """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces.
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz'"
 
-    Words that must be whole come on top where they were not learnt. The same text gives the same vocabulary, in
-    alphabetical order after the special tokens.
+
+def train_tokenizer(
+    sentences: Iterable[str],
+    *,
+    vocabulary_size: int,
+    others: Iterable[str] = (),
+    second: SecondLanguage | None = None,
+) -> Tokenizer:
+    """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
+
+    Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
+    vocabulary: the special tokens, and the pieces of each language in alphabetical order.
+
+    Args:
+        sentences: text in the first language.
+        vocabulary_size: pieces to learn of each language.
+        others: text in the second language, if there is one.
+        second: the second language. A shifted one has the pieces of the first, one for one.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(sentence)))
-    # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
-    alphabet = {prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz'" for prefix in ("", "##")}
-    pieces = learn_pieces(counts, vocabulary_size) | alphabet | set(whole_words())
-    ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *sorted(pieces)])}
+
+    def learned(texts: Iterable[str], alphabet: str) -> set[str]:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+        # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
+        letters = {prefix + letter for letter in alphabet for prefix in ("", "##")}
+        return learn_pieces(counts, vocabulary_size) | letters
+
+    pieces = sorted(learned(sentences, _ALPHABET) | set(whole_words()))
+    if second is not None and second.fake:
+        pieces += map(transliterated, pieces)
+    elif second is not None:
+        pieces += sorted(learned(others, transliterated(_ALPHABET)).difference(pieces))
+    ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.post_processor = processors.TemplateProcessing(

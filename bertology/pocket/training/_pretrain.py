@@ -8,9 +8,10 @@ import math
 import pickle
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,18 @@ from bertology._temporary import sweep
 from bertology._workers import choose_device
 from bertology.errors import BertologyError
 from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket.bilingual.texts import bilingual_documents
 from bertology.pocket.grammar.texts import pretraining_documents
-from bertology.pocket.grammar.world import facts
+from bertology.pocket.grammar.world import Fact, facts
 from bertology.pocket.training._batches import Batch, Examples, encode
 from bertology.pocket.training._evaluation import Evaluation, evaluate, longest_prompt, model_card
-from bertology.pocket.training._model import PretrainSettings, new_model, save_model, train_tokenizer
+from bertology.pocket.training._model import (
+    PretrainSettings,
+    first_of_second,
+    new_model,
+    save_model,
+    train_tokenizer,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +91,7 @@ def pretrain(
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
     _check_length(settings, tokenizer)
-    model = new_model(settings, tokenizer.get_vocab_size())
+    model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
     trainer = Trainer(settings, model, examples)
     if state is not None:
@@ -123,21 +131,35 @@ def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
         )
 
 
-def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, Examples]:
-    """The tokenizer, and examples to train on and to evaluate on."""
-    echo(f"writing {settings.documents} documents")
-    documents = list(pretraining_documents(settings.documents, seed=settings.seed))
+def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, list[Examples]]:
+    """The tokenizer, examples to train on, and for each language examples to evaluate on."""
+    echo(f"writing {settings.documents} documents" + " in two languages" * (settings.second_language is not None))
+    text = _documents(settings, settings.documents)
+    # Words of the other language among those of one are no part of its vocabulary, nor of what is evaluated.
+    apart = settings.apart()
+    known = text if apart == settings else _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
+    firsts, seconds = (chain.from_iterable(documents[:_TOKENIZER_DOCUMENTS]) for documents in (*known, [])[:2])
     tokenizer = train_tokenizer(
-        (sentence for document in documents[:_TOKENIZER_DOCUMENTS] for sentence in document),
-        vocabulary_size=settings.vocabulary_size,
+        firsts, vocabulary_size=settings.vocabulary_size, others=seconds, second=settings.second_language
     )
-    held_out_documents = pretraining_documents(
-        settings.held_out_documents, seed=settings.seed + _HELD_OUT_SEED, stated=()
-    )
+    held_out = _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
+    encoded = encode(chain.from_iterable(text), tokenizer)
+    echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
+    examples = [Examples(encode(documents, tokenizer), tokenizer, settings) for documents in held_out]
+    return tokenizer, Examples(encoded, tokenizer, settings), examples
 
-    text, held_out = encode(documents, tokenizer), encode(held_out_documents, tokenizer)
-    echo(f"{text.n_sentences} sentences, {len(text.pieces)} pieces, {tokenizer.get_vocab_size()} known")
-    return tokenizer, Examples(text, tokenizer, settings), Examples(held_out, tokenizer, settings)
+
+def _documents(
+    settings: PretrainSettings, n_documents: int, *, seed: int = 0, stated: Sequence[Fact] | None = None
+) -> list[list[list[str]]]:
+    """Documents of each language, as lists of sentences; ``seed`` is added to that of the settings."""
+    second, seed = settings.second_language, settings.seed + seed
+    if second is None:
+        return [list(pretraining_documents(n_documents, seed=seed, stated=stated))]
+    first_documents, second_documents = zip(
+        *bilingual_documents(n_documents, second, seed=seed, stated=stated), strict=True
+    )
+    return [[*first_documents], [*second_documents]]
 
 
 class Trainer:
@@ -270,11 +292,16 @@ def _in_words(evaluation: Evaluation) -> str:
         return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
 
     return (
-        f"masked {evaluation.masked_accuracy:.1%}, next sentence {evaluation.next_sentence_accuracy:.1%}, "
+        f"masked {_shares_in_words(evaluation.masked_accuracy, evaluation.second_masked_accuracy)}, "
+        f"next sentence {_shares_in_words(evaluation.next_sentence_accuracy)}, "
         f"agreement by attractors {table(evaluation.agreement_by_attractors)}, "
         f"facts by exposure {table(evaluation.fact_recall_by_exposure)} "
         f"(among candidates {table(evaluation.candidate_recall_by_exposure)})"
     )
+
+
+def _shares_in_words(*shares: float | None) -> str:
+    return " and ".join(f"{share:.1%}" for share in shares if share is not None) or "not asked"
 
 
 def _write_provenance(settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str) -> None:

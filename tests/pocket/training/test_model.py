@@ -41,7 +41,7 @@ def evaluation() -> Evaluation:
     settings = PretrainSettings(**shape, mask_rate=0.15, salience=1.0, salience_from=0)
     held_out = Examples(text, tokenizer, settings)
     return evaluate(
-        model, tokenizer, held_out=held_out, agreement=agreement_items(400, seed=5), facts=facts(), n_batches=5
+        model, tokenizer, held_out=[held_out], agreement=agreement_items(400, seed=5), facts=facts(), n_batches=5
     )
 
 

@@ -1,0 +1,56 @@
+"""Models that read two languages apart: each with its own special tokens, its own positions, or both.
+
+Of which language a text is follows from its pieces, which are in two blocks of the vocabulary. So nothing is to be
+stated where the model is used: its embeddings exchange special tokens and positions themselves (Dufter & Schütze 2020,
+section 3, *lang-pos* and *shift-special*).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+OWN_SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
+"""Special tokens that a language can have of its own; they have the last numbers before the pieces."""
+FIRST_PIECE = 5
+"""The number of the first piece that is no special token."""
+
+
+def read_languages_apart(body: nn.Module) -> None:
+    """Let a BERT exchange special tokens and positions as its configuration says; other models stay as they are.
+
+    Args:
+        body: the model without its heads. Its configuration has ``second_language``: ``first_piece``, the number of
+            the first piece of that language, and the number of the first embedding of its own special tokens
+            (``specials_from``) and positions (``positions_from``), where it has any.
+    """
+    import torch
+
+    declared: dict[str, int] | None = getattr(body.config, "second_language", None)
+    if declared is None:
+        return
+    first_piece, specials, positions = declared["first_piece"], *map(declared.get, ("specials_from", "positions_from"))
+
+    def exchange(module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        ids: torch.Tensor | None = given.get("input_ids")
+        if ids is None:
+            return args, given
+        # A few pieces of a text may be random ones of the other language.
+        is_second = (2 * (ids >= first_piece).sum(1) > (ids >= FIRST_PIECE).sum(1)).unsqueeze(1)  # [row, 1]
+        changed = dict(given)
+        if positions is not None:
+            counted = given.get("position_ids")
+            if counted is None:
+                counted = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
+            changed["position_ids"] = counted + positions * is_second
+        if specials is not None:
+            first_special = FIRST_PIECE - len(OWN_SPECIALS)
+            own = is_second & (ids < FIRST_PIECE) & (ids >= first_special)
+            changed["input_ids"] = torch.where(own, ids - first_special + specials, ids)
+        return args, changed
+
+    embeddings: Any = body.embeddings
+    embeddings.register_forward_pre_hook(exchange, with_kwargs=True)
