@@ -39,6 +39,17 @@ __all__ = [
 ]
 
 
-def model_folder() -> Path:
-    """The folder of Pocket BERT, in Hugging Face layout."""
-    return Path(__file__).parent / "model"
+_MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
+
+
+def model_folder(name: str = "pocket") -> Path:
+    """The folder of an embedded model, in Hugging Face layout.
+
+    Args:
+        name: ``pocket`` is Pocket BERT. ``bilingual`` has read the pocket world in two languages and represents them in
+            one space; ``bilingual-apart``, its control, keeps them apart.
+
+    Raises:
+        KeyError: there is no such model.
+    """
+    return Path(__file__).parent / _MODELS[name]

@@ -16,10 +16,13 @@ from bertology.encoders.loading.quiet import quiet_download
 from bertology.errors import ModelError, NameNotFoundError, quoted
 
 POCKET = "pocket"
+_EMBEDDED = (POCKET, "bilingual", "bilingual-apart")
 
 _KNOWN = MappingProxyType(
     {
         POCKET: "the embedded default: a small BERT trained on the pocket world",
+        "bilingual": "embedded: a small BERT that reads both languages of the pocket world in one space",
+        "bilingual-apart": "embedded: its control, which reads both languages apart",
         "bert-base-uncased": "BERT, 12 layers, English, lower case",
         "bert-base-cased": "BERT, 12 layers, English",
         "bert-large-uncased": "BERT, 24 layers, English, lower case",
@@ -55,7 +58,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     """Find the files of a model, or download them from the hub.
 
     Args:
-        name: ``pocket``, a folder in Hugging Face layout, or a hub id (``bert-base-uncased``, ``org/name``).
+        name: an embedded model (``pocket``), a folder in Hugging Face layout, or a hub id (``bert-base-uncased``, ``org/name``).
         revision: branch, tag or commit of a hub id.
 
     Raises:
@@ -65,13 +68,13 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     if (kept := _KEPT.get(name)) is not None:
         return kept
     path = Path(name).expanduser()
-    if name == POCKET or path.is_dir():
+    if name in _EMBEDDED or path.is_dir():
         if revision is not None:
             raise ModelError(
                 f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
             )
-        # By name, so that no model but the embedded one needs that package.
-        return ModelSource(name, import_module("bertology.pocket").model_folder() if name == POCKET else path)
+        # By name, so that no model but the embedded ones needs that package.
+        return ModelSource(name, import_module("bertology.pocket").model_folder(name) if name in _EMBEDDED else path)
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
@@ -84,7 +87,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
 
 def keep_source(source: ModelSource) -> None:
     """Let :func:`resolve_model` find a model in memory by its name, which must be no other's, in this process."""
-    if source.name == POCKET or not _HUB_ID.fullmatch(source.name) or Path(source.name).is_dir():
+    if source.name in _EMBEDDED or not _HUB_ID.fullmatch(source.name) or Path(source.name).is_dir():
         raise ModelError(f"a model in memory cannot be called {quoted(source.name)}: give letters, digits, - and _")
     _KEPT[source.name] = source
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology.pocket.bilingual.translation import Order, Translator
 
@@ -42,7 +42,18 @@ class SecondLanguage(Language):
     """Whether the text in the second language is the translation of that in the first, or of other documents."""
     switched: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the words with one word as their translation that pretraining text replaces by it, in both languages."""
+    paired: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of batches in which each sentence is read together with its translation, as two segments (*translation
+    language modelling*, Conneau & Lample 2019, section 3.3)."""
     shared_specials: bool = True
     """Whether ``[CLS]``, ``[SEP]`` and ``[MASK]`` are the same in both languages."""
     shared_positions: bool = True
     """Whether the embeddings of positions are the same in both languages."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.paired and not self.parallel:
+            raise ValueError("paired: only translations can be read together: give parallel true")
+        if self.paired and not (self.shared_specials and self.shared_positions):
+            raise ValueError("paired: special tokens and positions of two languages in one input must be shared")
+        return self

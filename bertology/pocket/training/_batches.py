@@ -129,8 +129,26 @@ class Examples:
         bound = next((bound for bound in bounds if size <= bound - 2), half)
         shorter = max((other for other in bounds if other < bound), default=2)
         alike = np.flatnonzero((lengths > shorter - 2) & ((lengths <= bound - 2) | (bound == half)))
+        second = self.settings.second_language
+        if second is not None and chance.random() < second.paired:
+            return self._with_translations(alike[alike < self.text.n_sentences // 2], chance)
         chosen = chance.choice(alike, max(1, self.settings.batch_pieces // bound))
         return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
+
+    def _with_translations(self, firsts: Integers, chance: np.random.Generator) -> tuple[int, list[Segments]]:
+        """Sentences of the first language and their translations, in either order, in rows of one length.
+
+        Translations are the second half of the text, in the same order.
+        """
+        shift = self.text.n_sentences // 2
+        chosen = chance.choice(firsts, max(1, self.settings.batch_pieces // self.settings.max_pieces * 2))
+        pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
+        fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]
+        length = 3 + max(len(first) + len(other) for first, other in fitting)
+        turned = chance.random(len(fitting)) < 0.5
+        return length, [
+            (*(reversed(pair) if turn else pair), IGNORED) for pair, turn in zip(fitting, turned, strict=True)
+        ]
 
     def _pair(self, chance: np.random.Generator, length: int) -> Segments:
         """Two segments that fill a row, and whether the second follows the first."""

@@ -40,8 +40,9 @@ def test_a_folder_has_no_revisions(tiny: Tiny) -> None:
 
 
 def test_the_embedded_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("bertology.pocket.model_folder", lambda: tmp_path)
-    assert resolve_model("pocket") == ModelSource("pocket", tmp_path, None)
+    monkeypatch.setattr("bertology.pocket.model_folder", lambda name: tmp_path / name)
+    for name in ("pocket", "bilingual", "bilingual-apart"):
+        assert resolve_model(name) == ModelSource(name, tmp_path / name, None)
 
 
 @pytest.mark.parametrize(

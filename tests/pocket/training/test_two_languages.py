@@ -95,9 +95,9 @@ def test_special_tokens_and_positions_are_those_of_the_language_of_the_text(apar
     declared, embeddings = body.config.second_language, body.embeddings
     for text, is_second in ((FIRST, False), (SECOND, True)):
         ids = torch.tensor(encoder.tokenizer(text)["input_ids"])
-        shown = torch.tensor([
-            declared["specials_from"] + (number - 2) if is_second and 2 <= number < 5 else number for number in ids
-        ])
+        shown = torch.tensor(
+            [declared["specials_from"] + (number - 2) if is_second and 2 <= number < 5 else number for number in ids]
+        )
         places = torch.arange(len(ids)) + (declared["positions_from"] if is_second else 0)
         summed = (
             embeddings.word_embeddings.weight[shown]
