@@ -63,3 +63,74 @@ def test_one_language_is_an_error(tiny_bert: Path, task: str, problem: str) -> N
     plain = Corpus("plain", {"test": Sentences(Sentence.from_words(["the", noun]) for noun in NOUNS)})
     with pytest.raises(BertologyError, match=problem):
         probe(task, model=tiny_bert, corpus=plain, layers="0")
+
+
+def tagged(*, labels: tuple[str, ...] = ("VERB", "NOUN", "NOUN")) -> Corpus:
+    """Sentences of two languages in each split, with parts of speech: the second has the verb first, in other words."""
+    splits = {}
+    rows = [(a, v, b) for a, b in permutations(NOUNS, 2) for v in VERBS]
+    for place, split in enumerate(("train", "dev", "test")):
+        units = []
+        for number, (subject, verb, other) in enumerate(rows[place::3]):
+            both = {
+                "en": ((subject, verb, other), ("NOUN", "VERB", "NOUN")),
+                "xx": ((verb[::-1], subject[::-1], other), labels),
+            }
+            sentences = {
+                language: Sentence.from_words(words, layers={"upos": tags}) for language, (words, tags) in both.items()
+            }
+            units.append(translations(sentences, unit=f"{split}-{number}"))
+        splits[split] = Sentences(one for unit in units for one in unit)
+    return Corpus("tagged", splits)
+
+
+def test_a_fit_is_put_to_the_other_language(tiny_bert: Path) -> None:
+    results = probe("languages:transfer:pos", model=tiny_bert, corpus=tagged(), layers="0", controls="all")
+    rows = results.to_pandas()
+    rows = rows[rows.init.fillna("pretrained") == "pretrained"].fillna({"group": ""})
+    scores = {(row.metric, row.group, row.control): row.value for row in rows.itertuples()}
+    groups = {group for metric, group, control in scores if (metric, control) == ("transfer", "none")}
+    assert {"en → xx", "xx → en"} <= groups
+    assert ("own", "en", "none") in scores
+    # By hand: two of three words are nouns, and of the words of the other language only the last one is spelled alike.
+    assert scores["transfer", "en → xx", "majority"] == pytest.approx(2 / 3)
+    assert scores["transfer", "en → xx", "word_majority"] == pytest.approx(2 / 3)
+    assert scores["own", "en", "word_majority"] == 1
+    assert rows.n_train.max() == 72
+
+
+def test_labels_that_the_language_of_the_fit_lacks_are_wrong_and_counted(tiny_bert: Path) -> None:
+    corpus = tagged(labels=("VERB", "NOUN", "PROPN"))
+    rows = probe("languages:transfer", model=tiny_bert, corpus=corpus, layers="0", controls="majority").to_pandas()
+    rows = rows.fillna({"group": ""})
+    scores = {(row.metric, row.group, row.control): row.value for row in rows.itertuples()}
+    assert scores["transfer", "en → xx", "majority"] == pytest.approx(1 / 3)
+    assert scores["transfer", "en → xx", "none"] <= 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("task", "problem"),
+    [
+        ("languages:transfer:lama", "'lama' has no labels of words, as pos has"),
+        ("languages:transfer:deprel", "deprel"),
+    ],
+)
+def test_what_cannot_be_put_to_another_language(tiny_bert: Path, task: str, problem: str) -> None:
+    with pytest.raises(BertologyError, match=problem):
+        probe(task, model=tiny_bert, corpus=tagged(), layers="0")
+
+
+def test_one_label_is_nothing_to_learn_from(tiny_bert: Path) -> None:
+    with pytest.raises(BertologyError, match="0 languages have train words of two labels"):
+        plain = tagged(labels=("X", "X", "X"))
+        splits = {
+            split: Sentences(
+                translation
+                for number, one in enumerate(sentences)
+                for translation in translations({
+                    ("en", "xx")[number % 2]: Sentence.from_words(one.words, layers={"upos": ("X",) * 3})
+                })
+            )
+            for split, sentences in plain.splits.items()
+        }
+        probe("languages:transfer", model=tiny_bert, corpus=Corpus("plain", splits), layers="0")

@@ -58,7 +58,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     """Find the files of a model, or download them from the hub.
 
     Args:
-        name: an embedded model (``pocket``), a folder in Hugging Face layout, or a hub id (``bert-base-uncased``, ``org/name``).
+        name: an embedded model (``pocket``), a folder in Hugging Face layout, or a hub id (``bert-base-uncased``,
+            ``org/name``).
         revision: branch, tag or commit of a hub id.
 
     Raises:

@@ -2,7 +2,8 @@
 
 Sentences by language, and the spaces in which they are compared, are in ``_sentences.py``, to be read first. Language
 identity and centroids (``_identity.py``), retrieval of translations (``_retrieval.py``), nearest words
-(``_translation.py``) and word alignment (``_alignment.py``) read them.
+(``_translation.py``), word alignment (``_alignment.py``) and readouts put to another language (``_transfer.py``) read
+them.
 """
 
 from bertology.geometry.languages._alignment import (
@@ -18,13 +19,16 @@ from bertology.geometry.languages._alignment import (
 from bertology.geometry.languages._identity import language_centroids, language_identity
 from bertology.geometry.languages._retrieval import retrieval, retrieval_of, retrieved
 from bertology.geometry.languages._sentences import LanguageItems
+from bertology.geometry.languages._transfer import LabelledWords, TransferItems, transfer
 from bertology.geometry.languages._translation import TranslatedWords, by_dictionary, translation, translation_scores
 
 __all__ = [
     "METHODS",
     "AlignedPairs",
+    "LabelledWords",
     "LanguageItems",
     "LinkCounts",
+    "TransferItems",
     "TranslatedWords",
     "align_words",
     "alignment_scores",
@@ -36,6 +40,7 @@ __all__ = [
     "retrieval_of",
     "retrieved",
     "scores_of_links",
+    "transfer",
     "translation",
     "translation_scores",
     "word_similarity",
