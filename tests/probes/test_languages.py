@@ -68,7 +68,7 @@ def test_one_language_is_an_error(tiny_bert: Path, task: str, problem: str) -> N
 def tagged(*, labels: tuple[str, ...] = ("VERB", "NOUN", "NOUN")) -> Corpus:
     """Sentences of two languages in each split, with parts of speech: the second has the verb first, in other words."""
     splits = {}
-    rows = [(a, v, b) for a, b in permutations(NOUNS, 2) for v in VERBS]
+    rows = [(a, v, b) for v in VERBS for a, b in permutations(NOUNS, 2)]
     for place, split in enumerate(("train", "dev", "test")):
         units = []
         for number, (subject, verb, other) in enumerate(rows[place::3]):
@@ -91,7 +91,7 @@ def test_a_fit_is_put_to_the_other_language(tiny_bert: Path) -> None:
     scores = {(row.metric, row.group, row.control): row.value for row in rows.itertuples()}
     groups = {group for metric, group, control in scores if (metric, control) == ("transfer", "none")}
     assert {"en → xx", "xx → en"} <= groups
-    assert ("own", "en", "none") in scores
+    assert scores["own", "en", "none"] > 0.9
     # By hand: two of three words are nouns, and of the words of the other language only the last one is spelled alike.
     assert scores["transfer", "en → xx", "majority"] == pytest.approx(2 / 3)
     assert scores["transfer", "en → xx", "word_majority"] == pytest.approx(2 / 3)
