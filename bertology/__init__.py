@@ -10,7 +10,7 @@ from bertology._lazy import lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology._api import neighbours, probe
+    from bertology._api import align, neighbours, probe
     from bertology._compare import ModelComparison, compare
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
@@ -36,6 +36,7 @@ __all__ = [
     "ModelComparison",
     "Results",
     "Sentence",
+    "align",
     "compare",
     "compare_models",
     "compress",

@@ -1,4 +1,4 @@
-"""The main job in one call, and the nearest occurrences of a word."""
+"""The main job in one call, the nearest occurrences of a word, and the links of words with their translations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
-from bertology.corpora import Corpus, Sentence, Sentences, kept_name, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, as_sentences, kept_name, load_corpus
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
@@ -25,6 +25,7 @@ from bertology.runner.experiment import Experiment
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.geometry import Neighbours
+    from bertology.geometry.languages import AlignedTexts
 
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
@@ -242,3 +243,71 @@ def neighbours(
         model=source.title,
         corpus=loaded.name,
     )
+
+
+@overload
+def align(first: str | Sentence, second: str | Sentence, **settings: Any) -> AlignedTexts: ...
+@overload
+def align(first: Sequence[str | Sentence], second: Sequence[str | Sentence], **settings: Any) -> list[AlignedTexts]: ...
+@explained_system_errors()
+@explained_shortage("this alignment")
+def align(
+    first: str | Sentence | Sequence[str | Sentence],
+    second: str | Sentence | Sequence[str | Sentence],
+    *,
+    model: str | Path | Encoder | tuple[Any, Any] = "bilingual",
+    layers: str | Sequence[int] = "all",
+    layer: int | None = None,
+    method: str = "argmax",
+    distortion: float = 0.0,
+    pooling: str = "mean",
+    **loading: Any,
+) -> AlignedTexts | list[AlignedTexts]:
+    """Which words of a text and of its translation belong together, by the similarity of their vectors.
+
+    >>> from bertology import align
+    >>> print(align("Oscar has seen this cat.", "Сази пида гилогане лупихефнет:"))  # doctest: +SKIP
+
+    As SimAlign (Jalili Sabet et al. 2020); the task ``languages:alignment`` measures it on text with gold links.
+
+    Args:
+        first: a text, whose words are found by the rules of English, or an annotated sentence; or a list of such.
+        second: its translation, or that of each.
+        model: as of :func:`probe`; ``bilingual`` is the embedded model of two languages.
+        layers: those that are read: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
+        layer: the one that is shown; of those read the nearest to two thirds of the way up when left out (8 of 12, as
+            in SimAlign).
+        method: ``argmax`` (words most similar to each other), ``itermax`` (and more rounds) or ``match`` (one to one,
+            as many as possible).
+        distortion: by how much similarity falls with the distance of relative places, from 0 to 1.
+        pooling: a word's vector from its pieces': ``mean``, ``first`` or ``last``.
+        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+
+    Returns:
+        The links of each layer: shows as those of one in a notebook; has ``.links()``, ``.pharaoh()``,
+        ``.to_pandas()``, ``.plot()`` and ``.save(path)``. Of lists of texts a list.
+
+    Raises:
+        BertologyError: there are not as many translations as texts, a text has no word, or there is no such model,
+            layer or method.
+    """
+    from bertology.encoders import load_encoder, model_shape, resolve_model
+    from bertology.geometry.languages import aligned_texts
+
+    are_many = not isinstance(first, str | Sentence)
+    firsts, seconds = (as_sentences([one] if isinstance(one, str | Sentence) else one) for one in (first, second))
+    source = resolve_model(_name_of(model), revision=loading.pop("revision", None))
+    n_layers = model_shape(source).n_layers
+    shown = parse_layers([layer], n_layers) if layer is not None else ()
+    read = tuple(sorted({*parse_layers(layers, n_layers), *shown}))
+    found = aligned_texts(
+        load_encoder(source, **loading),
+        list(firsts),
+        list(seconds),
+        layers=read,
+        layer=shown[0] if shown else None,
+        method=method,
+        distortion=distortion,
+        pooling=pooling,
+    )
+    return found if are_many else found[0]

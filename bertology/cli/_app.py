@@ -8,6 +8,7 @@ import typer
 
 from bertology import __version__
 from bertology.cli import (
+    align,
     attention,
     cache,
     cloze,
@@ -56,7 +57,7 @@ for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
-    *(neighbours.neighbours, landscape.landscape, compare.compare),
+    *(neighbours.neighbours, align.align, landscape.landscape, compare.compare),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

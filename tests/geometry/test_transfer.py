@@ -77,7 +77,5 @@ def test_it_is_the_fit_to_standardised_vectors_of_scikit_learn() -> None:
 
     model = LogisticRegression(max_iter=5000, C=1.0).fit(standard("train", 0), train.codes[train.language == 0])
     expected = (model.predict(standard("test", 1)) == test.codes[test.language == 1]).mean()
-    found = {
-        (one.metric, one.group): one.over[0].sum() / one.under[0].sum() for one in transfer(vectors, items)
-    }
+    found = {(one.metric, one.group): one.over[0].sum() / one.under[0].sum() for one in transfer(vectors, items)}
     assert found["transfer_standardised", "en → xx"] == pytest.approx(expected, abs=0.015)

@@ -3,9 +3,10 @@
 Sentences by language, and the spaces in which they are compared, are in ``_sentences.py``, to be read first. Language
 identity and centroids (``_identity.py``), retrieval of translations (``_retrieval.py``), nearest words
 (``_translation.py``), word alignment (``_alignment.py``) and readouts put to another language (``_transfer.py``) read
-them.
+them. Links of two texts by themselves are in ``_aligned.py``.
 """
 
+from bertology.geometry.languages._aligned import AlignedTexts, aligned_texts
 from bertology.geometry.languages._alignment import (
     METHODS,
     AlignedPairs,
@@ -25,12 +26,14 @@ from bertology.geometry.languages._translation import TranslatedWords, by_dictio
 __all__ = [
     "METHODS",
     "AlignedPairs",
+    "AlignedTexts",
     "LabelledWords",
     "LanguageItems",
     "LinkCounts",
     "TransferItems",
     "TranslatedWords",
     "align_words",
+    "aligned_texts",
     "alignment_scores",
     "by_dictionary",
     "count_links",

@@ -134,9 +134,10 @@ def _stacked(vectors: LayerVectors, places: Integers) -> Floats32:
     return np.stack(vectors.each(lambda _, of_layer: of_layer[places]))
 
 
-def _of_sources(words: LabelledWords, sources: tuple[int, ...]) -> Integers:
+def _of_sources(words: LabelledWords, sources: tuple[int, ...]) -> NDArray[np.int64]:
     """``[source, item]`` the label of each item in the problem of its language, −1 in the others."""
-    return np.stack([np.where(words.language == source, words.codes, -1) for source in sources]).astype(np.int64)
+    problems = [np.where(words.language == source, words.codes, -1) for source in sources]
+    return np.asarray(np.stack(problems), dtype=np.int64)
 
 
 def _moments(items: TransferItems, values: Mapping[str, Floats32]) -> tuple[Floats32, Floats32]:

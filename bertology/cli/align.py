@@ -1,0 +1,130 @@
+"""``bertology align``: which words of a text and of its translation belong together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from bertology.corpora import Sentence
+    from bertology.geometry.languages import AlignedTexts
+
+_BAR = " ||| "
+
+
+def align(
+    text: Annotated[str | None, typer.Argument(help="A text; none with --file.", show_default=False)] = None,
+    translation: Annotated[str | None, typer.Argument(help="Its translation.", show_default=False)] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option(help="Align the lines of this file instead: TEXT ||| TRANSLATION.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="bilingual, a folder, or a hub id.")] = "bilingual",
+    layer: Annotated[
+        int | None,
+        typer.Option("--layer", "-l", help="0 is the embeddings, -1 the last; two thirds of the way up if left out."),
+    ] = None,
+    method: Annotated[Literal["argmax", "itermax", "match"], typer.Option(help="Of SimAlign.")] = "argmax",
+    distortion: Annotated[
+        float, typer.Option(help="By how much similarity falls with the distance of places, from 0 to 1.")
+    ] = 0.0,
+    pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
+    split_at_spaces: Annotated[bool, typer.Option(help="Words are parted by spaces.")] = False,
+    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    format: Annotated[
+        Literal["table", "pharaoh", "csv", "json"],
+        typer.Option("--format", "-f", help="What to print; of a file pharaoh, a line of links i-j for each line."),
+    ] = "table",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Page (.html) or picture (.svg, .pdf, .png) to write.")
+    ] = None,
+) -> None:
+    """Link the words of a text with those of its translation, by the similarity of their vectors at one layer.
+
+    As SimAlign does (Jalili Sabet et al. 2020). The page shows every layer. How often links are right is measured by
+    the task languages:alignment, on text with gold links.
+    """
+    import bertology
+
+    if (file is None) == (text is None) or (text is None) != (translation is None):
+        raise typer.BadParameter("give a text and its translation, or --file with a pair in each line")
+    if file is not None and out is not None:
+        raise typer.BadParameter("it shows one pair: give a text and its translation", param_hint="--out")
+    is_page = out is not None and out.suffix == ".html"
+    pairs = [(str(text), str(translation))] if file is None else _pairs(file)
+    firsts, seconds = ([_sentence(pair[side], split_at_spaces) for pair in pairs] for side in (0, 1))
+    found = bertology.align(
+        firsts,
+        seconds,
+        model=model,
+        layers="all" if layer is None or is_page else (layer,),
+        layer=layer,
+        method=method,
+        distortion=distortion,
+        pooling=pooling,
+        dtype=dtype,
+        device=device,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+    )
+    if file is not None and format == "table":
+        format = "pharaoh"
+    typer.echo({"table": _table, "pharaoh": _pharaoh, "csv": _csv, "json": _json}[format](found), nl=False)
+    if out is not None:
+        found[0].save(out)
+        typer.echo(f"links in {out}", err=True)
+
+
+def _pairs(file: Path) -> list[tuple[str, str]]:
+    from bertology._inputs import read_text
+    from bertology.errors import CorpusError
+
+    pairs = []
+    for number, line in enumerate(read_text(file).splitlines(), 1):
+        first, bar, second = line.partition(_BAR.strip())
+        if not (first.strip() and bar and second.strip()):
+            raise CorpusError(f"{file}, line {number}: write a text and its translation, TEXT{_BAR}TRANSLATION")
+        pairs.append((first.strip(), second.strip()))
+    return pairs
+
+
+def _sentence(text: str, split_at_spaces: bool) -> Sentence:
+    from bertology.parsing import sentence_of_text
+
+    return sentence_of_text(text, is_split=split_at_spaces)
+
+
+def _table(found: list[AlignedTexts]) -> str:
+    return "\n\n".join(map(str, found)) + "\n"
+
+
+def _pharaoh(found: list[AlignedTexts]) -> str:
+    return "".join(f"{one.pharaoh()}\n" for one in found)
+
+
+def _csv(found: list[AlignedTexts]) -> str:
+    import pandas as pd
+
+    frames = [one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)]
+    return str(pd.concat(frames).to_csv(index=False, lineterminator="\n"))
+
+
+def _json(found: list[AlignedTexts]) -> str:
+    plain = [
+        {
+            "first": list(one.first.words),
+            "second": list(one.second.words),
+            "model": one.model,
+            "layer": one.layer,
+            "method": one.method,
+            "links": one.links(),
+        }
+        for one in found
+    ]
+    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,110 @@
+"""``bertology align``: words of a text and of its translation, printed, drawn, and of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology import align, load_encoder
+from bertology.corpora import Links
+from bertology.errors import BertologyError
+
+Command = Callable[..., Any]
+TEXT, OTHER = "the dog sees a cat", "a cat the dog sees"
+
+
+@pytest.fixture
+def run(bertology: Command, tiny_bert: Path) -> Command:
+    """The output of the command, on the tiny model."""
+
+    def output(*arguments: str | Path) -> str:
+        done = bertology("align", *arguments, "--model", tiny_bert)
+        assert done.status == 0, done.err
+        return str(done.out)
+
+    return output
+
+
+def test_the_same_words_are_linked(run: Command) -> None:
+    shown = run(TEXT, OTHER, "--layer", "0")
+    assert "2 dog   dog" in shown
+    assert "layer 0 (embeddings), argmax" in shown
+    assert "linked with none:" in shown
+
+
+def test_links_are_those_of_the_cosines_by_hand(tiny_bert: Path) -> None:
+    found = align(TEXT, OTHER, model=tiny_bert, method="match")
+    encoder = load_encoder(str(tiny_bert))
+    assert found.layers == tuple(range(encoder.n_layers + 1))
+    for layer in found.layers:
+        one, other = (np.asarray(encoder.vectors(text, layers=[layer]).values)[0] for text in (TEXT, OTHER))
+        one, other = (some / np.linalg.norm(some, axis=1, keepdims=True) for some in (one, other))
+        np.testing.assert_allclose(found.similarity[layer], (one @ other.T + 1) / 2, atol=1e-5)
+        assert len(found.links(layer)) == 5
+    frame = found.to_pandas()
+    assert len(frame) == 5 * len(found.layers)
+    assert list(frame.columns) == ["layer", "first", "second", "first_word", "second_word", "similarity"]
+
+
+def test_error_rate_by_hand(tiny_bert: Path) -> None:
+    found = align(TEXT, OTHER, model=tiny_bert, layer=0)
+    pairs = frozenset((i, j) for i, j, _ in found.links(0))
+    assert found.error_rate(Links(pairs), 0) == 0
+    right = frozenset(sorted(pairs)[:1])
+    assert found.error_rate(Links(right, pairs), 0) == pytest.approx(1 - (1 + len(pairs)) / (len(pairs) + 1))
+
+
+def test_a_file_of_pairs(run: Command, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text(f"{TEXT} ||| {OTHER}\nthe cat ||| the dog\n")
+    lines = run("--file", pairs, "--layer", "1", "--split-at-spaces").splitlines()
+    assert len(lines) == 2
+    assert all("-" in link for line in lines for link in line.split())
+    many = json.loads(run("--file", pairs, "--layer", "1", "--split-at-spaces", "-f", "json"))
+    assert lines == [" ".join(f"{i}-{j}" for i, j, _ in one["links"]) for one in many]
+    assert [one["layer"] for one in many] == [1, 1]
+
+
+def test_page_and_pictures(run: Command, tmp_path: Path) -> None:
+    for ending in ("html", "svg", "png"):
+        run(TEXT, OTHER, "--out", tmp_path / f"links.{ending}")
+    page, picture = ((tmp_path / f"links.{ending}").read_text() for ending in ("html", "svg"))
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert ">dog<" in picture
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give a text and its translation, or --file"),
+        (["a text"], "give a text and its translation, or --file"),
+        (["a", "b", "--file", "x.txt"], "give a text and its translation, or --file"),
+        (["a", "b", "--layer", "9"], "layer"),
+        (["a", " "], "no word in the sentence"),
+        (["--file", "none.txt"], "none.txt"),
+    ],
+)
+def test_mistakes_are_one_line(bertology: Command, tiny_bert: Path, arguments: list[str], message: str) -> None:
+    done = bertology("align", *arguments, "--model", tiny_bert)
+    assert done.status == 2
+    assert message in done.err
+    assert not done.out
+
+
+def test_a_line_without_a_translation(bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.txt").write_text("the dog ||| a dog\nthe cat\n")
+    done = bertology("align", "--file", tmp_path / "pairs.txt", "--model", tiny_bert)
+    assert done.status == 2
+    assert "pairs.txt, line 2: write a text and its translation" in done.err
+
+
+def test_lists_of_different_lengths(tiny_bert: Path) -> None:
+    with pytest.raises(BertologyError, match="2 texts and 1 translations: give one translation of each text"):
+        align(["a", "b"], ["c"], model=tiny_bert)
+    with pytest.raises(BertologyError, match="unknown method of alignment 'best'"):
+        align("a", "b", model=tiny_bert, method="best")
