@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,15 +191,18 @@ def _second_language(second: SecondLanguage) -> str:
         )
     text = "the translation of the first half" if second.parallel else "of other documents than the first half"
     lines = [
-        "## The second language",
-        "",
-        f"Half of the text is in a second language, {second.code}, and is {text}. {made}",
-        f"Of names of people, towns and countries {second.anchors:.0%} are spelled alike.",
+        f"Half of the text is in a second language, {second.code}, and is {text}. {made} Of names of people, towns and "
+        f"countries {second.anchors:.0%} are spelled alike."
     ]
     if second.switched:
         lines.append(
             f"Of the words with one word as their translation {second.switched:.0%}, drawn at random, are replaced by "
             "it in the text of both languages, so that words and their translations occur in the same contexts."
+        )
+    if second.paired:
+        lines.append(
+            f"In {second.paired:.0%} of the batches, instead of single sentences, each sentence is read together with "
+            "its translation, as two segments (*translation language modelling*, Conneau & Lample 2019)."
         )
     apart = [
         name
@@ -210,7 +214,7 @@ def _second_language(second: SecondLanguage) -> str:
             f"The languages have {' and '.join(apart)} of their own. A model loaded by `bertology` exchanges them by "
             "the pieces of a text (`second_language` in `config.json`); other programs do not."
         )
-    return "\n".join(lines) + "\n"
+    return "## The second language\n\n" + fill(" ".join(lines), width=120) + "\n"
 
 
 _ORDERS = {"own": "its own (verbs last, postpositions)", "same": "the same", "reversed": "that of the first reversed"}
