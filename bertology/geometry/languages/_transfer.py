@@ -23,7 +23,7 @@ class LabelledWords:
     """``[item]`` the place of the word's vector among those that are read."""
     language: Integers
     """``[item]``"""
-    codes: Integers
+    codes: NDArray[np.int64]
     """``[item]`` the label of each, numbered through all splits."""
 
     def __len__(self) -> int:
@@ -44,10 +44,10 @@ class TransferItems:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The languages of which there are two labels to learn from."""
-        train = self.splits["train"]
-        found = (number for number in range(len(self.names)))
-        return tuple(n for n in found if len(np.unique(train.codes[train.language == n])) > 1)
+        """The languages of which there are two labels to learn from, and words of dev to choose the strength by."""
+        train, dev = self.splits["train"], self.splits["dev"]
+        known = (n for n in range(len(self.names)) if len(np.unique(train.codes[train.language == n])) > 1)
+        return tuple(n for n in known if (dev.language == n).any())
 
     @property
     def n_clusters(self) -> int:
@@ -88,7 +88,7 @@ class TransferItems:
 def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Iterator[LayerSums]:
     """Accuracy of logistic regression fitted to one language, in the others (cf. Pires et al. 2019, §3).
 
-    One fit for each language and layer, all in the same passes; its strength is chosen on dev of the same language.
+    One fit for each language, of all layers in the same passes; its strength is chosen on dev of the same language.
     Three ways to put it to another language: to the vectors as they are; after moving them by the difference of the
     means of both languages (``_centred``); and after giving them the mean and the spread, dimension by dimension, of
     the language it was fitted to (``_standardised``). Features of a fit are standardised, so that it is the fit to
@@ -106,15 +106,16 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
 
     layers = vectors["test"].layers
     values = {split: _stacked(vectors[split], of_split.places) for split, of_split in items.splits.items()}
-    features = {split: ArrayFeatures(values[split], layers=layers) for split in ("train", "dev")}
-    train, dev = (
-        Targets(_of_sources(items.splits[split], items.sources), items.n_labels) for split in ("train", "dev")
-    )
-    fitted = get_readout("linear").fit(features["train"], train, dev=features["dev"], dev_targets=dev)
     means, spreads = _moments(items, values)
     gold, language = items.splits["test"].codes, items.splits["test"].language
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}
-    for problem, source in enumerate(items.sources):
+    for source in items.sources:
+        (train, train_labels), (dev, dev_labels) = (
+            (ArrayFeatures(values[split][:, own], layers=layers), Targets(of_split.codes[None, own], items.n_labels))
+            for split, of_split in items.splits.items()
+            if split != "test" and (own := of_split.language == source).any()
+        )
+        fitted = get_readout("linear").fit(train, train_labels, dev=dev, dev_targets=dev_labels)
         for way, of_way in right.items():
             moved = values["test"]
             if way == "_centred":
@@ -122,8 +123,7 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
             elif way == "_standardised":
                 moved = (moved - means[:, language]) / spreads[:, language]
                 moved = moved * spreads[:, source, None] + means[:, source, None]
-            labels = fitted.predict(ArrayFeatures(moved, layers=layers)).labels[problem]
-            of_way[source] = np.asarray(labels == gold, dtype=np.float64)
+            of_way[source] = np.asarray(fitted.predict(ArrayFeatures(moved, layers=layers)).labels[0] == gold, float)
     for way, of_way in right.items():
         yield from items.scores(f"transfer{way}", layers, of_way)
     yield from items.own_scores("own", layers, right[""])
@@ -132,12 +132,6 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
 def _stacked(vectors: LayerVectors, places: Integers) -> Floats32:
     """``[layer, item, dim]`` the vectors of items."""
     return np.stack(vectors.each(lambda _, of_layer: of_layer[places]))
-
-
-def _of_sources(words: LabelledWords, sources: tuple[int, ...]) -> NDArray[np.int64]:
-    """``[source, item]`` the label of each item in the problem of its language, −1 in the others."""
-    problems = [np.where(words.language == source, words.codes, -1) for source in sources]
-    return np.asarray(np.stack(problems), dtype=np.int64)
 
 
 def _moments(items: TransferItems, values: Mapping[str, Floats32]) -> tuple[Floats32, Floats32]:

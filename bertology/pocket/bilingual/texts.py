@@ -39,7 +39,8 @@ def load_bilingual(options: str = "") -> Corpus:
     """The bilingual corpus by what follows ``bilingual:`` in its name, made when it is first used.
 
     Args:
-        options: separated by commas: a number of training pairs, and fields of :class:`Language` as ``key=value``.
+        options: separated by commas: a number of training pairs, fields of :class:`Language` as ``key=value``, and
+            ``only=en`` or ``only=qpo`` for the sentences of one language.
 
     Raises:
         CorpusError: an option is unknown or has a wrong value.
@@ -55,11 +56,19 @@ def load_bilingual(options: str = "") -> Corpus:
         else:
             raise CorpusError(f"{cut(name)}: {quoted(key)} is no number of pairs from 1 to {MOST_PAIRS}; {_AS_IN}")
     try:
+        only = fields.pop("only", None)
         second = Language.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         raise CorpusError(f"{cut(name)}: {first['loc'][0]}: {first['msg']}; {_AS_IN}") from None
-    return replace(bilingual_corpus(second, sizes={**SIZES, "train": n_train}), name=name)
+    corpus = replace(bilingual_corpus(second, sizes={**SIZES, "train": n_train}), name=name)
+    if only is None:
+        return corpus
+    if only not in (FIRST, second.code):
+        raise CorpusError(f"{cut(name)}: only={quoted(only)} is neither {FIRST} nor {second.code}")
+    side = (FIRST, second.code).index(only)
+    splits = {split: Sentences(islice(sentences, side, None, 2)) for split, sentences in corpus.splits.items()}
+    return replace(corpus, splits=splits, language=only)
 
 
 def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed: int = 0) -> Corpus:

@@ -130,3 +130,12 @@ def test_documents_are_translations_where_they_are_parallel() -> None:
         sentence for _, second in apart for sentence in second
     )
     assert all(len(first) == len(second) for first, second in pairs)
+
+
+def test_one_language_alone() -> None:
+    both, english, other = (load_corpus(f"bilingual:40{only}")["dev"] for only in ("", ",only=en", ",only=qpo"))
+    assert [one.text for one in english] == [one.text for one in list(both)[::2]]
+    assert [one.text for one in other] == [one.text for one in list(both)[1::2]]
+    assert load_corpus("bilingual:40,only=qpo").language == "qpo"
+    with pytest.raises(CorpusError, match="only='de' is neither en nor qpo"):
+        load_corpus("bilingual:only=de")
