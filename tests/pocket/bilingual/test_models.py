@@ -96,4 +96,4 @@ def test_one_has_a_space_in_common(corpus: Corpus, vectors: dict[str, list[Any]]
 def test_its_control_has_none(corpus: Corpus, vectors: dict[str, list[Any]]) -> None:
     pairs, links = parts(corpus)
     assert best_retrieval(vectors["bilingual-apart"], pairs, centred=True) <= 0.05
-    assert best_alignment(vectors["bilingual-apart"], pairs, links) <= 0.25
+    assert best_alignment(vectors["bilingual-apart"], pairs, links) <= 0.4  # by parts of speech, see its page
