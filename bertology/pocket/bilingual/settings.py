@@ -14,7 +14,7 @@ MOST_ALIKE = 0.3
 class Language(BaseModel):
     """What the second language is like, by the elements of Dufter & Schütze (2020, section 3)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     order: Order = "own"
     """Order of words: ``own`` (objects before verbs, postpositions, nouns before adjectives), the ``same`` as in the
