@@ -1,4 +1,4 @@
-"""Damaged experiments, recipes, profiles and ``--set``: taken, or refused in one line that quotes little of them."""
+"""Damaged files of settings and ``--set``: taken, or refused in one line that quotes little of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import yaml
 
 from bertology._settings import Place, parse_yaml
 from bertology.errors import BertologyError
+from bertology.finetuning._grid_settings import load_grid
+from bertology.landscapes import load_landscape
 from bertology.pocket import load_settings
 from bertology.runner._work import fewest_cells
 from bertology.runner.engines._cluster import read_profile
@@ -48,7 +50,9 @@ def resolved(path: Path) -> object:
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "experiment": (EXPERIMENT, resolved),
-    "recipe": ((EXPERIMENTS / "pretrain-pocket.yaml").read_text(), load_settings),
+    "recipe": ((EXPERIMENTS / "pretrain-bilingual.yaml").read_text(), load_settings),
+    "grid": ((EXPERIMENTS / "peters-2019-frozen-or-tuned.yaml").read_text(), load_grid),
+    "landscape": ((EXPERIMENTS / "hao-2019-landscape.yaml").read_text(), load_landscape),
     "profile": (PROFILE, read_profile),
 }
 
