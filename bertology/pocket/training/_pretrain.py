@@ -138,9 +138,12 @@ def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, 
     # Words of the other language among those of one are no part of its vocabulary, nor of what is evaluated.
     apart = settings.apart()
     known = text if apart == settings else _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
-    firsts, seconds = (chain.from_iterable(documents[:_TOKENIZER_DOCUMENTS]) for documents in (*known, [])[:2])
+    firsts, *others = (chain.from_iterable(documents[:_TOKENIZER_DOCUMENTS]) for documents in known)
     tokenizer = train_tokenizer(
-        firsts, vocabulary_size=settings.vocabulary_size, others=seconds, second=settings.second_language
+        firsts,
+        vocabulary_size=settings.vocabulary_size,
+        others=chain.from_iterable(others),
+        second=settings.second_language,
     )
     held_out = _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
     encoded = encode(chain.from_iterable(text), tokenizer)

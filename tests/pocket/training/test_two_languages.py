@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForPreTraining
@@ -16,7 +18,8 @@ from bertology.pocket.bilingual.dictionary import is_of_second
 from bertology.pocket.bilingual.settings import SecondLanguage
 from bertology.pocket.bilingual.texts import bilingual_documents
 from bertology.pocket.training import _pretrain as pretraining
-from bertology.pocket.training._model import PretrainSettings
+from bertology.pocket.training._batches import IGNORED, Examples, encode
+from bertology.pocket.training._model import PretrainSettings, train_tokenizer
 
 MICRO = PretrainSettings(
     documents=30, held_out_documents=10, vocabulary_size=300, layers=2, width=16, heads=2, inner_width=32, steps=6,
@@ -114,6 +117,46 @@ def test_a_plain_load_shares_them_and_ours_does_not(apart: Path) -> None:
         ids = torch.tensor([encoder.tokenizer(text)["input_ids"]])
         body: Any = encoder.model.body
         assert torch.equal(body(ids).last_hidden_state, plain.bert(ids).last_hidden_state) == same
+
+
+def test_sentences_are_read_with_their_translations() -> None:
+    second = SecondLanguage(paired=1.0)
+    firsts, seconds = (list(some) for some in zip(*bilingual_documents(30, second, stated=()), strict=True))
+    texts = [list(chain.from_iterable(documents)) for documents in (firsts, seconds)]
+    tokenizer = train_tokenizer(texts[0], vocabulary_size=300, others=texts[1], second=second)
+    settings = MICRO.model_copy(update={"second_language": second, "max_pieces": 64})
+    batch = Examples(encode([*firsts, *seconds], tokenizer), tokenizer, settings).batch(0)
+    ids = batch.input_ids.copy()
+    rows, masks = np.nonzero(batch.masked_labels != IGNORED)
+    ids[rows, batch.masked[rows, masks]] = batch.masked_labels[rows, masks]
+    pairs = {
+        tuple(tuple(tokenizer.encode(text, add_special_tokens=False).ids) for text in pair)
+        for pair in zip(*texts, strict=True)
+    }
+    turned = set()
+    for row, segments, length in zip(ids, batch.token_type_ids, batch.attention_mask.sum(1), strict=True):
+        parts = [tuple(row[:length][segments[:length] == segment].tolist()) for segment in (0, 1)]
+        pair = parts[0][1:-1], parts[1][:-1]  # without special tokens
+        turned.add(pair not in pairs)
+        assert pair in pairs or pair[::-1] in pairs
+    assert turned == {False, True}, "in either order"
+    assert (batch.next_labels == IGNORED).all()
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("{paired: 0.5, parallel: false}", "paired: only translations can be read together"),
+        ("{paired: 0.5, shared_positions: false}", "special tokens and positions of two languages in one input"),
+        ("{switched: 2}", "second_language.switched"),
+    ],
+)
+def test_elements_that_do_not_fit(tmp_path: Path, second: str, message: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"command: pretrain\nsecond_language: {second}\nalone_share: 1.0\n")
+    with pytest.raises(BertologyError, match=message) as raised:
+        load_settings(recipe)
+    assert "\n" not in str(raised.value)
 
 
 def test_pairs_of_sentences_are_refused(tmp_path: Path) -> None:
