@@ -25,7 +25,7 @@ N, DIM = 60, 16
 
 
 def simalign_by_definition(similar: np.ndarray, method: str) -> set[tuple[int, int]]:
-    """Cell by cell, as the paper states it, with its factor 0.9."""
+    """Cell by cell, as the paper states it, with its factor 0.9 where one of two words is linked."""
     m, n = similar.shape
     if method == "match":
         import networkx as nx
@@ -42,7 +42,7 @@ def simalign_by_definition(similar: np.ndarray, method: str) -> set[tuple[int, i
     rows, columns = {i for i, _ in first}, {j for _, j in first}
     if method == "argmax" or min(m, n) <= 2 or len(rows) == m or len(columns) == n:
         return first
-    factor = np.array([[0.0 if i in rows and j in columns else 0.9 for j in range(n)] for i in range(m)])
+    factor = np.array([[(1.0, 0.9, 0.0)[(i in rows) + (j in columns)] for j in range(n)] for i in range(m)])
     return first | {(i, j) for i, j in mutual(similar * factor) if factor[i, j] > 0}
 
 

@@ -16,6 +16,8 @@ from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
 from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
 
 Linked = NDArray[np.bool_]
+_ONE_SIDE_LINKED = 0.9
+"""What itermax takes the similarity of two words by of which one is linked already; with both linked by 0."""
 _FEW = 2
 """Words of the shorter sentence up to which itermax adds nothing."""
 
@@ -55,9 +57,9 @@ def _itermax(similar: Floats) -> Linked:
     has_row, has_column = (np.asarray(linked.any(axis=axis)) for axis in (1, 0))
     if min(similar.shape) <= _FEW or has_row.all() or has_column.all():
         return linked
-    open_cells = ~(has_row[:, None] & has_column)
-    # The factor 0.9 of the paper, on all open cells alike, changes no maximum among them.
-    return np.asarray(linked | (_mutual(np.where(open_cells, similar, 0.0)) & open_cells))
+    n_linked = has_row[:, None].astype(int) + has_column
+    factors = np.array([1.0, _ONE_SIDE_LINKED, 0.0])[n_linked]
+    return np.asarray(linked | (_mutual(similar * factors) & (n_linked < 2)))
 
 
 def _match(similar: Floats) -> Linked:
@@ -76,8 +78,9 @@ def align_words(similar: Floats, method: str) -> Linked:
     """``[source, target]`` which words are linked, by a method of SimAlign (Jalili Sabet et al. 2020, §2.1).
 
     ``argmax``: words that are the most similar to each other in both directions. ``itermax``: those, and one more round
-    among the cells of which not both words are linked yet; none where a sentence has two words or fewer or all of its
-    words are linked. ``match``: the one-to-one links of as many words as possible with the largest sum.
+    among the cells of which not both words are linked yet, with 0.9 of the similarity where one of them is; none where
+    a sentence has two words or fewer or all of its words are linked. ``match``: the one-to-one links of as many words
+    as possible with the largest sum.
 
     Args:
         similar: ``[source, target]`` similarities, 0 or more.
