@@ -14,7 +14,7 @@ import typer
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
-    from bertology.corpora import Corpus
+    from bertology.corpora import Corpus, Sentences
     from bertology.encoders.alignment.pieces import PieceReader
     from bertology.encoders.tokenization import TokenTrace
 
@@ -46,7 +46,7 @@ def tokenize(
     ] = None,
     corpus: Annotated[
         list[str] | None,
-        typer.Option("--corpus", "-c", help="Measure how this corpus is cut; of several, each beside the first."),
+        typer.Option("--corpus", "-c", help="Measure how this corpus is cut; of several, or several languages, each."),
     ] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     split: Annotated[str, typer.Option(help="The split of the corpus.")] = "test",
@@ -75,9 +75,9 @@ def tokenize(
             typer.echo(_steps(name, trace))
         if out is not None:
             _write_page(out, text, traces)
-    corpora = [load_corpus(name, columns=columns) for name in corpus or ()]
-    for one in corpora:
-        typer.echo(_corpus_table(one, split, readers, reference=None if one is corpora[0] else corpora[0]))
+    parts = [part for name in corpus or () for part in _parts(load_corpus(name, columns=columns), split)]
+    for place, (name, sentences) in enumerate(parts):
+        typer.echo(_table(f"{name} {split}", sentences, readers, reference=parts[0] if place else None))
     if morphs is not None:
         typer.echo(_morph_table(morphs, readers))
 
@@ -93,17 +93,30 @@ def _steps(name: str, trace: TokenTrace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _corpus_table(corpus: Corpus, split: str, readers: dict[str, PieceReader], *, reference: Corpus | None) -> str:
+def _parts(corpus: Corpus, split: str) -> list[tuple[str, Sentences]]:
+    """The split of a corpus by its name, or of a corpus of several languages that of each language."""
     from bertology._names import name_not_found
-    from bertology.encoders.tokenization import tokenizer_parity, tokenizer_scores
+    from bertology.corpora import ParallelText
 
     if split not in corpus:
         raise name_not_found(f"split of corpus {corpus.name}", split, corpus.splits)
-    by_model = {name: list(tokenizer_scores(reader, corpus[split])) for name, reader in readers.items()}
+    sentences = corpus[split]
+    if "language" not in sentences.target_layers:
+        return [(corpus.name, sentences)]
+    text = ParallelText.of(sentences)
+    return [(f"{language} of {corpus.name}", text.alone(language)) for language in text.languages]
+
+
+def _table(
+    name: str, sentences: Sentences, readers: dict[str, PieceReader], *, reference: tuple[str, Sentences] | None
+) -> str:
+    from bertology.encoders.tokenization import tokenizer_parity, tokenizer_scores
+
+    by_model = {model: list(tokenizer_scores(reader, sentences)) for model, reader in readers.items()}
     if reference is not None:
-        for name, reader in readers.items():
-            if (parity := tokenizer_parity(reader, corpus[split], reference[split])) is not None:
-                by_model[name].append(replace(parity, measure=f"parity with {reference.name}"))
+        for model, reader in readers.items():
+            if (parity := tokenizer_parity(reader, sentences, reference[1])) is not None:
+                by_model[model].append(replace(parity, measure=f"parity with {reference[0]}"))
     rows = [["measure", *by_model]]
     for scores in zip(*by_model.values(), strict=True):
         cells = []
@@ -111,7 +124,7 @@ def _corpus_table(corpus: Corpus, split: str, readers: dict[str, PieceReader], *
             interval = "" if math.isnan(score.ci_low) else f" [{score.ci_low:.3f}, {score.ci_high:.3f}]"
             cells.append(f"{score.value:.3f}{interval}")
         rows.append([scores[0].measure.replace("_", " "), *cells])
-    n_words = f"{corpus[split].n_words:,} words of {corpus.name} {split}; [ ] 95 %, bootstrap over sentences"
+    n_words = f"{sentences.n_words:,} words of {name}; [ ] 95 %, bootstrap over sentences"
     return f"{_aligned(rows)}\n\n{n_words}\n"
 
 

@@ -139,6 +139,11 @@ class ParallelText:
         """``[sentence]`` numbers of the sentences of a language."""
         return np.flatnonzero(self.language == self.languages.index(language))
 
+    def alone(self, language: str) -> Sentences:
+        """The sentences of a language, with the id that they have in common with their translations."""
+        texts = (self.sentences[number] for number in self.numbers(language).tolist())
+        return Sentences(replace(text, id=text.id.removesuffix(f"/{language}")) for text in texts)
+
     def pairs(self, source: str, target: str) -> NDArray[np.int64]:
         """``[pair, 2]`` numbers of a sentence and its translation, in order of the first; none where none is known."""
         first, second = (one[self.unit[one] >= 0] for one in map(self.numbers, (source, target)))

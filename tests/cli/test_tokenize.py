@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bertology.corpora import load_corpus
+from bertology.encoders import load_reader, resolve_model
+
 Command = Callable[..., Any]
 
 
@@ -53,3 +58,19 @@ def test_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
         assert found.status == 2
         assert message in found.err
         assert len(found.err.strip().splitlines()) == 1
+
+
+def test_each_language_of_a_parallel_corpus_has_its_table(bertology: Command) -> None:
+    found = bertology("tokenize", "--corpus", "bilingual:20", "--model", "bilingual")
+    assert found.status == 0, found.err
+    tables = found.out.split("measure")[1:]
+    assert " words of en of bilingual:20 test" in tables[0]
+    assert " words of qpo of bilingual:20 test" in tables[1]
+    assert "parity" not in tables[0]
+    (parity,) = [line for line in tables[1].splitlines() if line.startswith("parity with en of bilingual:20")]
+    # By hand: pieces of the translations over those of the originals; a few of these are counted with two words each.
+    corpus = load_corpus("bilingual:20")["test"]
+    reader = load_reader(resolve_model("bilingual"))
+    encoded = [reader.backend.encode(one.text, add_special_tokens=False) for one in corpus]
+    counts = [sum(len(one.ids) for one in encoded[side::2]) for side in (0, 1)]
+    assert float(parity.split()[5]) == pytest.approx(counts[1] / counts[0], abs=0.01)
