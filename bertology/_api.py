@@ -1,4 +1,4 @@
-"""The main job in one call, the nearest occurrences of a word, and the links of words with their translations."""
+"""The main job in one call; occurrences near a word, words linked with their translations, states exchanged."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, as_sentences, kept_name, load_corpus
-from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
@@ -23,7 +23,9 @@ from bertology.runner import ProbeRequest, ReferenceModel, run_probes
 from bertology.runner.experiment import Experiment
 
 if TYPE_CHECKING:
+    from bertology.causal import PatchingMap
     from bertology.encoders import Encoder
+    from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
     from bertology.geometry.languages import AlignedTexts
 
@@ -311,3 +313,56 @@ def align(
         pooling=pooling,
     )
     return found if are_many else found[0]
+
+
+@explained_system_errors()
+@explained_shortage("this patching")
+def patch(
+    text: str,
+    other: str,
+    *,
+    candidates: str | Sequence[str],
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    layers: str | Sequence[int] = "all",
+    site: Site = "hidden_state",
+    direction: Literal["denoise", "noise"] = "denoise",
+    **loading: Any,
+) -> PatchingMap:
+    """Which states of a text decide between two words at its mask, layer by layer and word by word.
+
+    >>> from bertology import patch
+    >>> texts = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
+    >>> print(patch(*texts, candidates="are,is"))  # doctest: +SKIP
+
+    The pass over one text goes on with states of the other at one place (interchange intervention). For many pairs,
+    with intervals, there is :func:`bertology.causal.patch`.
+
+    Args:
+        text: has one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        other: as many words, some of which differ.
+        candidates: the word that ``text`` calls for at the mask, and the one that ``other`` calls for.
+        model: as of :func:`probe`, a masked language model.
+        layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
+        site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
+            ``head``, the output of each head at all places.
+        direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
+        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+
+    Returns:
+        The effects: prints as a table; has ``.to_pandas()``, ``.plot()`` and ``.save(path)``.
+
+    Raises:
+        BertologyError: the texts cannot be aligned, or there is no such model, layer or site.
+    """
+    from bertology.causal import PatchPair
+    from bertology.causal import patch as patch_pairs
+    from bertology.encoders import load_encoder, resolve_model
+
+    words = parse_names(candidates)
+    if len(words) != 2:
+        raise ClozeError(f"{len(words)} candidates: give two, the word that the text calls for, then the other's")
+    encoder = load_encoder(resolve_model(_name_of(model), revision=loading.pop("revision", None)), **loading)
+    chosen = parse_layers(layers, encoder.n_layers)
+    if site != "hidden_state" and layers == "all":
+        chosen = chosen[1:]
+    return patch_pairs(encoder, PatchPair(text, other, *words), site=site, layers=chosen, direction=direction)

@@ -19,6 +19,7 @@ from bertology.cli import (
     landscape,
     listings,
     neighbours,
+    patch,
     pretrain,
     probe,
     report,
@@ -57,7 +58,7 @@ for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
-    *(neighbours.neighbours, align.align, landscape.landscape, compare.compare),
+    *(neighbours.neighbours, align.align, landscape.landscape, compare.compare, patch.patch),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

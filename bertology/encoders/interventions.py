@@ -3,20 +3,33 @@
 - :func:`watching` counts the blocks as they run, and calls a function before each;
 - :func:`gating` multiplies the output of heads by gates (Michel et al. 2019);
 - :func:`changing` replaces the hidden states of one layer by a function of them;
+- :func:`intervening` does the same at other sites too: the output of attention or of the feed-forward part of a block,
+  of one head, or its values; several :class:`Intervention` at once;
+- :func:`starting_from` runs only the blocks above a layer, from hidden states that are given;
 - :class:`Replay` repeats the outputs of lower blocks, where only blocks above them are changed.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from bertology._names import name_not_found
 from bertology.errors import ModelError
+
+Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
+"""What of a layer is observed or changed.
+
+``hidden_state``: its output, of layer 0 the embeddings. ``attention_output`` and ``feed_forward_output``: what these
+parts of a block add to the residual stream. ``head``: the output of one head before the output projection of attention.
+``values``: the value vectors of all heads side by side, or of one.
+"""
+SITES: tuple[str, ...] = get_args(Site)
 
 OnBlock = Callable[[int, Tensor], None]
 """Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
@@ -38,6 +51,16 @@ _PROJECTIONS: dict[str, tuple[str, str | None]] = {
     "gpt2": ("attn.c_proj", None),
     "modernbert": ("attn.Wo", None),
     "mpnet": ("attention.attn.o", "attention.attn.v"),
+}
+# Where a block ends its feed-forward part, by family.
+_FEED_FORWARD: dict[str, str] = {
+    **dict.fromkeys((*_BERT, "deberta", "deberta-v2", "mpnet"), "output.dense"),
+    **dict.fromkeys(("bart", "mbart"), "fc2"),
+    **dict.fromkeys(("mt5", "t5"), "layer.1.DenseReluDense.wo"),
+    "albert": "ffn_output",
+    "distilbert": "ffn.lin2",
+    "gpt2": "mlp.c_proj",
+    "modernbert": "mlp.Wo",
 }
 
 
@@ -104,6 +127,18 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
             f"known for {known}; gate them instead"
         )
     return block.get_submodule(path)
+
+
+def feed_forward_projection(block: nn.Module, family: str) -> nn.Module:
+    """The last linear map of a block's feed-forward part; its output is what that part adds.
+
+    Raises:
+        ModelError: it is not known where this family has it.
+    """
+    if family not in _FEED_FORWARD:
+        known = ", ".join(sorted(_FEED_FORWARD))
+        raise ModelError(f"the feed-forward part of {family} models cannot be changed: it is known for {known}")
+    return block.get_submodule(_FEED_FORWARD[family])
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
@@ -188,6 +223,121 @@ def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Chang
             stack.callback(body.register_forward_hook(after).remove)
         for block in dict.fromkeys(blocks):
             stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Intervention:
+    """A change of what a model computes at one site."""
+
+    layer: int
+    """From 0 for hidden states, from 1 for what blocks compute."""
+    change: Change
+    """From ``[batch, piece, dim]`` of the site to other values of the same shape and type."""
+    site: Site = "hidden_state"
+    head: int | None = None
+    """From 1; of the sites ``head`` and ``values``, where one alone is changed."""
+
+    def check(self, *, n_layers: int, n_heads: int) -> None:
+        """Check that the model has the site.
+
+        Raises:
+            ModelError: a layer or head that it does not have, or a head where the site has none.
+            NameNotFoundError: no such site.
+        """
+        if self.site not in SITES:
+            raise name_not_found("site of an intervention", self.site, SITES)
+        lowest = 0 if self.site == "hidden_state" else 1
+        if not lowest <= self.layer <= n_layers:
+            what = self.site.replace("_", " ")
+            raise ModelError(
+                f"layer {self.layer}: the model has {n_layers}, so layers of {what}s are {lowest}…{n_layers}"
+            )
+        if self.head is not None and self.site not in ("head", "values"):
+            raise ModelError(f"L{self.layer}H{self.head}: {self.site} belongs to no head: leave head out")
+        if self.head is not None and not 1 <= self.head <= n_heads:
+            raise ModelError(f"L{self.layer}H{self.head}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
+
+
+@contextlib.contextmanager
+def intervening(
+    body: nn.Module, blocks: list[nn.Module], interventions: Sequence[Intervention], *, n_heads: int, family: str
+) -> Iterator[None]:
+    """Make several changes, in every forward pass inside the context; those of one site one after the other.
+
+    ``body`` and ``blocks`` are as in :func:`watching`.
+
+    Raises:
+        ModelError: the model has no such site, or it is not known where its family has it; in a pass, if a change does
+            not keep shape and type.
+    """
+    for one in interventions:
+        one.check(n_layers=len(blocks), n_heads=n_heads)
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+        for one in interventions:
+            if one.site == "hidden_state":
+                stack.enter_context(changing(body, blocks, one.layer, one.change))
+            else:
+                stack.callback(_hooked(blocks[one.layer - 1], one, watch, n_heads, family).remove)
+        yield
+
+
+def _hooked(block: nn.Module, one: Intervention, watch: BlockWatch, n_heads: int, family: str) -> Any:
+    """A hook of a part of a block, which may run as several blocks."""
+
+    def after(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
+        return _changed_head(one, output, n_heads) if watch.current == one.layer else None
+
+    def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return (_changed_head(one, args[0], n_heads), *args[1:]) if watch.current == one.layer else None
+
+    if one.site == "head":
+        return head_projection(block, family).register_forward_pre_hook(before)
+    parts = {
+        "attention_output": head_projection,
+        "feed_forward_output": feed_forward_projection,
+        "values": value_projection,
+    }
+    return parts[one.site](block, family).register_forward_hook(after)
+
+
+def _changed_head(one: Intervention, values: Tensor, n_heads: int) -> Tensor:
+    if one.head is None:
+        return _changed(one.change, values)
+    heads = list(torch.unflatten(values, -1, (n_heads, -1)).unbind(-2))
+    heads[one.head - 1] = _changed(one.change, heads[one.head - 1])
+    return torch.cat(heads, dim=-1)
+
+
+@contextlib.contextmanager
+def starting_from(body: nn.Module, blocks: list[nn.Module], layer: int, state: Tensor) -> Iterator[None]:
+    """Begin passes inside the context with hidden states of a layer: blocks up to it do not compute.
+
+    The model's own forward runs, on an input with as many rows and pieces as ``state``. Not for encoders whose blocks
+    return more than hidden states (T5).
+
+    Args:
+        body: as in :func:`watching`.
+        blocks: as in :func:`watching`.
+        layer: 0 for the embeddings, then the blocks.
+        state: ``[batch, piece, dim]`` hidden states of that layer.
+    """
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+
+        def replace_forward(block: nn.Module) -> None:
+            compute = block.forward
+
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                if watch.current > layer:
+                    return compute(*args, **kwargs)
+                return args[0] if args else kwargs["hidden_states"]
+
+            block.__dict__["forward"] = forward
+            stack.callback(block.__dict__.pop, "forward")
+
+        for block in dict.fromkeys(blocks[:layer]):
+            replace_forward(block)
+        stack.enter_context(changing(body, blocks, layer, lambda _: state))
         yield
 
 

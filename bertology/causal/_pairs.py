@@ -1,0 +1,158 @@
+"""Pairs of texts that differ in a few words, and where their words are among the pieces of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.cloze import Prompt
+from bertology.corpora import as_sentences
+from bertology.errors import ClozeError, quoted
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder, Pieces
+
+SPECIAL = "special"
+"""The place of special tokens, all together."""
+
+
+@dataclass(frozen=True)
+class PatchPair:
+    """Two texts with one mask each, and two words for it.
+
+    The texts have the same number of words, such as *The keys to the cabinet [MASK]* and *The key to the cabinet
+    [MASK]*; what is measured at the mask is by how much the logit of the first word is above that of the second.
+    """
+
+    text: str
+    """The mask is written ``{mask}``, ``[MASK]`` or ``<mask>``."""
+    other: str
+    """The text that differs."""
+    good: str
+    """The word that ``text`` calls for."""
+    bad: str
+    """The word that ``other`` calls for."""
+    cluster: str = ""
+    """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
+    places: tuple[str, ...] = ()
+    """``[word]`` what each word is called in tables, such as ``subject``; words of one name are patched together. Left
+    out: ``changed`` where the texts differ, ``mask``, ``other word``."""
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPair:
+    """A pair in the pieces of a model."""
+
+    ids: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """``[piece]`` of the text and of the other text, special tokens included; equally many."""
+    mask: int
+    """The piece that is masked, in both."""
+    candidates: tuple[int, int]
+    """Vocabulary numbers of the two words."""
+    places: dict[str, NDArray[np.int64]]
+    """By name the pieces of each place; the special tokens come last."""
+
+
+def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
+    """Pairs in the pieces of a model, or what keeps one from being patched.
+
+    Args:
+        encoder: the model.
+        pairs: the pairs.
+        by_word: each word is a place of its own, named by its number and form.
+    """
+    mask = encoder.mask_token
+    texts = as_sentences([Prompt(text).written(mask) for pair in pairs for text in (pair.text, pair.other)])
+    words = [tuple(sentence.words) for sentence in texts]
+    pieces = encoder.tokenize(texts)
+    starts = texts.starts
+    aligned: list[AlignedPair | str] = []
+    for number, pair in enumerate(pairs):
+        sides = (2 * number, 2 * number + 1)
+        aligned.append(
+            _aligned(
+                encoder, pair, [words[side] for side in sides], pieces, [int(starts[side]) for side in sides], by_word
+            )
+        )
+    return aligned
+
+
+def _aligned(
+    encoder: Encoder,
+    pair: PatchPair,
+    words: Sequence[tuple[str, ...]],
+    pieces: Pieces,
+    starts: Sequence[int],
+    by_word: bool,
+) -> AlignedPair | str:
+    for text in (pair.text, pair.other):
+        if (n_masks := Prompt(text).n_masks) != 1:
+            return f"{quoted(text)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
+    n_words = len(words[0])
+    if len(words[1]) != n_words:
+        return f"the texts have {n_words} and {len(words[1])} words: give two of the same number"
+    of_text = [slice(start, start + n_words) for start in starts]
+    windows = [np.unique(pieces.word_window[chosen]) for chosen in of_text]
+    if any(len(window) != 1 or window[0] < 0 for window in windows):
+        return "a text is longer than the model takes, or a word has no piece"
+    ids = [pieces.window(int(window[0])).astype(np.int64) for window in windows]
+    spans = [np.stack([pieces.word_first[chosen], pieces.word_last[chosen]]) for chosen in of_text]
+    if differ := np.flatnonzero((spans[0] != spans[1]).any(axis=0)).tolist():
+        place = differ[0]
+        counts = [int(np.diff(span[:, place])[0]) for span in spans]
+        forms = " and ".join(quoted(of_side[place]) for of_side in words)
+        return (
+            f"{forms} have {counts[0]} and {counts[1]} pieces: states are exchanged piece by piece, so "
+            "give words of as many"
+        )
+    masked = [np.flatnonzero(one == encoder.mask_id).tolist() for one in ids]
+    if masked[0] != masked[1] or len(masked[0]) != 1:
+        return "the mask stands in different places of the two texts"
+    candidates = tuple(_piece_of(encoder, word) for word in (pair.good, pair.bad))
+    for word, piece in zip((pair.good, pair.bad), candidates, strict=True):
+        if piece is None:
+            return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
+    names = _place_names(pair, words, masked[0][0], spans[0], by_word)
+    if len(names) != n_words:
+        return f"{len(names)} places are named for {n_words} words: name one for each word"
+    places: dict[str, list[int]] = {}
+    for name, first, last in zip(names, *spans[0].tolist(), strict=True):
+        places.setdefault(name, []).extend(range(first, last))
+    of_words = {piece for some in places.values() for piece in some}
+    places[SPECIAL] = [piece for piece in range(len(ids[0])) if piece not in of_words]
+    good, bad = candidates
+    assert good is not None
+    assert bad is not None
+    as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
+    return AlignedPair((ids[0], ids[1]), int(masked[0][0]), (good, bad), as_arrays)
+
+
+def _place_names(
+    pair: PatchPair, words: Sequence[tuple[str, ...]], mask: int, span: NDArray[Any], by_word: bool
+) -> tuple[str, ...]:
+    if by_word:
+        forms = zip(*words, strict=True)
+        return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
+    if pair.places:
+        return pair.places
+    is_mask = (span[0] <= mask) & (mask < span[1])
+    named = zip(is_mask.tolist(), *words, strict=True)
+    return tuple("mask" if masked else "changed" if a != b else "other word" for masked, a, b in named)
+
+
+def _piece_of(encoder: Encoder, word: str) -> int | None:
+    """The vocabulary number of a word that follows a space; None of a word of several pieces."""
+    backend = encoder.tokenizer
+    before = backend("a", add_special_tokens=False)["input_ids"]
+    both = backend(f"a {word}", add_special_tokens=False)["input_ids"]
+    rest = both[len(before) :] if both[: len(before)] == before else []
+    return int(rest[0]) if len(rest) == 1 and rest[0] != backend.unk_token_id else None
+
+
+def refused(pair: PatchPair, reason: str) -> ClozeError:
+    """The error for a pair that was given by itself."""
+    return ClozeError(f"{quoted(pair.text)} with {quoted(pair.other)}: {reason}")

@@ -1,0 +1,58 @@
+"""``bertology patch``: effects printed and drawn, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertology import patch
+from bertology.errors import BertologyError
+
+Command = Callable[..., Any]
+TEXTS = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
+
+
+def test_effects_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> None:
+    text, other = TEXTS
+    drawn = tmp_path / "effects.svg"
+    done = bertology("patch", text, "--with", other, "--candidates", "are,is", "--out", drawn)
+    assert done.status == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].startswith("layer  1 The  2 guards/guard")
+    assert lines[1].split()[:3] == ["0", "0.00", "1.00"]
+    assert "one pair; 0 changes nothing, 1 changes all" in done.out
+    assert "guards/guard" in drawn.read_text(encoding="utf-8")
+
+
+def test_as_data(bertology: Command) -> None:
+    text, other = TEXTS
+    arguments = ("patch", text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "1,-1")
+    done = bertology(*arguments, "--format", "json")
+    assert done.status == 0, done.err
+    rows = json.loads(done.out)
+    assert {row["layer"] for row in rows} == {1, 4}
+    assert {row["place"] for row in rows} == {"H1", "H2", "H3", "H4"}
+    found = patch(*TEXTS, candidates=("are", "is"), site="head", layers=[1, 4])
+    assert [row["effect"] for row in rows] == pytest.approx(found.effects.ravel().tolist(), abs=1e-6)
+    assert bertology(*arguments, "--format", "csv").out.startswith("layer,place,effect\n1,H1,")
+
+
+def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
+    text, other = TEXTS
+    for arguments, problem in (
+        ((text, "--with", "The old guard near the dog [MASK] open.", "-c", "are,is"), "8 and 9 words"),
+        ((text, "--with", other, "-c", "are"), "1 candidates: give two"),
+        ((text, "--with", other, "-c", "are,is", "--layers", "9"), "layer '9'"),
+        ((text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "0"), "layer 0"),
+        ((text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects.txt"), ".svg, .pdf or .png"),
+    ):
+        done = bertology("patch", *arguments)
+        assert done.status == 2, arguments
+        assert problem in done.err
+        assert len(done.err.strip().splitlines()) == 1
+    with pytest.raises(BertologyError, match="layer '9'"):
+        patch(*TEXTS, candidates="are,is", layers="9")
