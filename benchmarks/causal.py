@@ -3,17 +3,15 @@
     python -m benchmarks.causal [--pairs 100] [--repeats 3]
 
 Pairs are of the agreement of a verb with its subject across a prepositional phrase, all words of equally many pieces.
-(a) is :func:`bertology.causal.patch` on every layer and word, divided by the loop that tools for interventions
-(TransformerLens, nnsight) lead to: for each layer and place one pass of the model of transformers over all pairs
-of one length, with a hook that exchanges the states there. (b) is the peak of allocated memory on all pairs divided by
-that on a tenth of them.
+The first line is :func:`bertology.causal.patch` on every layer and word, divided by one pass of the model of
+transformers for each layer and place of each pair, with a hook that exchanges the state there. The peer of the second
+line has one such pass over all pairs at once, which takes pairs of one length.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import tracemalloc
 from collections.abc import Sequence
 
 import torch
@@ -38,7 +36,6 @@ def run(*, pairs: int = 100, repeats: int = 3) -> list[Line]:
     """Both lines."""
     encoder = load_encoder(str(MODEL))
     some = made_pairs(pairs)
-    one = some[: len(some) // 10]
     return [
         side_by_side(
             f"map of {len(some)} pairs ÷ a pass for each cell",
@@ -54,7 +51,6 @@ def run(*, pairs: int = 100, repeats: int = 3) -> list[Line]:
             repeats=repeats,
             aim="",
         ),
-        _memory(encoder, some, one),
     ]
 
 
@@ -95,19 +91,6 @@ def loop(encoder: Encoder, pairs: Sequence[PatchPair]) -> None:
                 handle = block.register_forward_hook(exchange)
                 model(**other)
                 handle.remove()
-
-
-def _memory(encoder: Encoder, some: Sequence[PatchPair], one: Sequence[PatchPair]) -> Line:
-    peaks = []
-    for pairs in (some, one):
-        tracemalloc.start()
-        patch(encoder, pairs, by_word=True)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    ratio = peaks[0] / peaks[1]
-    return Line(
-        "allocated by numpy and Python, all pairs ÷ a tenth", ratio, (ratio, ratio), "", f"{peaks[0] / 1e6:.1f} MB"
-    )
 
 
 if __name__ == "__main__":
