@@ -2,7 +2,8 @@
 
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching). ``_pairs.py`` aligns
-the two texts, ``_map.py`` holds the effects. What is changed in the running model is in
+the two texts, ``_agreement.py`` makes
+them of agreement items, ``_map.py`` holds the effects. What is changed in the running model is in
 :mod:`bertology.encoders.interventions`.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
+from bertology.causal._agreement import agreement_pairs
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import PatchPair
 
@@ -19,4 +21,4 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
-__all__ = ["PatchPair", "PatchingMap", "patch"]
+__all__ = ["PatchPair", "PatchingMap", "agreement_pairs", "patch"]

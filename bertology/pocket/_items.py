@@ -48,6 +48,8 @@ class AgreementItem:
     """Number of nouns of the other number between subject and verb."""
     plural: bool
     """Whether the subject is plural."""
+    other: str = ""
+    """The text with its subject in the other number, which calls for ``bad``; empty where another verb agrees too."""
 
 
 def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[AgreementItem, ...]:
@@ -65,7 +67,8 @@ def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[AgreementItem
 def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, subject: Agreement) -> AgreementItem:
     other = PLURAL if subject == SINGULAR else SINGULAR
     kind = dice.one_of(("person", "animal"))
-    opening = _noun_phrase(dice, words, kind, subject)
+    opening, in_other = _noun_phrases(dice, words, kind, subject)
+    n_subject = len(opening)
     if structure == "prepositional":
         opening += _prepositional(dice, words, other, n_attractors)
     elif structure != "simple":
@@ -77,8 +80,14 @@ def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, s
         else:
             opening += f" {relative} {attractor} {verb.present[other].form}"
     good, bad, rest = _verb_and_rest(dice, words, subject, other)
-    text = f"{opening} [MASK] {rest}."
-    return AgreementItem(text[0].upper() + text[1:], good, bad, structure, n_attractors, subject == PLURAL)
+    text = _sentence(f"{opening} [MASK] {rest}.")
+    # The verb of a subject relative clause has the number of the subject as well.
+    exchanged = "" if structure == "subject_relative" else _sentence(f"{in_other}{opening[n_subject:]} [MASK] {rest}.")
+    return AgreementItem(text, good, bad, structure, n_attractors, subject == PLURAL, exchanged)
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int) -> str:
@@ -90,13 +99,19 @@ def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int
 
 
 def _noun_phrase(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> str:
+    return _noun_phrases(dice, words, kind, agreement)[0]
+
+
+def _noun_phrases(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> tuple[str, str]:
+    """A noun phrase in one number, and in the other."""
     while True:
         noun = dice.choose(words.nouns[kind])
         if noun.plural and noun.plural.form != noun.singular.form:
             break
-    form = noun.plural.form if agreement == PLURAL else noun.singular.form
+    forms = noun.singular.form, noun.plural.form
     adjective = f"{dice.choose(words.adjectives).form} " if dice.chance(0.25) else ""
-    return f"the {adjective}{form}"
+    form, other = reversed(forms) if agreement == PLURAL else forms
+    return f"the {adjective}{form}", f"the {adjective}{other}"
 
 
 def _verb_and_rest(dice: Dice, words: Lexicon, subject: Agreement, other: Agreement) -> tuple[str, str, str]:
