@@ -71,7 +71,10 @@ def _exchange(
 
 
 def test_effects_are_those_of_plain_hooks(encoder: Encoder) -> None:
-    """Each cell again with one forward pass of the model of transformers and a hook written here."""
+    """Each cell again with one forward pass of the model of transformers and a hook written here.
+
+    Logits near 10 have a spacing of 1e-6 in float32; the sums of a batch are in another order.
+    """
     model, tokenizer = encoder.model.with_head, encoder.tokenizer
     assert model is not None
     texts = [text.replace("[MASK]", tokenizer.mask_token) for text in (PAIR.text, PAIR.other)]
@@ -111,8 +114,8 @@ def test_effects_are_those_of_plain_hooks(encoder: Encoder) -> None:
                 change = score(other) - base
                 handle.remove()
                 ours = found.changes[found.layers.index(layer), found.places.index(name), 0]
-                assert ours == pytest.approx(change, abs=1e-4), (site, layer, name)
-                assert found.whole[0] == pytest.approx(whole - base, abs=1e-4)
+                assert ours == pytest.approx(change, abs=3e-5), (site, layer, name)
+                assert found.whole[0] == pytest.approx(whole - base, abs=3e-5)
 
 
 def test_pairs_of_different_lengths_are_read_together(encoder: Encoder) -> None:
