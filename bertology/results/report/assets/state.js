@@ -60,7 +60,10 @@
   const parts = [...document.querySelectorAll("main details")];
   add("open", () => parts.filter((part) => part.open).map((part) => part.id), (ids) => { for (const part of parts) part.open = ids.includes(part.id); });
 
+  let restoring = false;
+
   function save(event) {
+    if (restoring) return;
     const params = new URLSearchParams();
     for (const [key, { read, start }] of fields) {
       const texts = read();
@@ -76,10 +79,12 @@
 
   function restore() {
     const params = new URLSearchParams(location.hash.slice(1));
+    restoring = true;
     for (const [key, { read, write, start }] of fields) {
       const texts = params.has(key) ? params.getAll(key).filter(Boolean) : start;
       if (!same(texts, read())) write(texts);
     }
+    restoring = false;
     save.last = null;
   }
 
@@ -95,14 +100,12 @@
   }
 
   document.addEventListener("click", follow);
-  // A click on a box is a click and an input, and may change more than the box: one state.
-  let waiting = null;
-  for (const name of ["click", "input", "toggle"]) {
-    document.addEventListener(name, (event) => {
-      clearTimeout(waiting);
-      waiting = setTimeout(save, 0, event);
-    }, true);
-  }
+  // Saved when all who listen to the event have answered it, before the next event may change more. What one sets is told
+  // by its input; the click before it is not a state of its own.
+  const setByInput = (target) => (target.closest("label")?.control ?? target).matches("input, select, textarea");
+  window.addEventListener("click", (event) => { if (!setByInput(event.target)) save(event); });
+  window.addEventListener("input", save);
+  document.addEventListener("toggle", save, true);
   window.addEventListener("popstate", restore);
   if (location.hash.includes("=")) restore();
 })();
