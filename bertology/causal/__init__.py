@@ -3,8 +3,13 @@
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching). ``_pairs.py`` aligns
 the two texts, ``_agreement.py`` makes
-them of agreement items, ``_map.py`` holds the effects. What is changed in the running model is in
-:mod:`bertology.encoders.interventions`.
+them of agreement items, ``_map.py`` holds the effects.
+
+:func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads the
+states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
+chooses between two words, and ``_oracle.py`` tells how much of the property is gone and how much of others is not.
+
+What is changed in the running model is in :mod:`bertology.encoders.interventions`.
 """
 
 from __future__ import annotations
@@ -17,8 +22,23 @@ from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import PatchPair
 
 if TYPE_CHECKING:
+    from bertology.causal._choices import ChangedChoices, choose_changed
+    from bertology.causal._erased_predictions import StateChange
+    from bertology.causal._erasing import Erasing, erase_and_predict
+    from bertology.causal._oracle import WordLabels
     from bertology.causal._patching import patch
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
-__all__ = ["PatchPair", "PatchingMap", "agreement_pairs", "patch"]
+__all__ = [
+    "ChangedChoices",
+    "Erasing",
+    "PatchPair",
+    "PatchingMap",
+    "StateChange",
+    "WordLabels",
+    "agreement_pairs",
+    "choose_changed",
+    "erase_and_predict",
+    "patch",
+]

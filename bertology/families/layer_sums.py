@@ -25,7 +25,12 @@ _Key = tuple[str, str]
 """Metric and group."""
 
 
-_CLUSTERS = {"sentences": "sentences", "types": "word types", "blocks": "blocks of neighbouring sentences"}
+_CLUSTERS = {
+    "sentences": "sentences",
+    "types": "word types",
+    "blocks": "blocks of neighbouring sentences",
+    "frames": "frames of pairs",
+}
 """What is resampled, as tables call it."""
 
 

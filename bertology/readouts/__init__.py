@@ -12,7 +12,7 @@ from bertology.readouts._registry import ReadoutKind, get_readout, make_readout,
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
-    from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
+    from bertology.readouts._erasure import Erasure, erased, fit_erasure, fit_nullspace, random_erasure
     from bertology.readouts._kept import KeptFit, load_fit, save_fit
     from bertology.readouts._rescaling import Moments, moments, rescaled
     from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
@@ -58,6 +58,7 @@ __all__ = [
     "TreeTargets",
     "erased",
     "fit_erasure",
+    "fit_nullspace",
     "fit_ranks",
     "get_readout",
     "load_fit",

@@ -1,4 +1,4 @@
-"""Concept erasure in every layer: removes from vectors what a linear readout could decode (the amnesic control)."""
+"""Concept erasure in every layer: removes from vectors what a linear readout could decode (LEACE, INLP)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
     return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()))
 
 
-def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, device: str = "cpu") -> Erasure:
+def fit_erasure(
+    source: FeatureSource, labels: Integers, n_classes: int, *, within: Integers | None = None, device: str = "cpu"
+) -> Erasure:
     """Least-squares concept erasure in every layer (LEACE; Belrose et al. 2023, section 4).
 
     Afterwards all classes have the same mean, so that no linear readout fitted to these vectors can do better than by
@@ -116,15 +118,14 @@ def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, devi
         source: the vectors.
         labels: ``[item]`` class of each item, −1 for items that do not count.
         n_classes: classes are ``0 … n_classes − 1``.
+        within: ``[item]`` codes of groups. Classes then have the same mean within each group, while groups stay apart:
+            the number of nouns and that of verbs is erased, and what tells nouns from verbs is not.
         device: where to compute, as torch names it.
 
     Raises:
         FitError: labels that do not fit, fewer than two classes among them, or vectors that are not finite.
     """
-    check_agreement(source, Targets(np.asarray(labels)[None], n_classes), "the source")
-    if len(np.unique(labels[labels >= 0])) < 2:
-        raise FitError("an erasure needs items of at least two classes: give labels that differ")
-    covariance, cross, mean = _covariances(source, torch.from_numpy(np.asarray(labels)), n_classes, device)
+    covariance, cross, mean, _ = _covariances(source, labels, n_classes, within, device)
     # whitening would blow up what is rounding in directions without variance
     variance, basis = torch.linalg.eigh(covariance)
     real = variance > _NOTHING * variance[:, -1:]
@@ -138,29 +139,107 @@ def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, devi
     return Erasure(left.cpu(), right.cpu(), mean.cpu(), tuple(source.layers))
 
 
-def _covariances(source: FeatureSource, labels: Tensor, n_classes: int, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Of the used items: ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means.
+def fit_nullspace(
+    source: FeatureSource,
+    labels: Integers,
+    n_classes: int,
+    *,
+    within: Integers | None = None,
+    n_rounds: int = 20,
+    device: str = "cpu",
+) -> Erasure:
+    """Iterative null-space projection in every layer (INLP; Ravfogel et al. 2020, section 3), by least squares.
+
+    Each round fits a linear classifier to what the rounds before have left and removes the directions that it reads;
+    projections are orthogonal. It ends when a classifier explains no more of the labels than chance lets as many
+    dimensions explain of so many items, or after ``n_rounds``. Classifiers are by least squares, where the authors take
+    support vector machines, so that all rounds follow from one pass over the source. It removes many more directions
+    than :func:`fit_erasure`, and so damages more than the concept; it is here to be compared with.
+
+    Args:
+        source: the vectors.
+        labels: ``[item]`` class of each item, −1 for items that do not count.
+        n_classes: classes are ``0 … n_classes − 1``.
+        within: ``[item]`` codes of groups, within which the concept is removed, as for :func:`fit_erasure`.
+        n_rounds: classifiers at most.
+        device: where to compute, as torch names it.
+
+    Raises:
+        FitError: as for :func:`fit_erasure`.
+    """
+    covariance, cross, mean, spread = _covariances(source, labels, n_classes, within, device)
+    n_items = int((np.asarray(labels) >= 0).sum())
+    removed = [
+        _removed(*of_layer, n_items=n_items, spread=spread, n_rounds=n_rounds)
+        for of_layer in zip(covariance, cross, strict=True)
+    ]
+    right = torch.zeros(len(removed), max(len(rows) for rows in removed), source.dim, dtype=torch.float64)
+    for place, rows in enumerate(removed):
+        right[place, : len(rows)] = rows
+    return Erasure(right.mT.contiguous(), right, mean.cpu(), tuple(source.layers))
+
+
+def _removed(covariance: Tensor, cross: Tensor, *, n_items: int, spread: float, n_rounds: int) -> Tensor:
+    """``[direction, dim]`` orthonormal directions that classifiers read, round by round, in one layer."""
+    dim = len(covariance)
+    basis = covariance.new_zeros(dim, 0)
+    left, between = covariance, cross
+    for _ in range(n_rounds):
+        variance, axes = torch.linalg.eigh(left)
+        real = variance > _NOTHING * variance[-1].clamp(min=torch.finfo(variance.dtype).tiny)
+        inverse = (1 / variance).where(real, 0.0)
+        weights = axes @ (inverse[:, None] * (axes.mT @ between))
+        if float((between * weights).sum()) / spread <= int(real.sum()) / n_items:
+            break
+        directions, strength, _ = torch.linalg.svd(weights, full_matrices=False)
+        found = directions[:, strength > _NOTHING * strength[0]]
+        basis = torch.linalg.qr(torch.cat([basis, found], dim=1)).Q
+        kept = torch.eye(dim, dtype=basis.dtype, device=basis.device) - basis @ basis.mT
+        left, between = kept @ covariance @ kept, kept @ cross
+        if basis.shape[1] >= dim:
+            break
+    return basis.mT.cpu()
+
+
+def _covariances(
+    source: FeatureSource, classes: Integers, n_classes: int, within: Integers | None, device: str
+) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Of the used items: ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means,
+    and the variance of the labels, summed over classes. Labels are centred within their groups.
 
     Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits.
     """
+    classes = np.asarray(classes)
+    check_agreement(source, Targets(classes[None], n_classes), "the source")
+    groups = np.zeros_like(classes) if within is None else np.unique(np.asarray(within), return_inverse=True)[1]
+    n_groups = int(groups.max(initial=0)) + 1
+    if all(len(np.unique(classes[(classes >= 0) & (groups == one)])) < 2 for one in range(n_groups)):
+        raise FitError("an erasure needs items of at least two classes: give labels that differ")
+    labels = torch.from_numpy(np.where(classes >= 0, groups * n_classes + classes, -1))
+    n_labels = n_groups * n_classes
     shape = source.n_layers, source.dim
     first = torch.zeros(*shape, dtype=torch.float64, device=device)
     second = torch.zeros(*shape, source.dim, dtype=torch.float64, device=device)
-    by_class = torch.zeros(*shape, n_classes, dtype=torch.float64, device=device)
+    by_class = torch.zeros(*shape, n_labels, dtype=torch.float64, device=device)
     origin = next(used_chunks(source, labels >= 0))[1][:, :1].to(device, torch.float64)
     for items, vectors in used_chunks(source, labels >= 0):
         wide = vectors.to(device).double() - origin
-        one_hot = torch.nn.functional.one_hot(labels[items], n_classes).to(wide)
+        one_hot = torch.nn.functional.one_hot(labels[items], n_labels).to(wide)
         first += wide.sum(1)
         second += torch.bmm(wide.mT, wide)
         by_class += wide.mT @ one_hot
     check_finite(source, first)
     used = labels[labels >= 0]
     total = len(used)
-    share = (torch.bincount(used, minlength=n_classes).double() / total).to(first)
+    share = (torch.bincount(used, minlength=n_labels).double() / total).to(first).reshape(n_groups, n_classes)
+    of_group = share.sum(1, keepdim=True)
+    in_group = share / of_group.clamp(min=1 / total)
     mean = first / total
     covariance = second / total - mean[:, :, None] * mean[:, None]
-    return covariance, by_class / total - mean[:, :, None] * share, mean + origin[:, 0]
+    by_group = by_class.unflatten(2, (n_groups, n_classes)) / total
+    cross = (by_group - by_group.sum(3, keepdim=True) * in_group).flatten(2)
+    spread = float((share - share * in_group).sum())
+    return covariance, cross, mean + origin[:, 0], spread
 
 
 def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:

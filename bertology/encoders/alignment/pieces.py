@@ -89,6 +89,18 @@ class Pieces:
         """``[window]`` pieces in each window, special tokens included."""
         return np.diff(self.window_starts)
 
+    @cached_property
+    def word_of_piece(self) -> Integers:
+        """``[piece]`` the word that is read from it; −1 of special tokens, gaps, and context that windows share."""
+        words = np.flatnonzero(self.word_window >= 0)
+        lengths = (self.word_last - self.word_first)[words].astype(np.int64)
+        first = self.window_starts[self.word_window[words]] + self.word_first[words]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        of_piece = np.full(len(self.ids), -1, dtype=np.int64)
+        of_piece[np.repeat(first, lengths) + within] = np.repeat(words, lengths)
+        of_piece[self.gaps] = -1
+        return of_piece
+
     def window(self, number: int) -> Ids:
         """``[piece]`` the vocabulary numbers of one window."""
         return self.ids[self.window_starts[number] : self.window_starts[number + 1]]

@@ -1,0 +1,116 @@
+"""What a model predicts once states of a layer are changed, by layer (``bertology.causal`` computes it).
+
+The model runs when cells are computed: nothing is stored. Statistics are sums over clusters, as those of ``geometry``,
+so that cells, rows and intervals are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertology.corpora import Sentences
+from bertology.encoders import ModelShape
+from bertology.families.cells import Stopwatch, write_cell
+from bertology.families.contract import Family, SplitName
+from bertology.families.layer_sums import kept_sums, layer_tables
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import corpus_columns
+from bertology.families.tasks import PIECES_A_WORD, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.unfitted import named_task, own_readout, own_source
+from bertology.probing import CausalProbe, Probe
+
+_PASSES = 12
+"""Passes over the text that a layer takes, roughly: changes and their controls, each through half of the blocks."""
+
+
+class _Causal(Family):
+    """What does a model no longer predict when states of a layer are changed?"""
+
+    def answers(self, probe: Probe) -> bool:
+        return isinstance(probe, CausalProbe)
+
+    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
+        """Those that the probe reads; test for what reads none, whose name the tables show."""
+        assert isinstance(probe, CausalProbe)
+        return probe.reads or ("test",)
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        return own_readout(probe, asked, "interventions.v1", about="what a model predicts when it is changed")
+
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                _configured(probe, config).counts(_texts(pair, probe))
+
+    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
+        """One: a model of random weights predicts nothing that it could lose, which one draw shows."""
+        return 1
+
+    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        texts = {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()}
+        return texts | own_source(probe)
+
+    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; what the probe reads besides the text decides its numbers too."""
+        layers = pair.layers_of(config)
+        identity = {"on_long": pair.request.on_long, **_configured(probe, config).sources()}
+        return CellGrid(("none",), 1, layers, layers, identity)
+
+    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        """Open the model, measure all layers, and write the cells."""
+        watch, probe = Stopwatch(), _configured(cells.probe, cells.config)
+        texts = _texts(job.pair, cells.probe)
+        with named_task(probe):
+            counts = probe.counts(texts)
+            on_long = job.pair.request.on_long
+            found = list(probe.measure(job.get_encoder(), texts, layers=cells.layers_read, on_long=on_long))
+        provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
+        for (_, _, layer), cell in cells.cells.items():
+            facts = {
+                "n_train": counts.n_train,
+                "n_items": counts.n_items,
+                "n_clusters": len(texts["test"]) if "test" in texts else counts.n_items,
+                "n_classes": counts.n_classes,
+                "n_skipped": sum(counts.skipped.values()),
+                "skip_reasons": dict(sorted(counts.skipped.items())),
+                "n_unseen_label": counts.n_unseen_label,
+                "params": {"clusters": "sentences"}
+                | ({"settings": cells.config.changes} if cells.config.changes else {}),
+            }
+            sums = [kept_sums(one, layer) for one in found if layer in one.layers]
+            write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
+
+    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        return corpus_columns(pair)
+
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """That of the probe with its settings."""
+        return _configured(cells.probe, cells.config).scores[0].name
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+        return layer_tables(self, draws, scoring)
+
+    def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
+        """Some passes over the text for each layer."""
+        n_words = sum(text.n_words for text in _texts(pair, groups[0].probe).values())
+        n_cells = sum(len(cells.cells) for group in groups for cells in group.members)
+        depth = max(pair.layers, default=0)
+        return Cost(2 * n_words * n_cells * _PASSES * PIECES_A_WORD * 12 * pair.shape.dim**2 * depth)
+
+
+def _configured(probe: Probe, config: ReadoutConfig) -> CausalProbe:
+    """The question with the settings of a configuration."""
+    chosen = probe.with_settings(config.settings)
+    assert isinstance(chosen, CausalProbe)
+    return chosen
+
+
+def _texts(pair: Pair, probe: Probe) -> Mapping[str, Sentences]:
+    """The splits that a probe reads."""
+    assert isinstance(probe, CausalProbe)
+    return {name: pair.splits.by_name[name] for name in probe.reads}
+
+
+FAMILY = _Causal()

@@ -1,0 +1,227 @@
+"""Amnesic probing: what can a model no longer predict when a property is erased from the states of one layer?
+
+After Elazar et al. (2021), *Amnesic Probing*. A probe shows that a property can be decoded; whether the model uses it
+shows in what it loses. ``erase_and_predict:pos`` erases what a linear readout finds of the labels of the task ``pos``
+from the states of all words in one layer, runs the rest of the model, and measures the loss of masked words; so does
+any task that gives labels to single words (``deprel``, ``feats:Number``). The property is erased by LEACE, which moves
+states least (Belrose et al. 2023), or by iterated null spaces as in the paper (``method: inlp``).
+
+The main number is the loss beyond that of as many random directions: above zero, predictions depended on more than the
+number of directions. Beside it stand an erasure of the same labels put to words at random, moves of the same length in
+random directions, and two numbers on which everything else rests (Canby et al. 2024): ``completeness``, how much of
+what an oracle finds of the property, fitted to other text, is gone, and ``selectivity``, how much of other properties
+is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, NameNotFoundError, quoted
+from bertology.measures import Metric, sum_metric
+from bertology.probing import CausalProbe, Examples, GeometryCounts, ProbeFamily, RepresentationProbe, get_probe
+
+from ._text_sample import words_of_sentences
+
+if TYPE_CHECKING:
+    from bertology.causal import PatchPair, WordLabels
+    from bertology.encoders import Encoder, OnLong
+    from bertology.geometry import LayerSums
+
+_OTHERS = ("pos", "deprel", "feats:Number")
+_KINDS = ("masked", "visible")
+
+
+def _metrics(prefix: str, what: str) -> Iterator[Metric]:
+    yield sum_metric(f"{prefix}beyond_random_bits", f"bits of {what} more than without as many random directions")
+    yield sum_metric(f"{prefix}loss_increase_bits", f"bits of {what} more once the property is erased")
+    yield sum_metric(f"{prefix}random_increase_bits", "the same for as many random directions")
+    yield sum_metric(f"{prefix}shuffled_increase_bits", "the same for an erasure of labels put to words at random")
+    yield sum_metric(f"{prefix}moved_increase_bits", "the same for moves of the same length in random directions")
+    yield sum_metric(f"{prefix}loss_bits", f"bits of {what}, nothing erased", higher_is_better=False)
+    yield sum_metric(f"{prefix}accuracy", f"share of {what} that is predicted, nothing erased")
+    yield sum_metric(f"{prefix}accuracy_erased", "the same once the property is erased")
+    yield sum_metric(f"{prefix}accuracy_random", "the same without as many random directions")
+    yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions from those of before")
+    yield sum_metric(f"{prefix}divergence_random_bits", "the same for as many random directions")
+
+
+def _judgements(kind: str) -> Iterator[Metric]:
+    yield sum_metric(
+        f"completeness_{kind}", f"share of what an oracle finds of the property in {kind} pieces that is gone"
+    )
+    yield sum_metric(f"selectivity_{kind}", "share of what oracles find of other properties that is still there")
+    yield sum_metric(f"reliability_{kind}", "harmonic mean of completeness and selectivity")
+    yield sum_metric(f"directions_{kind}", "number of directions that are removed", higher_is_better=False)
+
+
+@dataclass(frozen=True)
+class EraseAndPredict(CausalProbe):
+    """Does a model use a property in a layer?"""
+
+    of: str = "pos"
+    """The task whose labels are erased."""
+    method: Literal["leace", "inlp"] = "leace"
+    """How: least-squares concept erasure, or iterative null-space projection."""
+    oracle: str = "linear"
+    """Readout that looks for what is left; ``mlp`` finds what is not linear, too."""
+    within: str | None = None
+    """The layer of labels within whose values the property is erased, so that these stay apart: ``upos`` for features
+    when left out, as the number of nouns lies in another direction than that of verbs, and for other tasks none."""
+    others: tuple[str, ...] = ()
+    """Tasks whose labels should stay; pos, deprel and feats:Number as far as the text has them, when left out."""
+    agreement: str = ""
+    """Agreement items on which the model chooses with and without the property: ``pocket``, a file or a folder."""
+    by: str = "upos"
+    """The layer of labels that groups of masked words are made of, where the text has it."""
+    most_words: int = 8_000
+    """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
+    states are held in memory, of BERT-base about 1 GB."""
+    version = 1
+    question = "What can a model no longer predict when a property is erased from a layer?"
+    reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
+    reads = ("train", "dev", "test")
+    metrics = (
+        *_metrics("", "masked words"),
+        *(metric for kind in _KINDS for metric in _judgements(kind)),
+        *_metrics("visible_", "words that are not masked"),
+        sum_metric("choice_accuracy", "share of agreement items on which the right form is the more probable one"),
+        sum_metric("choice_accuracy_erased", "the same once the property is erased"),
+        sum_metric("choice_accuracy_random", "the same without as many random directions"),
+        sum_metric("choice_accuracy_shuffled", "the same for an erasure of labels put to words at random"),
+        sum_metric("choice_accuracy_moved", "the same for moves of the same length in random directions"),
+    )
+
+    @property
+    def task(self) -> str:
+        """``erase_and_predict:`` and the task whose labels are erased."""
+        return f"erase_and_predict:{self.of}"
+
+    def sources(self) -> Mapping[str, str]:
+        """Of the agreement items, where there are any."""
+        if not self.agreement:
+            return {}
+        pairs = [(one.text, one.other, one.good, one.bad, one.cluster) for one in self._pairs()]
+        return {"agreement_fingerprint": digest([canonical_json(pairs)])}
+
+    def counts(self, sentences: Mapping[str, Sentences]) -> GeometryCounts:
+        """Words with the property; predicted are masked words, whether they have it or not."""
+        texts = {split: self._sample(sentences[split], split) for split in self.reads}
+        found = {split: _examples(self.of, text) for split, text in texts.items()}
+        train, test = found["train"], found["test"]
+        unseen = sum(
+            int((test.codes == code).sum()) for code, value in enumerate(test.values) if value not in train.values
+        )
+        skipped = {"no label of the property": texts["test"].n_words - len(test)}
+        return GeometryCounts(len(test), len(train), len(train.values), unseen, skipped)
+
+    def measure(
+        self, encoder: Encoder, sentences: Mapping[str, Sentences], *, layers: Sequence[int], on_long: str
+    ) -> Iterator[LayerSums]:
+        """Of each layer, by sentence of the sample of test."""
+        from bertology.causal import Erasing, erase_and_predict
+
+        texts = {split: self._sample(sentences[split], split) for split in self.reads}
+        own = _labels(self.of, texts, within=self._within)
+        others = {name: _labels(name, texts) for name in self._others(texts)}
+        groups = {}
+        if self.by in texts["test"].layers:
+            tags = texts["test"].layers[self.by]
+            groups = {value: tags.codes == code for code, value in enumerate(tags.values)}
+        yield from erase_and_predict(
+            encoder,
+            texts,
+            own,
+            others,
+            layers=layers,
+            erasing=Erasing(method=self.method, oracle=self.oracle),
+            groups=groups,
+            pairs=self._pairs() if self.agreement else (),
+            on_long=cast("OnLong", on_long),
+        )
+
+    @property
+    def _within(self) -> str:
+        return self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
+
+    def _pairs(self) -> list[PatchPair]:
+        from bertology.causal import agreement_pairs
+
+        return agreement_pairs(self.agreement, most=500)
+
+    def _sample(self, sentences: Sentences, split: str) -> Sentences:
+        words = words_of_sentences(sentences, self.most_words // (1 + (split != "train")))
+        return Sentences(sentences[number] for number in np.unique(sentences.sentence_of_word[words]).tolist())
+
+    def _others(self, texts: Mapping[str, Sentences]) -> Sequence[str]:
+        """Tasks of other labels, of which the text has some."""
+        if self.others:
+            return self.others
+        return [name for name in _OTHERS if name != self.of and all(_has(name, text) for text in texts.values())]
+
+
+def _has(task: str, text: Sentences) -> bool:
+    try:
+        return len(_examples(task, text).values) > 1
+    except CorpusError:
+        return False
+
+
+def _examples(task: str, text: Sentences) -> Examples:
+    probe = get_probe(task)
+    if not isinstance(probe, RepresentationProbe):
+        raise NameNotFoundError(f"erase_and_predict:{task}: {quoted(task)} has no labels of words, as pos has")
+    examples = probe.examples(text)
+    if not examples.are_words or examples.is_multi_label:
+        problem = f"items of {quoted(task)} are not single words of one label, as those of pos are"
+        raise NameNotFoundError(f"erase_and_predict:{task}: {problem}")
+    return examples
+
+
+def _labels(task: str, texts: Mapping[str, Sentences], *, within: str = "") -> WordLabels:
+    """Labels by word; those that train does not have count as none."""
+    from bertology.causal import WordLabels
+
+    examples = {split: _examples(task, text) for split, text in texts.items()}
+    values = examples["train"].values
+    codes: dict[str, NDArray[np.int64]] = {}
+    for split, of_split in examples.items():
+        place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
+        codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
+        codes[split][of_split.words] = place[of_split.codes]
+    return WordLabels(codes, values, _groups(within, texts) if within else None)
+
+
+def _groups(layer: str, texts: Mapping[str, Sentences]) -> dict[str, NDArray[np.int64]]:
+    """``[word]`` by split codes of the values of a layer, the same in all splits; 0 of words without."""
+    known: dict[str, int] = {}
+    groups = {}
+    for split, text in texts.items():
+        if layer not in text.layers:
+            raise CorpusError(
+                f"{split} has no layer {quoted(layer)}, within which to erase: leave within out, or empty"
+            )
+        tags = text.layers[layer]
+        codes = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
+        groups[split] = codes[tags.codes]
+    return groups
+
+
+def _probe(name: str) -> EraseAndPredict:
+    return EraseAndPredict(of=get_probe(name).task)
+
+
+PROBE = ProbeFamily(
+    argument="task whose labels are erased",
+    instances=("pos", "deprel", "feats:Number"),
+    question="What can a model no longer predict when a property is erased from a layer?",
+    reference="Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024",
+    make=_probe,
+)
