@@ -9,8 +9,8 @@ states least (Belrose et al. 2023), or by iterated null spaces as in the paper (
 The main number is the loss beyond that of as many random directions: above zero, predictions depended on more than the
 number of directions. Beside it stand an erasure of the same labels put to words at random, moves of the same length in
 random directions, and two numbers on which everything else rests (Canby et al. 2024): ``completeness``, how much of
-what an oracle finds of the property, fitted to other text, is gone, and ``selectivity``, how much of other properties
-is still there.
+what an oracle finds of the property, fitted to other text, is gone, and ``others_kept`` (their selectivity), how much
+of other properties is still there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums
 
 _OTHERS = ("pos", "deprel", "feats:Number")
-_KINDS = ("masked", "visible")
+_KINDS = ("", "_masked", "_visible")
 
 
 def _metrics(prefix: str, what: str) -> Iterator[Metric]:
@@ -46,7 +46,7 @@ def _metrics(prefix: str, what: str) -> Iterator[Metric]:
     yield sum_metric(f"{prefix}shuffled_increase_bits", "the same for an erasure of labels put to words at random")
     yield sum_metric(f"{prefix}moved_increase_bits", "the same for moves of the same length in random directions")
     yield sum_metric(f"{prefix}loss_bits", f"bits of {what}, nothing erased", higher_is_better=False)
-    yield sum_metric(f"{prefix}accuracy", f"share of {what} that is predicted, nothing erased")
+    yield sum_metric(f"{prefix}accuracy_plain", f"share of {what} that is predicted, nothing erased")
     yield sum_metric(f"{prefix}accuracy_erased", "the same once the property is erased")
     yield sum_metric(f"{prefix}accuracy_random", "the same without as many random directions")
     yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions from those of before")
@@ -54,12 +54,13 @@ def _metrics(prefix: str, what: str) -> Iterator[Metric]:
 
 
 def _judgements(kind: str) -> Iterator[Metric]:
-    yield sum_metric(
-        f"completeness_{kind}", f"share of what an oracle finds of the property in {kind} pieces that is gone"
-    )
-    yield sum_metric(f"selectivity_{kind}", "share of what oracles find of other properties that is still there")
-    yield sum_metric(f"reliability_{kind}", "harmonic mean of completeness and selectivity")
-    yield sum_metric(f"directions_{kind}", "number of directions that are removed", higher_is_better=False)
+    of = f" in {kind[1:]} pieces" if kind else ""
+    yield sum_metric(f"completeness{kind}", f"share of what an oracle finds of the property{of} that is gone")
+    yield sum_metric(f"others_kept{kind}", f"share of what oracles find of other properties{of} that is still there")
+    yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and of what is kept of others")
+    if kind:
+        name = f"directions{kind}_dimensions"
+        yield sum_metric(name, "number of directions that are removed", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class EraseAndPredict(CausalProbe):
 
     def counts(self, sentences: Mapping[str, Sentences]) -> GeometryCounts:
         """Words with the property; predicted are masked words, whether they have it or not."""
-        texts = {split: self._sample(sentences[split], split) for split in self.reads}
+        texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         found = {split: _examples(self.of, text) for split, text in texts.items()}
         train, test = found["train"], found["test"]
         unseen = sum(
@@ -128,7 +129,7 @@ class EraseAndPredict(CausalProbe):
         """Of each layer, by sentence of the sample of test."""
         from bertology.causal import Erasing, erase_and_predict
 
-        texts = {split: self._sample(sentences[split], split) for split in self.reads}
+        texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         own = _labels(self.of, texts, within=self._within)
         others = {name: _labels(name, texts) for name in self._others(texts)}
         groups = {}

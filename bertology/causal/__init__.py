@@ -5,8 +5,8 @@ it in a few words, layer by layer and word by word (interchange intervention, ac
 the two texts, ``_agreement.py`` makes
 them of agreement items, ``_map.py`` holds the effects.
 
-:func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads the
-states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
+:func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads
+the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
 chooses between two words, and ``_oracle.py`` tells how much of the property is gone and how much of others is not.
 
 What is changed in the running model is in :mod:`bertology.encoders.interventions`.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bertology.causal._choices import choose_changed
 from bertology.causal._erased_predictions import Predictions, StateChange, predict_changed
 from bertology.causal._masked_states import KINDS, Kind, States, states_of_words
-from bertology.causal._oracle import WordLabels, judge, reliability_sums
+from bertology.causal._oracle import Judged, WordLabels, judge, reliability_sums
 from bertology.causal._pairs import PatchPair
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
@@ -90,7 +90,7 @@ def erase_and_predict(
     )
     changes, erasures = _changes(train, labels, erasing)
     del train
-    yield from _ranks(erasures, layers)
+    yield from _ranks(erasures, layers, len(sentences["test"]))
     found = predict_changed(encoder, sentences["test"], changes, seed=erasing.seed, **reading)  # type: ignore[arg-type]
     yield from _losses(found, sentences["test"], layers, groups or {})
     if pairs:
@@ -106,14 +106,16 @@ def erase_and_predict(
         for split in ("dev", "test")
     }
     sentence_of_word = sentences["test"].sentence_of_word.astype(np.int64)
+    judged: dict[str, list[Judged]] = {name: [] for name in ("", *others)}
     for kind in KINDS:
         of_kind = {split: states[kind] for split, states in held.items()}
-        judged = {
-            name: judge(one, of_kind, sentence_of_word, erasures[kind], oracle=erasing.oracle)
-            for name, one in {"": labels, **others}.items()
-        }
-        own = judged.pop("")
-        yield from reliability_sums(own, judged, layers, kind)
+        for name, one in {"": labels, **others}.items():
+            judged[name].append(judge(one, of_kind, sentence_of_word, erasures[kind], oracle=erasing.oracle))
+    for number, suffix in enumerate(("_masked", "_visible")):
+        of_kinds = {name: kinds[number] for name, kinds in judged.items()}
+        yield from reliability_sums(of_kinds.pop(""), of_kinds, layers, suffix)
+    both = {name: kinds[0] + kinds[1] for name, kinds in judged.items()}
+    yield from reliability_sums(both.pop(""), both, layers, "")
 
 
 def _changes(
@@ -145,11 +147,11 @@ def _changes(
     return changes, own
 
 
-def _ranks(erasures: Mapping[Kind, Erasure], layers: tuple[int, ...]) -> Iterator[LayerSums]:
-    """How many directions are removed, which no sampling of test decides."""
+def _ranks(erasures: Mapping[Kind, Erasure], layers: tuple[int, ...], n_sentences: int) -> Iterator[LayerSums]:
+    """How many directions are removed: the same for every sentence of test."""
     for kind, erasure in erasures.items():
-        ranks = erasure.ranks.astype(np.float64)[:, None]
-        yield LayerSums(f"directions_{kind}", layers, ranks, np.ones((1, 1)), "sentences")
+        ranks = np.repeat(erasure.ranks.astype(np.float64)[:, None], n_sentences, axis=1)
+        yield LayerSums(f"directions_{kind}_dimensions", layers, ranks, np.ones((1, n_sentences)), "sentences")
 
 
 def _mean(changes: Mapping[str, Floats], control: str) -> Floats:
@@ -172,7 +174,7 @@ def _losses(
             "beyond_random_bits": rise["erased"] - rise["random"],
             **{f"{of}_bits": rise[control] for control, of in _CONTROLS.items()},
             "loss_bits": before.bits,
-            "accuracy": before.right,
+            "accuracy_plain": before.right,
             **{f"accuracy_{control}": _mean(parts["right"], control) for control in ("erased", "random")},
             **{f"divergence_{control}_bits": _mean(parts["divergence"], control) for control in ("erased", "random")},
         }
@@ -209,5 +211,5 @@ def _choices(
     values = {"choice_accuracy": np.broadcast_to(found.plain, (len(layers), found.plain.shape[1]))}
     values |= {f"choice_accuracy_{control}": _mean(found.changed, control) for control in _CONTROLS}
     for name, right in values.items():
-        over = np.stack([np.bincount(found.clusters, weights=row, minlength=n_clusters) for row in right])
+        over = np.stack([np.bincount(found.clusters, weights=row, minlength=n_clusters) for row in right]).astype(float)
         yield LayerSums(name, layers, over, under, "frames")

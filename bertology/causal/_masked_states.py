@@ -18,7 +18,7 @@ from bertology.readouts import ArrayFeatures, FeatureSource
 
 Kind = Literal["masked", "visible"]
 KINDS: tuple[Kind, ...] = ("masked", "visible")
-"""What a mask knows of its word lies elsewhere than what a word knows of itself: each kind has an erasure of its own."""
+"""What a mask knows of its word lies elsewhere than what a word knows of itself: each kind has an erasure."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertology.causal._masked_states import States
 from bertology.geometry import LayerSums, jackknife_sums
 from bertology.measures import majority
-from bertology.readouts import ArrayFeatures, Erasure, FeatureSource, Targets, erased, make_readout
+from bertology.readouts import ArrayFeatures, Erasure, FeatureSource, Targets, erased, get_readout
 
 Floats = NDArray[np.float64]
 _HELD_OUT_EVERY = 5
@@ -44,6 +44,10 @@ class Judged:
     guessed: Floats
     """``[1, sentence]`` the same of the most frequent label, of those of its group where there are groups."""
 
+    def __add__(self, other: Judged) -> Judged:
+        """Of the pieces of both."""
+        return Judged(self.before + other.before, self.after + other.after, self.guessed + other.guessed)
+
 
 def judge(
     labels: WordLabels,
@@ -74,7 +78,7 @@ def judge(
     n_sentences = int(sentence_of_word.max()) + 1
 
     def right(fitted_to: FeatureSource, put_to: FeatureSource) -> Floats:
-        fitted = make_readout(oracle).fit(fitted_to, targets[0], dev=fitted_to, dev_targets=targets[1])
+        fitted = get_readout(oracle).fit(fitted_to, targets[0], dev=fitted_to, dev_targets=targets[1])
         is_right = (fitted.predict(put_to).labels[0] == codes["test"]) & asked
         return np.stack([np.bincount(sentences, weights=row, minlength=n_sentences) for row in is_right])
 
@@ -107,20 +111,20 @@ def reliability_sums(
         own: of the property that is erased.
         others: by name, of properties that should stay.
         layers: numbers of the layers.
-        kind: ``masked`` or ``visible`` pieces, which metrics are named after.
+        kind: ``_masked`` or ``_visible`` pieces, which metrics are named after; empty of both.
     """
     found = own.before - own.guessed
-    complete = LayerSums(f"completeness_{kind}", layers, own.before - own.after, found, "sentences")
+    complete = LayerSums(f"completeness{kind}", layers, own.before - own.after, found, "sentences")
     yield complete
     if not others:
         return
     kept = {name: (one.after - one.guessed, one.before - one.guessed) for name, one in others.items()}
     over, under = (np.sum([sums[side] for sums in kept.values()], axis=0) for side in (0, 1))
-    select = LayerSums(f"selectivity_{kind}", layers, over, under, "sentences")
+    select = LayerSums(f"others_kept{kind}", layers, over, under, "sentences")
     yield select
     for name, of_label in kept.items():
-        yield LayerSums(f"selectivity_{kind}", layers, *of_label, "sentences", name)
-    yield _harmonic_mean(f"reliability_{kind}", complete, select)
+        yield LayerSums(f"others_kept{kind}", layers, *of_label, "sentences", name)
+    yield _harmonic_mean(f"reliability{kind}", complete, select)
 
 
 def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:

@@ -236,7 +236,7 @@ def _covariances(
     in_group = share / of_group.clamp(min=1 / total)
     mean = first / total
     covariance = second / total - mean[:, :, None] * mean[:, None]
-    by_group = by_class.unflatten(2, (n_groups, n_classes)) / total
+    by_group = by_class.reshape(*shape, n_groups, n_classes) / total
     cross = (by_group - by_group.sum(3, keepdim=True) * in_group).flatten(2)
     spread = float((share - share * in_group).sum())
     return covariance, cross, mean + origin[:, 0], spread

@@ -48,8 +48,10 @@ OWN_HEADS = ATTENTION | {"masked_lm", "next_sentence"}
 """Readouts that are parts of the model itself, of which nothing is trained."""
 VECTORS = "vectors"
 """The readout of statistics of vectors, to which nothing is fitted."""
-STATISTICS = frozenset({VECTORS, "encoders"})
-"""Readouts of statistics: of vectors, and of two models side by side."""
+INTERVENTIONS = "interventions"
+"""The readout of predictions with states of a layer changed."""
+STATISTICS = frozenset({VECTORS, "encoders", INTERVENTIONS})
+"""Readouts of statistics: of vectors, of two models side by side, and of a model that is changed."""
 
 
 class _Row:

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 
 from bertology.measures import CiMethod
-from bertology.results.tables.rows import VECTORS, answers_itself, chances_of, clusters_of, is_statistic, param_of
+from bertology.results.tables.rows import (
+    INTERVENTIONS,
+    VECTORS,
+    answers_itself,
+    chances_of,
+    clusters_of,
+    is_statistic,
+    param_of,
+)
 from bertology.results.views.frames import tally_of
 from bertology.results.views.grid import (
     BEST_NOTE,
@@ -73,6 +81,8 @@ def layer_grid(table: LayerTable) -> Grid:
         "rescaled": ("rescaled", table.metric),
         "refit": ("refitted", table.metric),
         "reference": ("reference", table.metric),
+        "completeness": ("gone", "completeness"),
+        "others_kept": ("others kept", "others_kept"),
         "seed_spread": ("seed s.d.", table.metric),
     }
     # Those that are not empty: field of the line → header, metric.
@@ -131,7 +141,11 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("reference", f"{reference}{', to which the readout was fitted' if is_frozen else ''}")
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
-    if is_statistic(about):
+    if about.readout == INTERVENTIONS:
+        yield Note(
+            "readout", f"none: the model's predictions with states changed, as fitted to {about.n_train:,} words"
+        )
+    elif is_statistic(about):
         own = f"the task's own, from {about.n_train:,} items of train" if about.n_train else "none"
         of = "vectors" if about.readout == VECTORS else "models"
         yield Note("readout", f"{own}: statistics of the {of} themselves")
@@ -144,6 +158,10 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     yield Note("interval", f"[ ] 95 %, {_intervals(table)}")
     if table.n_draws:
         yield Note("random", _draws(table))
+    if any(line.completeness for line in table.lines):
+        yield Note("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone")
+    if any(line.others_kept for line in table.lines):
+        yield Note("others", "selectivity: share of what oracles find of other properties that is kept")
     if any(line.control_task for line in table.lines):
         form = _FORMS[param_of(about, "items", "words")]
         label = "the number of a training item at random" if tally_of(table.metric) == "numbers" else "a random label"

@@ -81,6 +81,10 @@ class LayerLine:
     """Of a frozen readout's task: with a readout fitted to the model itself."""
     reference: Score | None = None
     """The same of the reference model, to which the frozen readout was fitted."""
+    completeness: Score | None = None
+    """Of an intervention: the share of what an oracle finds of the property that is gone."""
+    others_kept: Score | None = None
+    """Of an intervention: the share of what oracles find of other properties that is still there."""
     strengths: tuple[float, ...] = ()
     """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
 
@@ -220,6 +224,8 @@ def _table(
         "random_init": _by_layer(random, main),
         "control_task": _by_layer([row for row in of_init if row.control == "control_task"], control_metric),
         "selectivity": _by_layer(of_init, "selectivity"),
+        "completeness": _by_layer(own, "completeness"),
+        "others_kept": _by_layer(own, "others_kept"),
         **{
             control: _by_layer([row for row in of_init if row.control == control], main)
             for control in ("blind", "rescaled", "refit", "reference")

@@ -1,0 +1,266 @@
+"""Erasing a property from a running model: beside plain hooks, formulas by hand, and the pocket world."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import bertology
+from bertology.causal import StateChange, WordLabels, agreement_pairs, choose_changed
+from bertology.causal._erased_predictions import predict_changed
+from bertology.causal._masked_states import States, states_of_words, word_batches
+from bertology.causal._oracle import Judged, judge, reliability_sums
+from bertology.corpora import as_sentences
+from bertology.encoders import masked_lm_loss
+from bertology.encoders.interventions import changing
+from bertology.encoders.masked_loss import MaskedText
+from bertology.errors import BertologyError, FitError
+from bertology.probing import get_probe
+from bertology.readouts import ArrayFeatures, fit_erasure, fit_nullspace, random_erasure
+
+TEXTS = ["The dogs near the cat see the bird.", "A cat sees the dog.", "The birds sleep.", "The dog likes the cats."]
+READING = {"share": 0.3, "on_long": "window"}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return bertology.load_encoder("pocket")
+
+
+@pytest.fixture(scope="module")
+def change(encoder):
+    """An erasure of whether a word begins with a capital, by kind of piece."""
+    sentences = as_sentences(TEXTS * 5)
+    layers = tuple(range(encoder.n_layers + 1))
+    states = states_of_words(encoder, sentences, layers=layers, n_maskings=2, seed=1, **READING)
+    codes = np.array([word[0].isupper() for text in sentences for word in text.words], dtype=np.int64)
+    return StateChange({kind: fit_erasure(one.vectors, codes[one.words], 2) for kind, one in states.items()})
+
+
+def test_pieces_of_words_are_told(encoder):
+    pieces = encoder.tokenize(as_sentences(TEXTS))
+    expected = np.full(len(pieces.ids), -1)
+    for word, (window, first, last) in enumerate(
+        zip(pieces.word_window, pieces.word_first, pieces.word_last, strict=True)
+    ):
+        start = pieces.window_starts[window]
+        expected[start + first : start + last] = word
+    np.testing.assert_array_equal(pieces.word_of_piece, np.where(pieces.gaps, -1, expected))
+
+
+def test_nothing_changed_is_the_loss_of_the_model(encoder, change):
+    sentences = as_sentences(TEXTS)
+    found = predict_changed(encoder, sentences, {}, layers=(1,), seed=0, **READING)
+    plain = masked_lm_loss(encoder, sentences, share=0.3, seed=0)
+    np.testing.assert_array_equal(found.words["masked"], plain.words)
+    np.testing.assert_allclose(found.plain["masked"].bits[0], plain.word_bits, rtol=1e-6)
+    np.testing.assert_array_equal(found.plain["masked"].right[0], plain.word_right)
+    assert not found.plain["masked"].divergence.any()
+    assert not np.intersect1d(*found.words.values()).size
+
+
+@pytest.mark.parametrize("direction", [None, 3])
+def test_the_rest_of_the_model_runs_on_changed_states(encoder, change, direction):
+    """As with a hook that changes the states in a whole pass."""
+    sentences, layers = as_sentences(TEXTS), tuple(range(encoder.n_layers + 1))
+    change = StateChange(change.erasures, in_random_direction=direction)
+    found = predict_changed(encoder, sentences, {"erased": change}, layers=layers, seed=0, **READING)
+    text = MaskedText(encoder, sentences, share=0.3, seed=0, on_long="window")
+    (batch,) = word_batches(text)
+    for place, layer in enumerate(layers):
+        hook = changing(
+            encoder.model.body,
+            encoder.model.blocks,
+            layer,
+            lambda state, layer=layer: change(state, batch.kinds, layer=layer),
+        )
+        with hook:
+            nats, _ = batch.input.ask(encoder)
+        words = text.places.word[batch.input.places]
+        bits = np.bincount(words, weights=nats.numpy() / np.log(2))[found.words["masked"]]
+        np.testing.assert_allclose(found.changed["erased"]["masked"].bits[place], bits, atol=1e-4)
+        assert (found.changed["erased"]["masked"].divergence[place] > 0).any()
+
+
+def test_a_change_of_the_last_layer_leaves_earlier_ones(encoder, change):
+    text = MaskedText(encoder, as_sentences(TEXTS), share=0.3, seed=0, on_long="window")
+    (batch,) = word_batches(text)
+    top, every = encoder.n_layers, tuple(range(encoder.n_layers + 1))
+
+    def rows():
+        return encoder.masked_logits(
+            batch.input.ids, batch.input.positions, attention_mask=batch.input.mask, layers=every
+        )
+
+    plain = rows()
+    with changing(encoder.model.body, encoder.model.blocks, top, lambda s: change(s, batch.kinds, layer=top)):
+        changed = rows()
+    assert all(torch.equal(plain[layer], changed[layer]) for layer in every[:-1])
+    assert not torch.equal(plain[top], changed[top])
+
+
+def test_special_tokens_stay_and_moves_are_as_long(encoder, change):
+    text = MaskedText(encoder, as_sentences(TEXTS), share=0.3, seed=0, on_long="window")
+    (batch,) = word_batches(text)
+    state = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=(2,))[2]
+    erased = change(state, batch.kinds, layer=2)
+    moved = StateChange(change.erasures, in_random_direction=0)(state, batch.kinds, layer=2)
+    is_word = torch.from_numpy(batch.words >= 0)
+    assert torch.equal(erased[~is_word], state[~is_word])
+    torch.testing.assert_close((moved - state).norm(dim=2), (erased - state).norm(dim=2), rtol=1e-4, atol=1e-4)
+    again = StateChange(change.erasures, in_random_direction=0)(state, batch.kinds, layer=2)
+    assert torch.equal(moved, again)
+
+
+def _planted(n=4000, dim=12):
+    """A label that stands in one direction in one group, and in another in the other; groups differ in a third."""
+    random = np.random.default_rng(0)
+    group, label = random.integers(0, 2, n), random.integers(0, 2, n)
+    vectors = random.normal(size=(n, dim))
+    vectors[:, 0] += 3 * label * (group == 0)
+    vectors[:, 1] += 3 * label * (group == 1)
+    vectors[:, 2] += 5 * group
+    return ArrayFeatures(vectors[None].astype(np.float32)), vectors, label, group
+
+
+@pytest.mark.parametrize("fit", [fit_erasure, fit_nullspace])
+def test_a_property_is_erased_within_groups_which_stay_apart(fit):
+    source, vectors, label, group = _planted()
+    erasure = fit(source, label, 2, within=group)
+    after = erasure.layer(0)(torch.from_numpy(vectors)).numpy()
+    for one in (0, 1):
+        means = [after[(group == one) & (label == value)].mean(0) for value in (0, 1)]
+        np.testing.assert_allclose(*means, atol=1e-5 if fit is fit_erasure else 0.15)
+    apart = after[group == 1].mean(0) - after[group == 0].mean(0)
+    assert np.linalg.norm(apart) > 4
+    if fit is fit_erasure:
+        assert erasure.ranks.tolist() == [2]
+
+
+def test_erasing_without_groups_leaves_each_group_its_own():
+    source, vectors, label, group = _planted()
+    after = fit_erasure(source, label, 2).layer(0)(torch.from_numpy(vectors)).numpy()
+    means = [after[(group == 0) & (label == value)].mean(0) for value in (0, 1)]
+    assert np.linalg.norm(means[1] - means[0]) > 1
+
+
+def test_null_spaces_are_orthogonal_and_leave_nothing_to_least_squares():
+    random = np.random.default_rng(1)
+    label = random.integers(0, 3, 3000)
+    vectors = random.normal(size=(3000, 10)) * np.arange(1, 11)
+    vectors[:, 3] += 4.0 * label
+    vectors[:, 4] += vectors[:, 3] + (label == 1)
+    erasure = fit_nullspace(ArrayFeatures(vectors[None].astype(np.float32)), label, 3)
+    rows = erasure.right[0][erasure.right[0].any(1)]
+    torch.testing.assert_close(rows @ rows.T, torch.eye(len(rows), dtype=rows.dtype), atol=1e-9, rtol=0)
+    after = erasure.layer(0)(torch.from_numpy(vectors)).numpy()
+    target = np.eye(3)[label] - np.eye(3)[label].mean(0)
+    after = after - after.mean(0)
+    left = after @ np.linalg.lstsq(after, target, rcond=None)[0]
+    assert (left**2).sum() / (target**2).sum() < 0.01
+
+
+def test_an_oracle_finds_nothing_where_the_erasure_was_fitted():
+    random = np.random.default_rng(2)
+    codes = np.array([0, 0, 1] * 400)
+    vectors = random.normal(size=(1, 1200, 6)).astype(np.float32)
+    vectors[0, :, 0] += 2 * codes
+    states = {split: States(ArrayFeatures(vectors), np.arange(1200)) for split in ("dev", "test")}
+    labels = WordLabels(dict.fromkeys(("train", "dev", "test"), codes), ("a", "b"))
+    sentence = np.repeat(np.arange(300), 4)
+    erasure = fit_erasure(states["dev"].vectors, codes, 2)
+    found = judge(labels, states, sentence, erasure, oracle="linear")
+    assert found.guessed.sum() == 800
+    assert found.before.sum() > 950
+    assert abs(found.after.sum() - 800) <= 20
+    kept = judge(labels, states, sentence, random_erasure(erasure, seed=4), oracle="linear")
+    assert kept.after.sum() > found.after.sum() + 50
+
+
+def test_reliability_is_the_harmonic_mean_with_its_slope():
+    random = np.random.default_rng(3)
+    before, after, guessed = random.uniform(6, 9, (1, 50)), random.uniform(2, 4, (1, 50)), np.full((1, 50), 1.0)
+    own, other = Judged(before, after, guessed), Judged(before + 1, after + 2, guessed)
+    sums = {one.metric: one for one in reliability_sums(own, {"pos": other}, (2,), "") if not one.group}
+
+    def by_hand(weights):
+        complete = ((before - after) @ weights / ((before - guessed) @ weights)).item()
+        kept = ((other.after - guessed) @ weights / ((other.before - guessed) @ weights)).item()
+        return 2 * complete * kept / (complete + kept)
+
+    every = np.ones(50)
+    whole = by_hand(every)
+    assert sums["reliability"].values[0] == pytest.approx(whole)
+    heavier = every.copy()
+    heavier[7] += 1e-6
+    slope = (by_hand(heavier) - whole) / 1e-6
+    over = sums["reliability"].over[0]
+    assert over[7] - whole == pytest.approx(50 * slope, rel=1e-3)
+
+
+def test_without_number_the_model_agrees_no_better_than_half_as_well(encoder):
+    """Erased within parts of speech, at all words; as many random directions change nothing."""
+    corpus = bertology.load_corpus("pocket")
+    probe = get_probe("erase_and_predict:feats:Number").with_settings({"most_words": 3000, "agreement": "pocket"})
+    texts = {
+        split: corpus.split(split) if hasattr(corpus, "split") else corpus[split] for split in ("train", "dev", "test")
+    }
+    found = {
+        one.metric: one.values
+        for one in probe.measure(encoder, texts, layers=(0, encoder.n_layers), on_long="window")
+        if not one.group
+    }
+    plain = found["choice_accuracy"][0]
+    assert plain > 0.93
+    assert (found["choice_accuracy_erased"] - 0.5 < (plain - 0.5) / 2).all()
+    assert (found["choice_accuracy_random"] > plain - 0.03).all()
+    assert (found["choice_accuracy_moved"] > plain - 0.03).all()
+    assert (found["completeness_visible"] > 0.9).all()
+    assert (found["others_kept_visible"] > 0.9).all()
+
+
+def test_choices_of_the_plain_model_are_those_of_its_logits(encoder, change):
+    pairs = agreement_pairs("pocket", most=12)
+    found = choose_changed(encoder, pairs, {"erased": change}, layers=(1,), places=())
+    np.testing.assert_array_equal(found.changed["erased"], found.plain)
+    right = 0
+    for pair in pairs[:1]:
+        for text, good, bad in ((pair.text, pair.good, pair.bad), (pair.other, pair.bad, pair.good)):
+            ids = encoder.tokenizer(text.replace("{mask}", encoder.mask_token), return_tensors="pt")["input_ids"]
+            place = (ids[0] == encoder.mask_id).nonzero()[0].item()
+            words = [encoder.tokenizer.convert_tokens_to_ids(word) for word in (good, bad)]
+            logits = encoder.masked_logits(ids, torch.tensor([[0, place]]))[encoder.n_layers][0]
+            right += bool(logits[words[0]] > logits[words[1]])
+    assert found.plain[0, 0] == right
+
+
+def test_a_run_has_rows_and_resumes(tmp_path):
+    settings = {
+        "name": "erased",
+        "models": ["pocket"],
+        "corpora": ["pocket"],
+        "tasks": [{"name": "erase_and_predict:pos", "readout": {"name": "interventions", "most_words": 600}}],
+        "layers": [0, 4],
+        "controls": [],
+    }
+    first = bertology.run_experiment(settings, out=tmp_path / "run")
+    frame = first.to_pandas()
+    whole = frame[frame.group.isna() & (frame.layer == 4)].set_index("metric")
+    parts = whole.value
+    assert parts["beyond_random_bits"] == pytest.approx(parts["loss_increase_bits"] - parts["random_increase_bits"])
+    assert parts["directions_visible_dimensions"] >= 5
+    assert whole.ci_low["beyond_random_bits"] < parts["beyond_random_bits"] < whole.ci_high["beyond_random_bits"]
+    assert "gone" in str(first)
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "cells").iterdir()}
+    bertology.run_experiment(settings, out=tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "cells").iterdir()} == stamps
+
+
+def test_errors_name_the_task_and_the_remedy(encoder):
+    with pytest.raises(BertologyError, match="erase_and_predict"):
+        get_probe("erase_and_predict")
+    with pytest.raises(BertologyError, match="frequency|unknown task"):
+        get_probe("erase_and_predict:posse")
+    with pytest.raises(FitError, match="two classes"):
+        fit_nullspace(ArrayFeatures(np.ones((1, 4, 2), dtype=np.float32)), np.zeros(4, dtype=np.int64), 1)
