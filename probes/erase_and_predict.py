@@ -15,6 +15,7 @@ of other properties is still there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.measures import Metric, sum_metric
@@ -110,7 +110,7 @@ class EraseAndPredict(CausalProbe):
         if not self.agreement:
             return {}
         pairs = [(one.text, one.other, one.good, one.bad, one.cluster) for one in self._pairs()]
-        return {"agreement_fingerprint": digest([canonical_json(pairs)])}
+        return {"agreement_fingerprint": hashlib.sha256(repr(pairs).encode()).hexdigest()}
 
     def counts(self, sentences: Mapping[str, Sentences]) -> GeometryCounts:
         """Words with the property; predicted are masked words, whether they have it or not."""

@@ -21,6 +21,8 @@ from bertology.readouts._sources import (
     used_chunks,
 )
 
+_CHANCE = 3.0
+"""Standard deviations above its mean that what dimensions explain by chance may lie (of a chi-squared variable)."""
 _NOTHING = 1e-9
 """Correlation of a direction with the labels, or part of the largest variance, that is rounding."""
 
@@ -189,7 +191,8 @@ def _removed(covariance: Tensor, cross: Tensor, *, n_items: int, spread: float, 
         real = variance > _NOTHING * variance[-1].clamp(min=torch.finfo(variance.dtype).tiny)
         inverse = (1 / variance).where(real, 0.0)
         weights = axes @ (inverse[:, None] * (axes.mT @ between))
-        if float((between * weights).sum()) / spread <= int(real.sum()) / n_items:
+        n_free = int(real.sum())
+        if n_items * float((between * weights).sum()) / spread <= n_free + _CHANCE * (2 * n_free) ** 0.5:
             break
         directions, strength, _ = torch.linalg.svd(weights, full_matrices=False)
         found = directions[:, strength > _NOTHING * strength[0]]
