@@ -90,7 +90,6 @@ def erase_and_predict(
     )
     changes, erasures = _changes(train, labels, erasing)
     del train
-    yield from _ranks(erasures, layers, len(sentences["test"]))
     found = predict_changed(encoder, sentences["test"], changes, seed=erasing.seed, **reading)  # type: ignore[arg-type]
     yield from _losses(found, sentences["test"], layers, groups or {})
     if pairs:
@@ -116,6 +115,7 @@ def erase_and_predict(
         yield from reliability_sums(of_kinds.pop(""), of_kinds, layers, suffix)
     both = {name: kinds[0] + kinds[1] for name, kinds in judged.items()}
     yield from reliability_sums(both.pop(""), both, layers, "")
+    yield from _ranks(erasures, layers, len(sentences["test"]))
 
 
 def _changes(
