@@ -134,5 +134,7 @@ def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:
         slopes.append((sums.over - ratio[:, None] * sums.under) / sums.under.sum(axis=1, keepdims=True))
     whole = np.asarray(2 * a * b / (a + b))
     change = 2 * ((b / (a + b))[:, None] ** 2 * slopes[0] + (a / (a + b))[:, None] ** 2 * slopes[1])
-    layers = tuple(one.layers)
-    return jackknife_sums(metric, layers, whole, change, "sentences")
+    # Of a share below zero, which few words and guessing make, there is no such mean.
+    known = np.flatnonzero((a > 0) & (b > 0))
+    layers = tuple(one.layers[place] for place in known)
+    return jackknife_sums(metric, layers, whole[known], change[known], "sentences")
