@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.measures import Metric, sum_metric
-from bertology.probing import CausalProbe, Examples, GeometryCounts, ProbeFamily, RepresentationProbe, get_probe
+from bertology.probing import (
+    CausalItems,
+    CausalProbe,
+    Examples,
+    GeometryCounts,
+    ProbeFamily,
+    RepresentationProbe,
+    get_probe,
+)
 
 from ._text_sample import words_of_sentences
 
@@ -112,7 +120,7 @@ class EraseAndPredict(CausalProbe):
         pairs = [(one.text, one.other, one.good, one.bad, one.cluster) for one in self._pairs()]
         return {"agreement_fingerprint": hashlib.sha256(repr(pairs).encode()).hexdigest()}
 
-    def counts(self, sentences: Mapping[str, Sentences]) -> GeometryCounts:
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """Words with the property; predicted are masked words, whether they have it or not."""
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         found = {split: _examples(self.of, text) for split, text in texts.items()}
@@ -124,7 +132,13 @@ class EraseAndPredict(CausalProbe):
         return GeometryCounts(len(test), len(train), len(train.values), unseen, skipped)
 
     def measure(
-        self, encoder: Encoder, sentences: Mapping[str, Sentences], *, layers: Sequence[int], on_long: str
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
     ) -> Iterator[LayerSums]:
         """Of each layer, by sentence of the sample of test."""
         from bertology.causal import Erasing, erase_and_predict

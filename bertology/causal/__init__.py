@@ -2,8 +2,9 @@
 
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching). ``_pairs.py`` aligns
-the two texts, ``_agreement.py`` makes
-them of agreement items, ``_map.py`` holds the effects.
+the two texts, ``_agreement.py`` and ``_facts.py`` make them of agreement items and facts, ``_sources.py`` finds states in
+other texts, ``_passes.py`` runs the model, and ``_map.py`` holds the effects. :func:`trace` (``_tracing.py``) noises the
+subject of a fact and restores its states.
 
 :func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads
 the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.causal._agreement import agreement_pairs
+from bertology.causal._facts import Fact, fact_pairs, read_facts
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import PatchPair
 
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
     from bertology.causal._erasing import Erasing, erase_and_predict
     from bertology.causal._oracle import WordLabels
     from bertology.causal._patching import patch
+    from bertology.causal._tracing import KnownFacts, known_facts, trace
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "ChangedChoices",
     "Erasing",
+    "Fact",
+    "KnownFacts",
     "PatchPair",
     "PatchingMap",
     "StateChange",
@@ -40,5 +45,9 @@ __all__ = [
     "agreement_pairs",
     "choose_changed",
     "erase_and_predict",
+    "fact_pairs",
+    "known_facts",
     "patch",
+    "read_facts",
+    "trace",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +49,7 @@ def agreement_pairs(
         made = [made[number] for number in chosen.tolist()]
     words = [tuple(one.words) for one in as_sentences([pair.text.replace("{mask}", _MASK) for pair in made])]
     others = [tuple(one.words) for one in as_sentences([pair.other.replace("{mask}", _MASK) for pair in made])]
-    return [
-        PatchPair(pair.text, pair.other, pair.good, pair.bad, pair.cluster, _places(*of_pair))
-        for pair, *of_pair in zip(made, words, others, strict=True)
-    ]
+    return [replace(pair, places=named_places(*of_pair)) for pair, *of_pair in zip(made, words, others, strict=True)]
 
 
 def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
@@ -59,7 +57,8 @@ def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
 
     for item in agreement_items():
         if item.other and structure in (None, item.structure):
-            yield PatchPair(item.text, item.other, item.good, item.bad)
+            values = ("plural", "singular") if item.plural else ("singular", "plural")
+            yield PatchPair(item.text, item.other, item.good, item.bad, values=values)
 
 
 def _of_items(source: str | Path, structure: str | None) -> Iterator[PatchPair]:
@@ -76,7 +75,8 @@ def _of_items(source: str | Path, structure: str | None) -> Iterator[PatchPair]:
             for earlier in waiting[key]:
                 before = Prompt(earlier.text).written(_MASK).split()[place]
                 if earlier.good == item.bad and _are_numbers_of_one_noun(before, words[place]):
-                    yield PatchPair(earlier.text, item.text, earlier.good, item.good, earlier.frame)
+                    values = ("singular", "plural") if len(before) < len(words[place]) else ("plural", "singular")
+                    yield PatchPair(earlier.text, item.text, earlier.good, item.good, earlier.frame, values=values)
             waiting[key].append(item)
 
 
@@ -85,12 +85,13 @@ def _are_numbers_of_one_noun(one: str, other: str) -> bool:
     return plural.startswith(singular) and plural.endswith("s") and 0 < len(plural) - len(singular) <= _LONGEST_ENDING
 
 
-def _places(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def named_places(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """``[word]`` names; none where the texts have not as many words, which is found when they are patched."""
     if len(words) != len(others) or _MASK not in words:
         return ()
-    subject = next(number for number, (a, b) in enumerate(zip(words, others, strict=True)) if a != b)
+    differ = [number for number, (a, b) in enumerate(zip(words, others, strict=True)) if a != b]
     mask = words.index(_MASK)
-    named = {subject: "subject", mask: "mask"}
-    rest = ("before" if n < subject else "between" if n < mask else "after" for n in range(len(words)))
+    named = dict.fromkeys(differ, "subject") | {mask: "mask"}
+    first, last = sorted((differ[0], mask))
+    rest = ("before" if n < first else "between" if n < last else "after" for n in range(len(words)))
     return tuple(named.get(number, name) for number, name in enumerate(rest))

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _LEAST_CLUSTERS = 2
+_WHENCE = {
+    "pair": "",
+    "unrelated": ", states of unrelated texts of its value",
+    "same_value": ", states of unrelated texts of the same value",
+    "mean_difference": ", moved by the difference of means",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,9 @@ class PatchingMap:
     model: str
     site: str
     direction: str
+    source: str
+    """Where states come from: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass over
+    the same text into one whose subject is noised (:func:`trace`)."""
     layers: tuple[int, ...]
     places: tuple[str, ...]
     """Names of places; of the site ``head`` the heads."""
@@ -38,6 +47,8 @@ class PatchingMap:
     """``[layer, place, pair]`` change of the difference of logits; NaN where a pair has no such place."""
     whole: Floats
     """``[pair]`` the change that the whole other text makes."""
+    base: Floats
+    """``[pair]`` the difference of logits in the text that is patched, as it is."""
     clusters: tuple[str, ...]
     """``[pair]`` what is resampled together."""
     excluded: tuple[tuple[int, str], ...]
@@ -54,6 +65,20 @@ class PatchingMap:
     def _denominators(self) -> Floats:
         """``[layer, place, pair]`` the whole change of pairs that have the place."""
         return np.where(np.isnan(self.changes), 0.0, self.whole)
+
+    @cached_property
+    def right(self) -> Floats:
+        """``[layer, place, pair]`` 1 where the word chosen is the one that the source's value calls for; NaN where a
+        pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2)."""
+        wanted = (1 if self.direction == "denoise" else -1) * (-1 if self.source == "same_value" else 1)
+        right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
+        return np.where(np.isnan(self.changes), np.nan, right)
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """``[pair]`` whether the model chooses the first word in the text, and the second in the other one."""
+        source = self.base + self.whole
+        return np.asarray((np.sign(self.base) != np.sign(source)) & ((source > 0) == (self.direction == "denoise")))
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
@@ -108,10 +133,11 @@ class PatchingMap:
         n_pairs = len(self.whole)
         pairs = "one pair" if n_pairs == 1 else f"{n_pairs} pairs"
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
+        if self.source == "noise":
+            facts = pairs.replace("pair", "fact")
+            return f"{self.model}, {self.site.replace('_', ' ')} restored: {facts}; 0 brings back nothing, 1 all that noise took"
         into = "other text into text" if self.direction == "noise" else "text into other text"
-        return (
-            f"{self.model}, {self.site.replace('_', ' ')}, {into}: {pairs}{left_out}; 0 changes nothing, 1 changes all"
-        )
+        return f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}: {pairs}{left_out}; 0 changes nothing, 1 changes all"
 
     def plot(self) -> Figure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""

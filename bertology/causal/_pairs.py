@@ -41,6 +41,8 @@ class PatchPair:
     places: tuple[str, ...] = ()
     """``[word]`` what each word is called in tables, such as ``subject``; words of one name are patched together. Left
     out: ``changed`` where the texts differ, ``mask``, ``other word``."""
+    values: tuple[str, str] = ("", "")
+    """What ``text`` and ``other`` have of what decides, such as ``singular`` and ``plural``."""
 
 
 @dataclass(frozen=True, eq=False)

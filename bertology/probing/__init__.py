@@ -1,7 +1,7 @@
 """What a probe is, and the probes that are installed."""
 
 from bertology.corpora.prompts import LeftOut
-from bertology.probing._causal import CausalProbe
+from bertology.probing._causal import CausalItems, CausalProbe
 from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
 from bertology.probing._comparison import (
     AttentionComparison,
@@ -30,6 +30,7 @@ from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 __all__ = [
     "AttentionComparison",
     "AttentionProbe",
+    "CausalItems",
     "CausalProbe",
     "ClozeAsks",
     "ClozeItem",

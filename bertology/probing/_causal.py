@@ -4,15 +4,51 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from bertology._files import digest
 from bertology.corpora import Sentences
+from bertology.errors import CorpusError
 from bertology.probing._contract import Probe
 from bertology.probing._geometry import GeometryCounts, GeometrySplit
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.geometry import LayerSums
+
+
+@dataclass(frozen=True)
+class CausalItems:
+    """Texts of a probe's own, such as pairs that differ in one word.
+
+    Raises:
+        CorpusError: there is none.
+    """
+
+    items: tuple[Any, ...]
+    """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise CorpusError("no text to ask about")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all items."""
+        return digest([repr(item).encode() for item in self.items])
+
+    def some(self, most: int | None) -> CausalItems:
+        """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""
+        if most is None or most >= len(self.items):
+            return self
+        names = {repr(item): number for number, item in enumerate(self.items)}
+        chosen = sorted(names, key=lambda name: digest([name.encode()]))[:most]
+        return replace(self, items=tuple(self.items[number] for number in sorted(names[name] for name in chosen)))
 
 
 class CausalProbe(Probe):
@@ -26,16 +62,24 @@ class CausalProbe(Probe):
     def reads(self) -> tuple[GeometrySplit, ...]:
         """The splits that are read; none where the probe has texts of its own."""
 
-    @abstractmethod
+    def items(self, source: str) -> CausalItems | None:
+        """Texts of the probe's own, from a corpus by its name or path; None of a probe that reads splits.
+
+        Raises:
+            BertologyError: the source cannot be read.
+        """
+        return None
+
     def sources(self) -> Mapping[str, str]:
-        """Hashes of what is read besides the splits, such as pairs of texts, by name.
+        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs.
 
         Raises:
             BertologyError: it cannot be read.
         """
+        return {}
 
     @abstractmethod
-    def counts(self, sentences: Mapping[str, Sentences]) -> GeometryCounts:
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """How many items are asked about.
 
         Raises:
@@ -44,13 +88,20 @@ class CausalProbe(Probe):
 
     @abstractmethod
     def measure(
-        self, encoder: Encoder, sentences: Mapping[str, Sentences], *, layers: Sequence[int], on_long: str
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
     ) -> Iterator[LayerSums]:
         """The statistics of each layer.
 
         Args:
             encoder: the model, to be left as it is found.
             sentences: by split.
+            items: what :meth:`items` gave.
             layers: those that are asked about; a statistic may be of fewer.
             on_long: what to do with sentences longer than the model takes.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
+from bertology.errors import CorpusError
 from bertology.families.cells import Stopwatch, write_cell
 from bertology.families.contract import Family, SplitName
 from bertology.families.layer_sums import kept_sums, layer_tables
@@ -18,8 +19,9 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
 from bertology.families.tasks import PIECES_A_WORD, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.families.unfitted import named_task, own_readout, own_source
-from bertology.probing import CausalProbe, Probe
+from bertology.probing import CausalItems, CausalProbe, Probe
 
+_WORDS_AN_ITEM = 20
 _PASSES = 12
 """Passes over the text that a layer takes, roughly: changes and their controls, each through half of the blocks."""
 
@@ -31,9 +33,16 @@ class _Causal(Family):
         return isinstance(probe, CausalProbe)
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """Those that the probe reads; test for what reads none, whose name the tables show."""
         assert isinstance(probe, CausalProbe)
-        return probe.reads or ("test",)
+        return probe.reads
+
+    def items(self, probe: Probe, source: str, *, most: int | None) -> CausalItems | None:
+        assert isinstance(probe, CausalProbe)
+        try:
+            items = probe.items(source)
+        except CorpusError as error:
+            raise CorpusError(f"task {probe.task}: {error}") from error
+        return None if items is None else items.some(most)
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         return own_readout(probe, asked, "interventions.v1", about="what a model predicts when it is changed")
@@ -42,18 +51,20 @@ class _Causal(Family):
         """The text has what is asked about."""
         for config in configs:
             with named_task(probe):
-                _configured(probe, config).counts(_texts(pair, probe))
+                _configured(probe, config).counts(_texts(pair, probe), _items(pair, probe))
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """One: a model of random weights predicts nothing that it could lose, which one draw shows."""
         return 1
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        texts = {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()}
-        return texts | own_source(probe)
+        read = {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()}
+        if (items := _items(pair, probe)) is not None:
+            read["items_fingerprint"] = items.fingerprint
+        return read | own_source(probe)
 
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer; what the probe reads besides the text decides its numbers too."""
+        """Every layer; what settings name and the probe reads besides decides its numbers too."""
         layers = pair.layers_of(config)
         identity = {"on_long": pair.request.on_long, **_configured(probe, config).sources()}
         return CellGrid(("none",), 1, layers, layers, identity)
@@ -61,11 +72,11 @@ class _Causal(Family):
     def compute_cells(self, cells: FitCells, job: Job) -> None:
         """Open the model, measure all layers, and write the cells."""
         watch, probe = Stopwatch(), _configured(cells.probe, cells.config)
-        texts = _texts(job.pair, cells.probe)
+        texts, items = _texts(job.pair, cells.probe), _items(job.pair, cells.probe)
         with named_task(probe):
-            counts = probe.counts(texts)
+            counts = probe.counts(texts, items)
             on_long = job.pair.request.on_long
-            found = list(probe.measure(job.get_encoder(), texts, layers=cells.layers_read, on_long=on_long))
+            found = list(probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long))
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             facts = {
@@ -76,14 +87,17 @@ class _Causal(Family):
                 "n_skipped": sum(counts.skipped.values()),
                 "skip_reasons": dict(sorted(counts.skipped.items())),
                 "n_unseen_label": counts.n_unseen_label,
-                "params": {"clusters": "sentences"}
+                "params": {"clusters": "sentences" if texts else "frames"}
                 | ({"settings": cells.config.changes} if cells.config.changes else {}),
             }
             sums = [kept_sums(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        return corpus_columns(pair)
+        items = _items(pair, probe)
+        if items is None:
+            return corpus_columns(pair)
+        return {"corpus_fingerprint": items.fingerprint, "split": "all", "language": pair.corpus.language}
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """That of the probe with its settings."""
@@ -94,7 +108,9 @@ class _Causal(Family):
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         """Some passes over the text for each layer."""
+        items = _items(pair, groups[0].probe)
         n_words = sum(text.n_words for text in _texts(pair, groups[0].probe).values())
+        n_words += 0 if items is None else _WORDS_AN_ITEM * len(items)
         n_cells = sum(len(cells.cells) for group in groups for cells in group.members)
         depth = max(pair.layers, default=0)
         return Cost(2 * n_words * n_cells * _PASSES * PIECES_A_WORD * 12 * pair.shape.dim**2 * depth)
@@ -105,6 +121,11 @@ def _configured(probe: Probe, config: ReadoutConfig) -> CausalProbe:
     chosen = probe.with_settings(config.settings)
     assert isinstance(chosen, CausalProbe)
     return chosen
+
+
+def _items(pair: Pair, probe: Probe) -> CausalItems | None:
+    items: CausalItems | None = pair.splits.items.get(probe.task)
+    return items
 
 
 def _texts(pair: Pair, probe: Probe) -> Mapping[str, Sentences]:

@@ -1,0 +1,125 @@
+"""Facts as texts with a mask: pairs that differ in the subject, and single ones whose subject is to be noised."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bertology.causal._agreement import named_places
+from bertology.causal._pairs import PatchPair
+from bertology.cloze import Prompt
+from bertology.corpora import as_sentences
+from bertology.corpora.prompts import read_lama
+from bertology.errors import ClozeError
+
+_MASK = "[MASK]"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact as a text whose mask is its object."""
+
+    text: str
+    """The mask is written ``{mask}``."""
+    subject: str
+    answer: str
+    relation: str
+
+
+def read_facts(source: str | Path = "pocket") -> list[Fact]:
+    """Facts with a subject that stands in the text.
+
+    Args:
+        source: ``pocket``, of whose facts those are taken that the training text states; or a file or folder of facts as
+            the task ``lama`` reads them.
+
+    Raises:
+        ClozeError: there is none.
+        BertologyError: the source cannot be read.
+    """
+    if source == "pocket":
+        from bertology.pocket import facts
+
+        return [
+            Fact(
+                fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "{mask}"),
+                fact.subject,
+                fact.object,
+                fact.relation,
+            )
+            for fact in facts()
+            if fact.n_stated
+        ]
+    found, _ = read_lama(source)
+    made = [
+        Fact(one.text, one.subject, one.answer, one.group) for one in found if one.subject in one.text and one.subject
+    ]
+    if not made:
+        raise ClozeError(f"{source}: no fact with a subject in its text")
+    return made
+
+
+def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: int = 0) -> list[PatchPair]:
+    """Pairs of facts of one relation whose subjects have equally many words and whose objects differ.
+
+    Places are those of :func:`agreement_pairs`; clusters are relations, values the objects.
+
+    Args:
+        source: as of :func:`read_facts`.
+        most: number of pairs drawn at random; all when left out.
+        seed: of the draw.
+
+    Raises:
+        ClozeError: there is no such pair.
+        BertologyError: the source cannot be read.
+    """
+    waiting: dict[tuple[str, int], list[Fact]] = defaultdict(list)
+    pairs: list[tuple[Fact, Fact]] = []
+    for fact in read_facts(source):
+        of_kind = waiting[fact.relation, len(fact.subject.split())]
+        if of_kind and of_kind[-1].answer != fact.answer:
+            pairs.append((of_kind.pop(), fact))
+        else:
+            of_kind.append(fact)
+    if not pairs:
+        raise ClozeError(f"{source}: no two facts of one relation with subjects of equally many words")
+    if most is not None and most < len(pairs):
+        chosen = np.sort(np.random.default_rng(seed).choice(len(pairs), most, replace=False))
+        pairs = [pairs[number] for number in chosen.tolist()]
+    texts = [_words([pair[side].text for pair in pairs]) for side in (0, 1)]
+    return [
+        PatchPair(
+            one.text,
+            other.text,
+            one.answer,
+            other.answer,
+            one.subject,
+            named_places(words, of_other),
+            (one.answer, other.answer),
+        )
+        for (one, other), words, of_other in zip(pairs, *texts, strict=True)
+    ]
+
+
+def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
+    """Each fact with itself, words of its subject called ``subject``; None where the subject is part of a word."""
+    made: list[PatchPair | None] = []
+    texts, subjects = _words([fact.text for fact in facts]), _words([fact.subject for fact in facts])
+    for fact, words, subject in zip(facts, texts, subjects, strict=True):
+        starts = [start for start in range(len(words)) if words[start : start + len(subject)] == subject]
+        if not starts or _MASK not in words:
+            made.append(None)
+            continue
+        of_subject = range(starts[0], starts[0] + len(subject))
+        changed = tuple("" if number in of_subject else word for number, word in enumerate(words))
+        pair = PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject)
+        made.append(replace(pair, places=named_places(words, changed)))
+    return made
+
+
+def _words(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(one.words) for one in as_sentences([Prompt(text).written(_MASK) for text in texts])]

@@ -1,0 +1,64 @@
+"""Effects of patching as sums over clusters of pairs, which tables and intervals are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bertology.causal import PatchingMap
+    from bertology.geometry import LayerSums
+
+
+def effect_sums(metric: str, found: PatchingMap, whole: str, kept: NDArray[np.bool_]) -> Iterator[LayerSums]:
+    """The effect of one place, which is the statistic itself, and of each place as a group.
+
+    Args:
+        metric: what it is called.
+        found: effects.
+        whole: the place that the statistic without a group is of.
+        kept: ``[pair]`` which pairs count.
+    """
+    for number, place in enumerate(found.places):
+        change = found.changes[:, number]
+        has_place = np.isfinite(change) & kept
+        over, under = np.where(has_place, change, 0.0), np.where(has_place, found.whole, 0.0)
+        for group in ("", place) if place == whole else (place,):
+            yield _summed(metric, found.layers, over, under, found.clusters, group)
+
+
+def share_sums(
+    metric: str, maps: Sequence[PatchingMap], place: str, kept: NDArray[np.bool_] | None = None
+) -> LayerSums:
+    """The share of texts in which the word is chosen that the new state of a place calls for.
+
+    Args:
+        metric: what it is called.
+        maps: effects, all of whose pairs count together.
+        place: whose states are exchanged.
+        kept: ``[pair]`` of one map, which pairs count.
+    """
+    right = np.concatenate([one.right[:, one.places.index(place)] for one in maps], axis=1)
+    counts = np.isfinite(right) & (True if kept is None else kept)
+    clusters = tuple(cluster for one in maps for cluster in one.clusters)
+    return _summed(metric, maps[0].layers, np.where(counts, right, 0.0), counts.astype(np.float64), clusters, "")
+
+
+def _summed(
+    metric: str,
+    layers: tuple[int, ...],
+    over: NDArray[np.float64],
+    under: NDArray[np.float64],
+    clusters: Sequence[str],
+    group: str,
+) -> LayerSums:
+    from bertology.geometry import LayerSums
+
+    names, of_pair = np.unique(np.array(clusters), return_inverse=True)
+    sums = [
+        np.stack([np.bincount(of_pair, weights=row, minlength=len(names)) for row in part]) for part in (over, under)
+    ]
+    return LayerSums(metric, layers, sums[0], sums[1], "frames", group)

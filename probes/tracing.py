@@ -1,0 +1,113 @@
+"""Causal tracing: where in a model does a fact come from, layer by layer and place by place?
+
+After Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, put to encoders. The embeddings of the
+subject of a fact are noised until its object is lost; then one state of the pass without noise is put back, and what
+comes back of the object's probability, as a share of what noise took away, is the effect. Asked are facts that the model
+knows: their object is its first word. The main number is the effect of hidden states of the subject; groups are places.
+``attention_effect`` and ``feed_forward_effect`` put back what the attention, or the feed-forward part, of a few blocks
+adds to states.
+
+Two warnings. Where a fact is traced to does not tell where it can be edited (Hase et al. 2023). And noise is unlike any
+text: ``patching:facts`` exchanges subjects instead (Zhang & Nanda 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from bertology.corpora import Sentences
+from bertology.measures import sum_metric
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts
+
+from ._patching_sums import effect_sums
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from bertology.encoders import Encoder
+    from bertology.geometry import LayerSums
+
+_SUBJECT = "subject"
+
+
+@dataclass(frozen=True)
+class Tracing(CausalProbe):
+    """Where does a fact come from?"""
+
+    most_facts: int = 300
+    """So many facts that the model knows."""
+    draws: int = 10
+    """Of the noise, whose mean is taken."""
+    deviations: float = 3.0
+    """Standard deviation of the noise, in those of the components of embeddings of subjects."""
+    window: int = 1
+    """Number of neighbouring blocks whose attention or feed-forward part is put back at once; the paper has 10 of 48."""
+    task = "tracing"
+    version = 1
+    question = "Which states bring a fact back when its subject is noise?"
+    reference = "Meng et al. 2022"
+    reads = ()
+    metrics = (
+        sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
+        sum_metric("attention_effect", "the same of what attention adds to states of the subject"),
+        sum_metric("feed_forward_effect", "the same of what the feed-forward part adds"),
+        sum_metric("probability_plain", "probability of the object"),
+        sum_metric("probability_noised", "the same with the subject noised", higher_is_better=False),
+    )
+
+    def items(self, source: str) -> CausalItems:
+        """Facts; of the pocket world those that its training text states."""
+        from bertology.causal import read_facts
+
+        return CausalItems(tuple(read_facts(source)))
+
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+        """At most so many facts; which ones the model knows is seen when it reads them."""
+        assert items is not None
+        return GeometryCounts(min(len(items), self.most_facts))
+
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+    ) -> Iterator[LayerSums]:
+        """Of each layer, by subject; of what blocks compute from layer 1 on."""
+        from bertology.causal import known_facts, trace
+        from bertology.geometry import LayerSums
+
+        assert items is not None
+        known = known_facts(encoder, items.items, most=self.most_facts)
+        sites = {"hidden_state": "effect", "attention_output": "attention_effect"}
+        sites["feed_forward_output"] = "feed_forward_effect"
+        for site, metric in sites.items():
+            of_site = [layer for layer in layers if layer or site == "hidden_state"]
+            if not of_site:
+                continue
+            found = trace(
+                encoder,
+                known,
+                site=cast("Literal['hidden_state']", site),
+                layers=of_site,
+                window=self.window,
+                n_draws=self.draws,
+                n_deviations=self.deviations,
+            )
+            yield from effect_sums(metric, found, _SUBJECT, np.ones(len(found.whole), dtype=bool))
+            if site == "hidden_state":
+                _, of_fact = np.unique(np.array(found.clusters), return_inverse=True)
+                under = np.bincount(of_fact)[None].astype(np.float64)
+                values = {"probability_plain": found.base + found.whole, "probability_noised": found.base}
+                for name, of_each in values.items():
+                    over = np.repeat(np.bincount(of_fact, weights=of_each)[None], len(of_site), axis=0)
+                    yield LayerSums(name, tuple(of_site), over, under, "frames")
+
+
+PROBE = Tracing()
