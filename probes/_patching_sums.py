@@ -47,6 +47,13 @@ def share_sums(
     return _summed(metric, maps[0].layers, np.where(counts, right, 0.0), counts.astype(np.float64), clusters, "")
 
 
+def pair_reason(reason: str) -> str:
+    """Why a pair is left out, without its words."""
+    if "single piece" in reason:
+        return "an answer of several pieces"
+    return "words of different numbers of pieces" if "pieces" in reason else reason
+
+
 def _summed(
     metric: str,
     layers: tuple[int, ...],

@@ -1,7 +1,8 @@
 """Patching: which states carry what decides between two words at a mask, layer by layer and place by place?
 
-Two texts differ in one place, such as *the keys to the cabinet [MASK]* and *the key to the cabinet [MASK]*. The pass over
-one goes on with states of the other at a single place (interchange intervention: Vig et al. 2020; Geiger et al. 2021).
+Two texts differ in one place, such as *the keys to the cabinet [MASK]* and *the key to the cabinet [MASK]*. The pass
+over one goes on with states of the other at a single place (interchange intervention: Vig et al. 2020; Geiger et al.
+2021).
 The effect is the change of the difference of the two logits ÷ the change that the whole text makes: 0 where nothing
 changes, 1 where all does. The main number is that of the subject; groups are places.
 
@@ -20,6 +21,7 @@ knows in both texts. They read the source that ``agreement`` and ``lama`` read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
@@ -31,7 +33,7 @@ from bertology.errors import NameNotFoundError, quoted
 from bertology.measures import Metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
 
-from ._patching_sums import effect_sums, share_sums
+from ._patching_sums import effect_sums, pair_reason, share_sums
 
 if TYPE_CHECKING:
     from bertology.causal import PatchingMap
@@ -102,7 +104,7 @@ class Patching(CausalProbe):
         *,
         layers: Sequence[int],
         on_long: str,
-    ) -> Iterator[LayerSums]:
+    ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by frame; of what blocks compute from layer 1 on."""
         from bertology.causal import patch
 
@@ -122,6 +124,10 @@ class Patching(CausalProbe):
                 source=cast("Literal['pair']", source),
             )
             known = found.is_known if self.of == "facts" else np.ones(len(found.whole), dtype=bool)
+            if source == "pair":
+                skipped = Counter(pair_reason(reason) for _, reason in found.excluded)
+                skipped["the model does not know both facts"] = int((~known).sum())
+                yield GeometryCounts(int(known.sum()), skipped=+skipped)
             whole = _ALL if self.site == _HEADS else _CAUSE
             yield from effect_sums(f"{prefix}effect", found, whole, known)
             if source in ("pair", "mean_difference"):

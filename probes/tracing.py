@@ -2,8 +2,9 @@
 
 After Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, put to encoders. The embeddings of the
 subject of a fact are noised until its object is lost; then one state of the pass without noise is put back, and what
-comes back of the object's probability, as a share of what noise took away, is the effect. Asked are facts that the model
-knows: their object is its first word. The main number is the effect of hidden states of the subject; groups are places.
+comes back of the object's probability, as a share of what noise took away, is the effect. Asked are facts that the
+model knows: their object is its first word (``known``: the share of those it was asked). The main number is the effect
+of hidden states of the subject; groups are places.
 ``attention_effect`` and ``feed_forward_effect`` put back what the attention, or the feed-forward part, of a few blocks
 adds to states.
 
@@ -45,7 +46,7 @@ class Tracing(CausalProbe):
     deviations: float = 3.0
     """Standard deviation of the noise, in those of the components of embeddings of subjects."""
     window: int = 1
-    """Number of neighbouring blocks whose attention or feed-forward part is put back at once; the paper has 10 of 48."""
+    """Number of neighbouring blocks whose attention or feed-forward part is put back at once: in the paper 10 of 48."""
     task = "tracing"
     version = 1
     question = "Which states bring a fact back when its subject is noise?"
@@ -55,6 +56,7 @@ class Tracing(CausalProbe):
         sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
         sum_metric("attention_effect", "the same of what attention adds to states of the subject"),
         sum_metric("feed_forward_effect", "the same of what the feed-forward part adds"),
+        sum_metric("known", "share of the facts asked that the model knows"),
         sum_metric("probability_plain", "probability of the object"),
         sum_metric("probability_noised", "the same with the subject noised", higher_is_better=False),
     )
@@ -78,13 +80,21 @@ class Tracing(CausalProbe):
         *,
         layers: Sequence[int],
         on_long: str,
-    ) -> Iterator[LayerSums]:
+    ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by subject; of what blocks compute from layer 1 on."""
         from bertology.causal import known_facts, trace
         from bertology.geometry import LayerSums
 
         assert items is not None
         known = known_facts(encoder, items.items, most=self.most_facts)
+        skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}
+        yield GeometryCounts(len(known.facts), skipped=skipped)
+        share = np.zeros((len(layers), known.n_asked))
+        share[:, : known.n_known] = 1
+        yield LayerSums("known", tuple(layers), share, np.ones((1, known.n_asked)), "frames")
+        if not known.facts:
+            yield LayerSums("effect", tuple(layers), np.zeros((len(layers), 1)), np.zeros((1, 1)), "frames")
+            return
         sites = {"hidden_state": "effect", "attention_output": "attention_effect"}
         sites["feed_forward_output"] = "feed_forward_effect"
         for site, metric in sites.items():

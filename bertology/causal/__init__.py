@@ -2,9 +2,9 @@
 
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching). ``_pairs.py`` aligns
-the two texts, ``_agreement.py`` and ``_facts.py`` make them of agreement items and facts, ``_sources.py`` finds states in
-other texts, ``_passes.py`` runs the model, and ``_map.py`` holds the effects. :func:`trace` (``_tracing.py``) noises the
-subject of a fact and restores its states.
+the two texts, ``_agreement.py`` and ``_facts.py`` make them of agreement items and facts, ``_sources.py`` finds states
+in other texts, ``_passes.py`` runs the model, and ``_map.py`` holds the effects. :func:`trace` (``_tracing.py``) noises
+the subject of a fact and restores its states.
 
 :func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads
 the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``

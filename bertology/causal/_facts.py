@@ -34,8 +34,8 @@ def read_facts(source: str | Path = "pocket") -> list[Fact]:
     """Facts with a subject that stands in the text.
 
     Args:
-        source: ``pocket``, of whose facts those are taken that the training text states; or a file or folder of facts as
-            the task ``lama`` reads them.
+        source: ``pocket``, of whose facts those are taken that the training text states; or a file or folder of facts
+            as the task ``lama`` reads them.
 
     Raises:
         ClozeError: there is none.

@@ -38,8 +38,8 @@ class PatchingMap:
     site: str
     direction: str
     source: str
-    """Where states come from: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass over
-    the same text into one whose subject is noised (:func:`trace`)."""
+    """Where states come from: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass
+    over the same text into one whose subject is noised (:func:`trace`)."""
     layers: tuple[int, ...]
     places: tuple[str, ...]
     """Names of places; of the site ``head`` the heads."""
@@ -135,9 +135,11 @@ class PatchingMap:
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
         if self.source == "noise":
             facts = pairs.replace("pair", "fact")
-            return f"{self.model}, {self.site.replace('_', ' ')} restored: {facts}; 0 brings back nothing, 1 all that noise took"
+            what = f"{self.model}, {self.site.replace('_', ' ')} restored: {facts}"
+            return f"{what}; 0 brings back nothing, 1 all that noise took"
         into = "other text into text" if self.direction == "noise" else "text into other text"
-        return f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}: {pairs}{left_out}; 0 changes nothing, 1 changes all"
+        what = f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}"
+        return f"{what}: {pairs}{left_out}; 0 changes nothing, 1 changes all"
 
     def plot(self) -> Figure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""

@@ -35,7 +35,7 @@ class Score(Protocol):
     """What is read off the last layer."""
 
     def __call__(self, last: Tensor, rows: Tensor) -> Tensor:
-        """``[cell]`` from states ``[cell, piece, dim]`` of the last layer and the row that each cell is of."""
+        """Give ``[cell]`` scores, from ``[cell, piece, dim]`` states of the last layer and the row that each is of."""
         ...
 
 
@@ -50,7 +50,7 @@ class LogitDifference:
     """``[row, 2]`` vocabulary numbers."""
 
     def __call__(self, last: Tensor, rows: Tensor) -> Tensor:
-        """``[cell]``"""
+        """``[cell]`` differences."""
         encoder = self.encoder
         entries, index = torch.unique(self.candidates[rows], return_inverse=True)
         with torch.inference_mode():
@@ -71,7 +71,7 @@ class AnswerProbability:
     """``[row]`` vocabulary number."""
 
     def __call__(self, last: Tensor, rows: Tensor) -> Tensor:
-        """``[cell]``"""
+        """``[cell]`` probabilities."""
         encoder = self.encoder
         with torch.inference_mode():
             features = encoder.masked_head.features(last[torch.arange(len(rows)), self.mask[rows]])

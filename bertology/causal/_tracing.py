@@ -34,6 +34,8 @@ class KnownFacts:
     aligned: tuple[AlignedPair, ...]
     n_asked: int
     """Facts that were asked until as many were known as are wanted."""
+    n_known: int
+    """How many of these the model knows."""
 
 
 def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
@@ -45,26 +47,25 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         most: at most so many.
         seed: of the order in which they are asked.
 
-    Raises:
-        ClozeError: the model knows none.
+    Returns:
+        They may be none, as of random weights.
     """
     order = np.random.default_rng(seed).permutation(len(facts)).tolist()
     found: list[tuple[Fact, AlignedPair]] = []
-    n_asked = 0
+    n_asked = n_known = 0
     while n_asked < len(order) and len(found) < most:
         some = [facts[number] for number in order[n_asked : n_asked + 4 * most]]
         scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
         assert scores.ranks is not None
         pairs = subject_pairs(some)
-        unscored = {one.prompt for one in scores.excluded}
+        unscored = {one.item for one in scores.excluded}
         known = [n for n in range(len(some)) if n not in unscored and scores.ranks_of(n)[-1, 0] == 1 and pairs[n]]
         aligned = align_pairs(encoder, [pair for n in known if (pair := pairs[n])], by_word=False)
+        n_known += len(known)
         found += [(some[n], one) for n, one in zip(known, aligned, strict=True) if isinstance(one, AlignedPair)]
         n_asked += len(some)
-    if not found:
-        raise ClozeError(f"the model knows none of the {len(facts)} facts: their object is never its first word")
     found = found[:most]
-    return KnownFacts(tuple(fact for fact, _ in found), tuple(one for _, one in found), n_asked)
+    return KnownFacts(tuple(fact for fact, _ in found), tuple(one for _, one in found), n_asked, n_known)
 
 
 def trace(
@@ -80,10 +81,10 @@ def trace(
 ) -> PatchingMap:
     """How much of a fact comes back when one state of the clean pass is put into a pass whose subject is noise?
 
-    Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, section 2.1, put to encoders. Noise is normal;
-    it is added to what leaves the embeddings (layer 0), there to word vectors, and its deviation is three times that of
-    the components of the subjects' embeddings. What comes back is given as a share of what noise takes away, with
-    probabilities of the answer summed over facts.
+    Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, section 2.1, put to encoders. Noise is
+    normal; here it is added to what leaves the embeddings (layer 0), in the paper to word vectors, and its deviation is
+    three times that of the components of the subjects' embeddings. What comes back is given as a share of what noise
+    takes away, with probabilities of the answer summed over facts.
 
     Args:
         encoder: a masked language model.
@@ -97,7 +98,12 @@ def trace(
 
     Returns:
         Effects by layer and place; the subject's pieces are told apart. Clusters are subjects.
+
+    Raises:
+        ClozeError: no fact is known.
     """
+    if not known.facts:
+        raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
     lowest = 0 if site == "hidden_state" else 1
     chosen = tuple(range(lowest, encoder.n_layers + 1)) if layers is None else tuple(layers)
     deviation = n_deviations * _deviation(encoder, known.aligned)

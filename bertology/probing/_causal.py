@@ -95,8 +95,8 @@ class CausalProbe(Probe):
         *,
         layers: Sequence[int],
         on_long: str,
-    ) -> Iterator[LayerSums]:
-        """The statistics of each layer.
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """The statistics of each layer; and counts in place of those of :meth:`counts`, where the model tells more.
 
         Args:
             encoder: the model, to be left as it is found.

@@ -19,7 +19,7 @@ def test_without_number_the_model_agrees_no_better_than_half_as_well():
     }
     found = {
         one.metric: one.values
-        for one in probe.measure(encoder, texts, layers=(0, encoder.n_layers), on_long="window")
+        for one in probe.measure(encoder, texts, None, layers=(0, encoder.n_layers), on_long="window")
         if not one.group
     }
     plain = found["choice_accuracy"][0]

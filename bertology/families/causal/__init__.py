@@ -19,7 +19,8 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
 from bertology.families.tasks import PIECES_A_WORD, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.families.unfitted import named_task, own_readout, own_source
-from bertology.probing import CausalItems, CausalProbe, Probe
+from bertology.geometry import LayerSums
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Probe
 
 _WORDS_AN_ITEM = 20
 _PASSES = 12
@@ -76,7 +77,13 @@ class _Causal(Family):
         with named_task(probe):
             counts = probe.counts(texts, items)
             on_long = job.pair.request.on_long
-            found = list(probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long))
+            measured = probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long)
+            found: list[LayerSums] = []
+            for one in measured:
+                if isinstance(one, GeometryCounts):
+                    counts = one
+                else:
+                    found.append(one)
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             facts = {

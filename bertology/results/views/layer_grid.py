@@ -142,9 +142,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     if about.readout == INTERVENTIONS:
-        yield Note(
-            "readout", f"none: the model's predictions with states changed, as fitted to {about.n_train:,} words"
-        )
+        fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
+        yield Note("readout", f"none: the model's predictions with states changed{fitted}")
     elif is_statistic(about):
         own = f"the task's own, from {about.n_train:,} items of train" if about.n_train else "none"
         of = "vectors" if about.readout == VECTORS else "models"

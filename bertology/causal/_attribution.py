@@ -1,0 +1,256 @@
+"""Attribution: which words of a text does a choice between two words at its mask rest on, by several methods?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._names import name_not_found
+from bertology.attention import attention_rollout
+from bertology.causal._attributed import Attributed, Attributions
+from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal._passes import LogitDifference
+from bertology.encoders.batching import pieces_in_batch
+from bertology.encoders.interventions import Intervention, intervening, starting_from
+from bertology.errors import ClozeError, ModelError
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+Floats = NDArray[np.float64]
+OF_INPUTS = ("integrated_gradients", "leave_one_out", "random")
+"""Methods whose scores are of the embeddings: layer 0."""
+OF_STATES = ("gradient_times_input",)
+"""Methods whose scores are of the hidden states of each layer, that of the embeddings too."""
+OF_BLOCKS = ("attention", "rollout", "value_zeroing")
+"""Methods whose scores are of what a block mixes: from layer 1 on."""
+METHODS = (*OF_INPUTS, *OF_STATES, *OF_BLOCKS)
+
+
+def attribute(
+    encoder: Encoder,
+    questions: Sequence[PatchPair],
+    *,
+    methods: Sequence[str] = METHODS,
+    layers: Sequence[int] | None = None,
+    baseline: str = "mask",
+    steps: int = 50,
+    seed: int = 0,
+) -> Attributions:
+    """Scores of words for the difference of two logits at the mask, good minus bad (Yin & Neubig 2022).
+
+    - ``integrated_gradients`` of word embeddings, from a text whose words are all masks or padding (Sundararajan et al.
+      2017); positions and special tokens are the same in both. What it misses of the difference between the two texts
+      is its error of completeness.
+    - ``leave_one_out``: the difference, minus that with the word masked.
+    - ``gradient_times_input``: gradient × hidden state of the layer, summed over dimensions (Shrikumar et al. 2017).
+    - ``attention``: weights from the mask to the word, mean of the heads; ``rollout``: the same through all layers
+      below (Abnar & Zuidema 2020).
+    - ``value_zeroing``: cosine distance by which the mask's state moves when the word's values are zero in a layer
+      (Mohebbi et al. 2023, section 4).
+    - ``random``: numbers drawn at random, as a control.
+
+    Scores of pieces are summed to words, of value zeroing those of a word are zeroed together. Of attention weights and
+    of distances more is more important; other scores are positive where a word speaks for the good one.
+
+    Args:
+        encoder: a masked language model.
+        questions: texts with their two words; ``other`` is not read.
+        methods: which ones.
+        layers: of hidden states and blocks; the last when left out.
+        baseline: of integrated gradients, ``mask`` or ``pad``.
+        steps: of integrated gradients.
+        seed: of the control.
+
+    Raises:
+        ClozeError: no question fits the model.
+        ModelError: no masked-LM head, a layer that the model does not have, or a method that cannot read its family.
+        NameNotFoundError: no such method or baseline.
+    """
+    for method in methods:
+        if method not in METHODS:
+            raise name_not_found("method of attribution", method, METHODS)
+    if baseline not in ("mask", "pad"):
+        raise name_not_found("baseline", baseline, ("mask", "pad"))
+    if not questions:
+        raise ClozeError("no question: give at least one text")
+    if encoder.is_gated:
+        raise ModelError("heads are gated: attribute outside of gated_heads")
+    encoder.masked_head  # noqa: B018 - raises where there is none
+    chosen = (encoder.n_layers,) if layers is None else tuple(layers)
+    for layer in chosen:
+        Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    alone = [PatchPair(one.text, one.text, one.good, one.bad) for one in questions]
+    aligned = align_pairs(encoder, alone, by_word=True)
+    excluded = tuple((number, one) for number, one in enumerate(aligned) if isinstance(one, str))
+    if len(excluded) == len(questions):
+        raise refused(questions[0], excluded[0][1])
+    found = []
+    for number, one in enumerate(aligned):
+        if isinstance(one, AlignedPair):
+            reader = _Reader(encoder, one)
+            scores: dict[tuple[str, int], Floats] = {}
+            error = float("nan")
+            if "integrated_gradients" in methods:
+                scores["integrated_gradients", 0], error = reader.integrated_gradients(baseline, steps)
+            if "leave_one_out" in methods:
+                scores["leave_one_out", 0] = reader.leave_one_out()
+            if "random" in methods:
+                scores["random", 0] = np.random.default_rng((seed, number)).standard_normal(reader.n_words)
+            if "gradient_times_input" in methods:
+                scores |= {("gradient_times_input", layer): one for layer, one in reader.gradients(chosen).items()}
+            blocks = [layer for layer in chosen if layer]
+            for method in (method for method in OF_BLOCKS if method in methods and blocks):
+                scores |= {(method, layer): of_layer for layer, of_layer in reader.of_blocks(method, blocks).items()}
+            found.append(Attributed(number, reader.words, reader.plain, scores, error, one))
+    return Attributions(encoder, tuple(questions), tuple(found), excluded)
+
+
+class _Reader:
+    """One text, and passes over it and over versions of it."""
+
+    def __init__(self, encoder: Encoder, one: AlignedPair) -> None:
+        self._encoder, self._one = encoder, one
+        names = [name for name in one.places if name != SPECIAL]
+        self.words = tuple(name.partition(" ")[2] for name in names)
+        self._pieces = [one.places[name] for name in names]
+        self.n_words = len(names)
+        self._ids = torch.from_numpy(one.ids[0]).to(encoder.device)
+        self._candidates = torch.tensor(one.candidates, device=encoder.device)
+        self.plain = float(self.differences([one.ids[0]])[0])
+
+    def differences(self, texts: Sequence[NDArray[np.int64]]) -> Floats:
+        """``[text]`` good minus bad, of versions of the text."""
+        return differences(self._encoder, self._one, texts)
+
+    def leave_one_out(self) -> Floats:
+        """``[word]``"""
+        texts = []
+        for pieces in self._pieces:
+            ids = self._one.ids[0].copy()
+            ids[pieces] = self._encoder.mask_id
+            texts.append(ids)
+        return self.plain - self.differences(texts)
+
+    def integrated_gradients(self, baseline: str, steps: int) -> tuple[Floats, float]:
+        """``[word]``, and the error of completeness as a share."""
+        encoder = self._encoder
+        empty = self._ids.clone()
+        of_words = torch.from_numpy(np.concatenate(self._pieces)).to(empty.device)
+        empty[of_words] = encoder.mask_id if baseline == "mask" else encoder.pad_id
+        look_up: Any = encoder.model.body.get_input_embeddings()
+        with torch.no_grad():
+            full, start = look_up(self._ids), look_up(empty)
+        shares = (torch.arange(steps, device=full.device) + 0.5) / steps
+        total = torch.zeros_like(full)
+        size = max(1, pieces_in_batch(encoder.device) // len(full))
+        for some in shares.split(size):
+            between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
+            (gradient,) = torch.autograd.grad(self._difference_of(between).sum(), between)
+            total += gradient.sum(0)
+        scores = ((full - start) * total / steps).sum(1).double().cpu().numpy()
+        with torch.no_grad():
+            ends = self._difference_of(torch.stack([full, start])).double()
+        whole = float(ends[0] - ends[1])
+        error = abs(float(scores.sum()) - whole) / abs(whole) if whole else float("nan")
+        return self._by_word(scores), error
+
+    def _difference_of(self, embeddings: Tensor) -> Tensor:
+        """``[row]`` good minus bad, from word embeddings; a gradient passes through."""
+        head = self._encoder.masked_head
+        last = self._encoder.model.body(inputs_embeds=embeddings, return_dict=True).last_hidden_state
+        logits = head.logits(head.features(last[:, self._one.mask]), self._candidates)
+        return logits[:, 0] - logits[:, 1]
+
+    def gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
+        """``[word]`` by layer: gradient × hidden state."""
+        encoder = self._encoder
+        look_up: Any = encoder.model.body.get_input_embeddings()
+        kept: dict[int, Tensor] = {}
+
+        def keep(layer: int) -> Callable[[Tensor], Tensor]:
+            def change(state: Tensor) -> Tensor:
+                kept[layer] = state if state.requires_grad else state.detach().requires_grad_(True)
+                return kept[layer]
+
+            return change
+
+        with torch.enable_grad(), self._intervening([Intervention(layer, keep(layer)) for layer in layers]):
+            embeddings = look_up(self._ids[None]).detach().requires_grad_(True)
+            difference = self._difference_of(embeddings).sum()
+            found = torch.autograd.grad(difference, [kept[layer] for layer in layers])
+        products = zip(layers, found, strict=True)
+        return {layer: self._by_word(_product(kept[layer], gradient)) for layer, gradient in products}
+
+    def of_blocks(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
+        """``[word]`` by layer, of what blocks mix."""
+        if method == "value_zeroing":
+            return {layer: self._value_zeroing(layer) for layer in layers}
+        maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
+        means = {layer: one[0].double().mean(0).cpu().numpy() for layer, one in maps.items()}
+        if method == "rollout":
+            rolled = attention_rollout(np.stack([means[layer] for layer in sorted(means)]))
+            means = dict(zip(sorted(means), rolled, strict=True))
+        return {layer: self._by_word(means[layer][self._one.mask]) for layer in layers}
+
+    def _value_zeroing(self, layer: int) -> Floats:
+        encoder, mask = self._encoder, self._one.mask
+        ids = self._ids.expand(self.n_words, -1)
+        zeroed = torch.zeros(ids.shape, dtype=torch.bool, device=ids.device)
+        for row, pieces in enumerate(self._pieces):
+            zeroed[row, torch.from_numpy(pieces)] = True
+        states = encoder.hidden_states(self._ids[None], layers=(layer - 1, layer))
+        without = Intervention(layer, lambda values: values.masked_fill(zeroed[..., None], 0), "values")
+        start = states[layer - 1].expand(self.n_words, -1, -1)
+        body, blocks = encoder.model.body, encoder.model.blocks
+        with starting_from(body, blocks, layer - 1, start), self._intervening([without]):
+            changed = encoder.hidden_states(ids, layers=(layer,))[layer]
+        likeness = torch.cosine_similarity(changed[:, mask].double(), states[layer][:, mask].double(), dim=1)
+        return np.asarray((1 - likeness).cpu().numpy())
+
+    def _intervening(self, interventions: Sequence[Intervention]) -> Any:
+        encoder = self._encoder
+        body, blocks = encoder.model.body, encoder.model.blocks
+        return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
+
+    def _by_word(self, of_pieces: Floats) -> Floats:
+        return np.array([of_pieces[pieces].sum() for pieces in self._pieces])
+
+
+def _product(state: Tensor, gradient: Tensor) -> Floats:
+    return np.asarray((state * gradient)[0].sum(1).detach().double().cpu().numpy())
+
+
+def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[NDArray[np.int64]]) -> Floats:
+    """``[text]`` the logit of the good word minus that of the bad one, in texts as long as that of the question."""
+    size = max(1, pieces_in_batch(encoder.device) // len(one.ids[0]))
+    found = []
+    for start in range(0, len(texts), size):
+        some = texts[start : start + size]
+        score = LogitDifference(
+            encoder, torch.full((len(some),), one.mask), torch.tensor([one.candidates]).expand(len(some), -1)
+        )
+        last = encoder.hidden_states(torch.from_numpy(np.stack(some)), layers=(encoder.n_layers,))[encoder.n_layers]
+        found.append(score(last, torch.arange(len(some))).numpy())
+    return np.concatenate(found)
+
+
+def masked_differences(
+    encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Sequence[int]]
+) -> dict[Any, float]:
+    """By key the difference in the text with some of its words masked; equal texts are read once."""
+    pieces = [chosen for name, chosen in one.places.items() if name != SPECIAL]
+    versions: dict[Any, NDArray[np.int64]] = {}
+    for key, words in masked.items():
+        ids = one.ids[0].copy()
+        for word in words:
+            ids[pieces[word]] = encoder.mask_id
+        versions[key] = ids
+    distinct = {ids.tobytes(): ids for ids in versions.values()}
+    scores = dict(zip(distinct, differences(encoder, one, list(distinct.values())).tolist(), strict=True))
+    return {key: scores[ids.tobytes()] for key, ids in versions.items()}
