@@ -10,7 +10,7 @@ from bertology._lazy import lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology._api import align, neighbours, patch, probe
+    from bertology._api import align, attribute, neighbours, patch, probe
     from bertology._compare import ModelComparison, compare
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
@@ -37,6 +37,7 @@ __all__ = [
     "Results",
     "Sentence",
     "align",
+    "attribute",
     "compare",
     "compare_models",
     "compress",

@@ -66,6 +66,7 @@ def _summed(
 
     names, of_pair = np.unique(np.array(clusters), return_inverse=True)
     sums = [
-        np.stack([np.bincount(of_pair, weights=row, minlength=len(names)) for row in part]) for part in (over, under)
+        np.stack([np.bincount(of_pair, weights=row, minlength=len(names)).astype(np.float64) for row in part])
+        for part in (over, under)
     ]
     return LayerSums(metric, layers, sums[0], sums[1], "frames", group)

@@ -116,7 +116,9 @@ class Tracing(CausalProbe):
                 under = np.bincount(of_fact)[None].astype(np.float64)
                 values = {"probability_plain": found.base + found.whole, "probability_noised": found.base}
                 for name, of_each in values.items():
-                    over = np.repeat(np.bincount(of_fact, weights=of_each)[None], len(of_site), axis=0)
+                    over = np.repeat(
+                        np.bincount(of_fact, weights=of_each)[None].astype(np.float64), len(of_site), axis=0
+                    )
                     yield LayerSums(name, tuple(of_site), over, under, "frames")
 
 

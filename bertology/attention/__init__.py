@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertology.attention._distances import Divergences
     from bertology.attention._head_statistics import head_statistics
     from bertology.attention._measured import Masses, NormShares, Offsets, Sharpness
+    from bertology.attention._norms import check_norms, knows_norms, value_norms
     from bertology.attention._paired import PairedMaps, paired_maps
     from bertology.attention._pass import stream_maps
     from bertology.attention._paths import attention_flow, attention_rollout, sentence_maps
@@ -40,7 +41,9 @@ __all__ = [
     "Sharpness",
     "attention_flow",
     "attention_rollout",
+    "check_norms",
     "head_statistics",
+    "knows_norms",
     "labelled_attention",
     "paired_maps",
     "parse_heads",
@@ -49,5 +52,6 @@ __all__ = [
     "read_attention",
     "sentence_maps",
     "stream_maps",
+    "value_norms",
     "view",
 ]

@@ -21,10 +21,12 @@ _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "r
 
 
 def knows_norms(family: str) -> bool:
+    """Whether it is known how a family transforms values."""
     return family in _FAMILIES
 
 
 def check_norms(encoder: Encoder) -> None:
+    """Raise a ``ModelError`` where it is not known how the family transforms values."""
     if not knows_norms(encoder.family):
         raise ModelError(
             f"model {encoder.name}: norms of transformed values are known for {', '.join(_FAMILIES)}, "

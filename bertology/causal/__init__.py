@@ -10,6 +10,9 @@ the subject of a fact and restores its states.
 the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
 chooses between two words, and ``_oracle.py`` tells how much of the property is gone and how much of others is not.
 
+:func:`attribute` (``_attribution.py``) gives scores to the words that a choice rests on; ``_attributed.py`` holds them
+and tells how faithful they are.
+
 What is changed in the running model is in :mod:`bertology.encoders.interventions`.
 """
 
@@ -24,6 +27,8 @@ from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import PatchPair
 
 if TYPE_CHECKING:
+    from bertology.causal._attributed import Attributed, Attributions, Faithfulness, hits
+    from bertology.causal._attribution import METHODS, attribute
     from bertology.causal._choices import ChangedChoices, choose_changed
     from bertology.causal._erased_predictions import StateChange
     from bertology.causal._erasing import Erasing, erase_and_predict
@@ -34,18 +39,24 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
+    "METHODS",
+    "Attributed",
+    "Attributions",
     "ChangedChoices",
     "Erasing",
     "Fact",
+    "Faithfulness",
     "KnownFacts",
     "PatchPair",
     "PatchingMap",
     "StateChange",
     "WordLabels",
     "agreement_pairs",
+    "attribute",
     "choose_changed",
     "erase_and_predict",
     "fact_pairs",
+    "hits",
     "known_facts",
     "patch",
     "read_facts",

@@ -100,7 +100,9 @@ class Attributions:
             left_out = [one.difference - scores["alone", word] for word in words]
             for key in self.methods:
                 steps = range(1, min(most, len(words)) + 1)
-                lost = [np.mean([whole - _probability(scores[key, k, kind]) for k in steps]) for kind in ("without", "only")]
+                lost = [
+                    np.mean([whole - _probability(scores[key, k, kind]) for k in steps]) for kind in ("without", "only")
+                ]
                 tau = kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
                 parts[key].append((float(lost[0]), float(lost[1]), float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
@@ -122,12 +124,12 @@ class Attributions:
         return "\n\n".join(self._table(one) for one in self.found)
 
     def _table(self, one: Attributed) -> str:
-        heads = [_title(*key) for key in one.scores]
-        widest = max(len(word) for word in one.words)
-        lines = [" " * widest + "  " + "  ".join(heads)]
-        for place, word in enumerate(one.words):
-            cells = [f"{scores[place]:>{len(head)}.3f}" for head, scores in zip(heads, one.scores.values(), strict=True)]
-            lines.append(f"{word:<{widest}}  " + "  ".join(cells))
+        widest = max(len(_title(*key)) for key in one.scores)
+        widths = [max(len(word), 6) for word in one.words]
+        lines = [" " * widest + "  " + "  ".join(f"{word:>{w}}" for word, w in zip(one.words, widths, strict=True))]
+        for key, scores in one.scores.items():
+            cells = (f"{score:>{width}.3f}" for score, width in zip(scores.tolist(), widths, strict=True))
+            lines.append(f"{_title(*key):<{widest}}  " + "  ".join(cells))
         return "\n".join([*lines, "", *self.notes(one)])
 
     def notes(self, one: Attributed) -> list[str]:
@@ -135,15 +137,18 @@ class Attributions:
         question = self.questions[one.number]
         notes = [
             f"{self.encoder.source.title}: logit of {question.good} − logit of {question.bad} = {one.difference:.2f}",
-            "largest difference without: the word that the choice rests on, by that method",
+            "scores of one method are of one kind: compare words within a line, not lines",
         ]
         if np.isfinite(one.completeness_error):
-            error = f"integrated gradients miss {100 * one.completeness_error:.1f} % of what the text adds to the baseline"
-            notes.append(error + (": take more steps" if one.completeness_error > _LARGEST_ERROR else ""))
+            missed = f"integrated gradients miss {100 * one.completeness_error:.1f} %"
+            notes.append(
+                f"{missed} of what the text adds to the baseline"
+                + (": take more steps" if one.completeness_error > _LARGEST_ERROR else "")
+            )
         return notes
 
     def plot(self) -> Figure:
-        """Words by methods, each method in shares of its largest score; has ``.save("words.svg")``; of the first text."""
+        """Words by methods, each in shares of its largest score; of the first text; has ``.save("words.svg")``."""
         from bertology._figures import DARK_SHADE, SHADES, new_figure, write_caption
 
         one = self.found[0]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology.attention import attention_rollout
+from bertology.attention import attention_rollout, check_norms, knows_norms, value_norms
 from bertology.causal._attributed import Attributed, Attributions
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.causal._passes import LogitDifference
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import Intervention, intervening, starting_from
+from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ OF_INPUTS = ("integrated_gradients", "leave_one_out", "random")
 """Methods whose scores are of the embeddings: layer 0."""
 OF_STATES = ("gradient_times_input",)
 """Methods whose scores are of the hidden states of each layer, that of the embeddings too."""
-OF_BLOCKS = ("attention", "rollout", "value_zeroing")
+OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
 """Methods whose scores are of what a block mixes: from layer 1 on."""
 METHODS = (*OF_INPUTS, *OF_STATES, *OF_BLOCKS)
 
@@ -36,7 +36,7 @@ def attribute(
     encoder: Encoder,
     questions: Sequence[PatchPair],
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] | None = None,
     layers: Sequence[int] | None = None,
     baseline: str = "mask",
     steps: int = 50,
@@ -49,8 +49,9 @@ def attribute(
       is its error of completeness.
     - ``leave_one_out``: the difference, minus that with the word masked.
     - ``gradient_times_input``: gradient × hidden state of the layer, summed over dimensions (Shrikumar et al. 2017).
-    - ``attention``: weights from the mask to the word, mean of the heads; ``rollout``: the same through all layers
-      below (Abnar & Zuidema 2020).
+    - ``attention``: weights from the mask to the word, mean of the heads; ``attention_norms``: weight × norm of the
+      word's transformed value (Kobayashi et al. 2020); ``rollout``: weights through all layers below (Abnar & Zuidema
+      2020).
     - ``value_zeroing``: cosine distance by which the mask's state moves when the word's values are zero in a layer
       (Mohebbi et al. 2023, section 4).
     - ``random``: numbers drawn at random, as a control.
@@ -61,7 +62,7 @@ def attribute(
     Args:
         encoder: a masked language model.
         questions: texts with their two words; ``other`` is not read.
-        methods: which ones.
+        methods: which ones; all that the model's family allows when left out.
         layers: of hidden states and blocks; the last when left out.
         baseline: of integrated gradients, ``mask`` or ``pad``.
         steps: of integrated gradients.
@@ -72,6 +73,8 @@ def attribute(
         ModelError: no masked-LM head, a layer that the model does not have, or a method that cannot read its family.
         NameNotFoundError: no such method or baseline.
     """
+    if methods is None:
+        methods = [method for method in METHODS if method not in _needs_values(encoder)]
     for method in methods:
         if method not in METHODS:
             raise name_not_found("method of attribution", method, METHODS)
@@ -82,6 +85,8 @@ def attribute(
     if encoder.is_gated:
         raise ModelError("heads are gated: attribute outside of gated_heads")
     encoder.masked_head  # noqa: B018 - raises where there is none
+    if "attention_norms" in methods:
+        check_norms(encoder)
     chosen = (encoder.n_layers,) if layers is None else tuple(layers)
     for layer in chosen:
         Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
@@ -111,6 +116,16 @@ def attribute(
     return Attributions(encoder, tuple(questions), tuple(found), excluded)
 
 
+def _needs_values(encoder: Encoder) -> tuple[str, ...]:
+    """Methods that need to know where the family projects values, where that is not known."""
+    unknown = []
+    try:
+        value_projection(encoder.model.blocks[0], encoder.family)
+    except ModelError:
+        unknown.append("value_zeroing")
+    return (*unknown, *(() if knows_norms(encoder.family) else ("attention_norms",)))
+
+
 class _Reader:
     """One text, and passes over it and over versions of it."""
 
@@ -129,7 +144,7 @@ class _Reader:
         return differences(self._encoder, self._one, texts)
 
     def leave_one_out(self) -> Floats:
-        """``[word]``"""
+        """``[word]`` scores."""
         texts = []
         for pieces in self._pieces:
             ids = self._one.ids[0].copy()
@@ -138,18 +153,18 @@ class _Reader:
         return self.plain - self.differences(texts)
 
     def integrated_gradients(self, baseline: str, steps: int) -> tuple[Floats, float]:
-        """``[word]``, and the error of completeness as a share."""
+        """``[word]`` scores, and the error of completeness as a share."""
         encoder = self._encoder
         empty = self._ids.clone()
         of_words = torch.from_numpy(np.concatenate(self._pieces)).to(empty.device)
         empty[of_words] = encoder.mask_id if baseline == "mask" else encoder.pad_id
-        look_up: Any = encoder.model.body.get_input_embeddings()
+        look_up = _embeddings_of(encoder)
         with torch.no_grad():
             full, start = look_up(self._ids), look_up(empty)
         shares = (torch.arange(steps, device=full.device) + 0.5) / steps
         total = torch.zeros_like(full)
         size = max(1, pieces_in_batch(encoder.device) // len(full))
-        for some in shares.split(size):
+        for some in torch.split(shares, size):
             between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
             (gradient,) = torch.autograd.grad(self._difference_of(between).sum(), between)
             total += gradient.sum(0)
@@ -170,7 +185,7 @@ class _Reader:
     def gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
         """``[word]`` by layer: gradient × hidden state."""
         encoder = self._encoder
-        look_up: Any = encoder.model.body.get_input_embeddings()
+        look_up = _embeddings_of(encoder)
         kept: dict[int, Tensor] = {}
 
         def keep(layer: int) -> Callable[[Tensor], Tensor]:
@@ -191,7 +206,16 @@ class _Reader:
         """``[word]`` by layer, of what blocks mix."""
         if method == "value_zeroing":
             return {layer: self._value_zeroing(layer) for layer in layers}
-        maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
+        values: dict[int, Tensor] = {}
+
+        def keep(layer: int) -> Callable[[Tensor], Tensor]:
+            return lambda of_layer: values.setdefault(layer, of_layer)
+
+        kept = layers if method == "attention_norms" else ()
+        with self._intervening([Intervention(layer, keep(layer), "values") for layer in kept]):
+            maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
+        for layer in kept:
+            maps[layer] = maps[layer] * value_norms(values[layer], layer, self._encoder)[:, :, None]
         means = {layer: one[0].double().mean(0).cpu().numpy() for layer, one in maps.items()}
         if method == "rollout":
             rolled = attention_rollout(np.stack([means[layer] for layer in sorted(means)]))
@@ -222,6 +246,11 @@ class _Reader:
         return np.array([of_pieces[pieces].sum() for pieces in self._pieces])
 
 
+def _embeddings_of(encoder: Encoder) -> Any:
+    body: Any = encoder.model.body
+    return body.get_input_embeddings()
+
+
 def _product(state: Tensor, gradient: Tensor) -> Floats:
     return np.asarray((state * gradient)[0].sum(1).detach().double().cpu().numpy())
 
@@ -240,9 +269,7 @@ def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[NDArray[np.i
     return np.concatenate(found)
 
 
-def masked_differences(
-    encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Sequence[int]]
-) -> dict[Any, float]:
+def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Sequence[int]]) -> dict[Any, float]:
     """By key the difference in the text with some of its words masked; equal texts are read once."""
     pieces = [chosen for name, chosen in one.places.items() if name != SPECIAL]
     versions: dict[Any, NDArray[np.int64]] = {}

@@ -10,6 +10,7 @@ from bertology import __version__
 from bertology.cli import (
     align,
     attention,
+    attribute,
     cache,
     cloze,
     compare,
@@ -58,7 +59,7 @@ for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
-    *(neighbours.neighbours, align.align, landscape.landscape, compare.compare, patch.patch),
+    *(neighbours.neighbours, align.align, landscape.landscape, compare.compare, patch.patch, attribute.attribute),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

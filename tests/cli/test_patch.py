@@ -35,7 +35,7 @@ def test_as_data(bertology: Command) -> None:
     assert done.status == 0, done.err
     rows = json.loads(done.out)
     assert {row["layer"] for row in rows} == {1, 4}
-    assert {row["place"] for row in rows} == {"H1", "H2", "H3", "H4"}
+    assert {row["place"] for row in rows} == {"H1", "H2", "H3", "H4", "all"}
     found = patch(*TEXTS, candidates=("are", "is"), site="head", layers=[1, 4])
     assert [row["effect"] for row in rows] == pytest.approx(found.effects.ravel().tolist(), abs=1e-6)
     assert bertology(*arguments, "--format", "csv").out.startswith("layer,place,effect\n1,H1,")

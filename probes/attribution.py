@@ -1,0 +1,158 @@
+"""Attribution: does the word that a method calls important decide the prediction, and is attention an explanation?
+
+The choice is between two words at a mask, and the cause is known: the subject, with which the verb agrees
+(``attribution:agreement``), or which a fact is about (``attribution:facts``). Each method gives a score to every word:
+integrated gradients, leave-one-out and numbers at random at layer 0; gradient × hidden state in all layers; attention,
+its weights × norms of values, rollout and value zeroing from layer 1 on. :func:`bertology.causal.attribute` says how
+each is computed. Groups are methods; numbers without a group are those of gradient × hidden state.
+
+After Jain & Wallace (2019), *Attention is not Explanation*, whose rank correlation with leave-one-out is
+``rank_correlation``, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*, whose objection, that measures
+of importance disagree among themselves, is why the other methods stand beside. ``comprehensiveness`` and
+``sufficiency`` are those of DeYoung et al. (2020), with words masked where they delete them: a masked text is nothing
+new to a masked language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.errors import NameNotFoundError, quoted
+from bertology.measures import sum_metric
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+    from bertology.geometry import LayerSums
+
+_QUESTION = "Does the word that a method calls important decide the prediction?"
+_REFERENCE = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
+_SHOWN, _BY_DISTANCE = "gradient_times_input", ("integrated_gradients", 0)
+_DISTANCES = {"next to the mask": (0, 0), "1 to 3 words away": (1, 3), "further away": (4, 10**6)}
+
+
+@dataclass(frozen=True)
+class Attribution(CausalProbe):
+    """Is the word that a method calls important the one that decides?"""
+
+    of: Literal["agreement", "facts"] = "agreement"
+    """What the texts are."""
+    baseline: Literal["mask", "pad"] = "mask"
+    """What words are replaced by where integrated gradients start."""
+    most_texts: int = 200
+    """So many texts at most, drawn at random."""
+    version = 1
+    question = _QUESTION
+    reference = _REFERENCE
+    reads = ()
+    metrics = (
+        sum_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
+        sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
+        sum_metric("comprehensiveness", "probability lost when the one to three highest words are masked"),
+        sum_metric("sufficiency", "probability lost when all other words are masked", higher_is_better=False),
+        sum_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
+        sum_metric("completeness_error", "share that integrated gradients miss", higher_is_better=False),
+    )
+
+    @property
+    def task(self) -> str:
+        """``attribution:agreement`` or ``attribution:facts``."""
+        return f"attribution:{self.of}"
+
+    def items(self, source: str) -> CausalItems:
+        """Pairs of texts, of which the first is asked about."""
+        from bertology.causal import agreement_pairs, fact_pairs
+
+        return CausalItems(tuple(agreement_pairs(source) if self.of == "agreement" else fact_pairs(source)))
+
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+        """Texts; which of them the model can read is seen when it reads them."""
+        assert items is not None
+        return GeometryCounts(len(items.some(self.most_texts)))
+
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """By method and layer, over frames."""
+        from bertology.causal import attribute, hits
+
+        assert items is not None
+        pairs = items.some(self.most_texts).items
+        found = attribute(encoder, pairs, layers=layers, baseline=self.baseline)
+        yield GeometryCounts(len(found.found), skipped={"does not fit the model": len(found.excluded)})
+        asked = [pairs[one.number] for one in found.found]
+        causes = [[place for place, name in enumerate(pair.places) if name == "subject"] for pair in asked]
+        clusters = [pair.cluster or str(one.number) for pair, one in zip(asked, found.found, strict=True)]
+        faithful = found.faithfulness()
+        for key in found.methods:
+            method, layer = key
+            values = {
+                "top_is_cause": hits(found.found, causes, key),
+                "rank_correlation": faithful[key].rank_correlation,
+                "comprehensiveness": faithful[key].comprehensiveness,
+                "sufficiency": faithful[key].sufficiency,
+            }
+            if layer not in layers:
+                continue
+            for metric, of_texts in values.items():
+                for group in ("", _title(method)) if method == _SHOWN else (_title(method),):
+                    yield _summed(metric, layer, of_texts, clusters, group)
+            if key == _BY_DISTANCE:
+                yield from self._by_distance(values["top_is_cause"], [pair.places for pair in asked], clusters)
+                errors = np.array([one.completeness_error for one in found.found])
+                yield _summed("completeness_error", 0, errors, clusters, "")
+
+    def _by_distance(
+        self, hit: NDArray[np.float64], places: Sequence[tuple[str, ...]], clusters: Sequence[str]
+    ) -> Iterator[LayerSums]:
+        away = np.array([max(abs(one.index("mask") - one.index("subject")) - 1, 0) for one in places])
+        for group, (least, most) in {"": (0, 10**6), **_DISTANCES}.items():
+            chosen = (away >= least) & (away <= most)
+            if chosen.any():
+                yield _summed("cause_by_distance", 0, np.where(chosen, hit, np.nan), clusters, group)
+
+
+def _title(method: str) -> str:
+    return method.replace("_times_", " × ").replace("_", " ")
+
+
+def _summed(metric: str, layer: int, values: NDArray[np.float64], clusters: Sequence[str], group: str) -> LayerSums:
+    from bertology.geometry import LayerSums
+
+    names, of_text = np.unique(np.array(clusters), return_inverse=True)
+    is_there = np.isfinite(values).astype(np.float64)
+    over = np.bincount(of_text, weights=np.nan_to_num(values) * is_there, minlength=len(names))
+    under = np.bincount(of_text, weights=is_there, minlength=len(names))
+    return LayerSums(metric, (layer,), over[None].astype(float), under[None].astype(float), "frames", group)
+
+
+def _make(argument: str) -> Attribution:
+    if argument == "facts":
+        return Attribution(of="facts")
+    if argument == "agreement":
+        return Attribution()
+    raise NameNotFoundError(
+        f"task attribution:{argument}: {quoted(argument)} is not asked about: write attribution:agreement or "
+        "attribution:facts"
+    )
+
+
+PROBE = ProbeFamily(
+    argument="what texts are about",
+    instances=("agreement", "facts"),
+    question=_QUESTION,
+    reference=_REFERENCE,
+    make=_make,
+)

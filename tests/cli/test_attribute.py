@@ -1,0 +1,46 @@
+"""``bertology attribute``: scores printed and drawn, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Command = Callable[..., Any]
+TEXT = "The guards near the dog [MASK] open."
+
+
+def test_scores_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> None:
+    drawn = tmp_path / "scores.svg"
+    done = bertology("attribute", TEXT, "--candidates", "are,is", "--out", drawn)
+    assert done.status == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["The", "guards", "near", "the", "dog", "[MASK]", "open", "."]
+    assert lines[1].startswith("integrated gradients ")
+    assert "logit of are − logit of is" in done.out
+    assert "integrated gradients miss" in done.out
+    assert "guards" in drawn.read_text(encoding="utf-8")
+
+
+def test_as_data(bertology: Command) -> None:
+    arguments = ("attribute", TEXT, "-c", "are,is", "--methods", "attention,leave_one_out", "--layers", "1,-1")
+    rows = json.loads(bertology(*arguments, "--format", "json").out)
+    assert {(row["method"], row["layer"]) for row in rows} == {("attention", 1), ("attention", 4), ("leave_one_out", 0)}
+    assert bertology(*arguments, "--format", "csv").out.startswith(
+        "method,layer,place,word,score\nleave_one_out,0,1,The,"
+    )
+
+
+def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
+    for arguments, problem in (
+        (("Nothing is left out.", "-c", "are,is"), "0 masks"),
+        ((TEXT, "-c", "are"), "1 candidates: give two"),
+        ((TEXT, "-c", "are,is", "--methods", "gradient"), "method of attribution 'gradient'"),
+        ((TEXT, "-c", "are,is", "--layers", "9"), "layer '9'"),
+        ((TEXT, "-c", "are,is", "--out", tmp_path / "scores.txt"), ".svg, .pdf or .png"),
+    ):
+        done = bertology("attribute", *arguments)
+        assert done.status == 2, arguments
+        assert problem in done.err
+        assert len(done.err.strip().splitlines()) == 1
