@@ -45,7 +45,7 @@ ORDER = (
     "cli",
 )
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""
-ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "parsing")
+ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "_explain", "parsing")
 """Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
 MOST_LINES = 400
 """Lines in a module."""
@@ -80,7 +80,7 @@ HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 # A bilingual text and its models, transfer between languages, and words of two texts linked, took 750 lines, four files
 # and seven names.
 # Interventions at any site, and states of one text patched into another, took 720 lines, six files and 13 names.
-FOR_NOW = {"lines": 73_300, "files": 433, "exported names": 606}
+FOR_NOW = {"lines": 75_000, "files": 440, "exported names": 640}
 
 
 def modules(*folders: str) -> list[Path]:

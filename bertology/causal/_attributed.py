@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.causal._masked_words import masked_differences
 from bertology.causal._pairs import AlignedPair, PatchPair
 
 if TYPE_CHECKING:
@@ -84,8 +85,6 @@ class Attributions:
             most: of the highest words, at most so many are masked or kept.
         """
         from scipy.stats import kendalltau
-
-        from bertology.causal._attribution import masked_differences
 
         parts: dict[tuple[str, int], list[tuple[float, float, float]]] = {key: [] for key in self.methods}
         for one in self.found:

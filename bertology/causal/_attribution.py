@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import Tensor
 from bertology._names import name_not_found
 from bertology.attention import attention_rollout, check_norms, knows_norms, value_norms
 from bertology.causal._attributed import Attributed, Attributions
+from bertology.causal._masked_words import differences
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal._passes import LogitDifference
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
@@ -253,31 +253,3 @@ def _embeddings_of(encoder: Encoder) -> Any:
 
 def _product(state: Tensor, gradient: Tensor) -> Floats:
     return np.asarray((state * gradient)[0].sum(1).detach().double().cpu().numpy())
-
-
-def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[NDArray[np.int64]]) -> Floats:
-    """``[text]`` the logit of the good word minus that of the bad one, in texts as long as that of the question."""
-    size = max(1, pieces_in_batch(encoder.device) // len(one.ids[0]))
-    found = []
-    for start in range(0, len(texts), size):
-        some = texts[start : start + size]
-        score = LogitDifference(
-            encoder, torch.full((len(some),), one.mask), torch.tensor([one.candidates]).expand(len(some), -1)
-        )
-        last = encoder.hidden_states(torch.from_numpy(np.stack(some)), layers=(encoder.n_layers,))[encoder.n_layers]
-        found.append(score(last, torch.arange(len(some))).numpy())
-    return np.concatenate(found)
-
-
-def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Sequence[int]]) -> dict[Any, float]:
-    """By key the difference in the text with some of its words masked; equal texts are read once."""
-    pieces = [chosen for name, chosen in one.places.items() if name != SPECIAL]
-    versions: dict[Any, NDArray[np.int64]] = {}
-    for key, words in masked.items():
-        ids = one.ids[0].copy()
-        for word in words:
-            ids[pieces[word]] = encoder.mask_id
-        versions[key] = ids
-    distinct = {ids.tobytes(): ids for ids in versions.values()}
-    scores = dict(zip(distinct, differences(encoder, one, list(distinct.values())).tolist(), strict=True))
-    return {key: scores[ids.tobytes()] for key, ids in versions.items()}
