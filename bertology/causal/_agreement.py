@@ -90,6 +90,8 @@ def named_places(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]
     if len(words) != len(others) or _MASK not in words:
         return ()
     differ = [number for number, (a, b) in enumerate(zip(words, others, strict=True)) if a != b]
+    if not differ:
+        return ()
     mask = words.index(_MASK)
     named = dict.fromkeys(differ, "subject") | {mask: "mask"}
     first, last = sorted((differ[0], mask))

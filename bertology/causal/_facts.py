@@ -81,7 +81,7 @@ def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: 
     pairs: list[tuple[Fact, Fact]] = []
     for fact in read_facts(source):
         of_kind = waiting[fact.relation, len(fact.subject.split())]
-        if of_kind and of_kind[-1].answer != fact.answer:
+        if of_kind and of_kind[-1].answer != fact.answer and of_kind[-1].subject != fact.subject:
             pairs.append((of_kind.pop(), fact))
         else:
             of_kind.append(fact)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -113,6 +116,19 @@ def test_facts_pair_subjects_of_one_relation(encoder: Encoder) -> None:
         assert one.relation == other.relation
         assert one.answer != other.answer
         assert "subject" in pair.places
+
+
+def test_facts_of_one_subject_are_no_pair(tmp_path: Path) -> None:
+    facts = [("Ada", "London"), ("Ada", "Paris"), ("Bob", "Rome")]
+    relations = tmp_path / "relations.jsonl"
+    relations.write_text(json.dumps({"relation": "P1", "template": "[X] lives in [Y] ."}) + "\n", encoding="utf-8")
+    rows = [{"uuid": str(n), "sub_label": a, "obj_label": b, "predicate_id": "P1"} for n, (a, b) in enumerate(facts)]
+    folder = tmp_path / "TREx"
+    folder.mkdir()
+    (folder / "P1.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (pair,) = fact_pairs(folder)
+    assert (pair.good, pair.bad, pair.values) == ("Paris", "Rome", ("Paris", "Rome"))
+    assert pair.places[0] == "subject"
 
 
 def test_all_clean_states_bring_the_fact_back_and_noise_is_the_same_in_any_batch(encoder: Encoder) -> None:
