@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ import typer
 from bertology._names import folder_name
 
 if TYPE_CHECKING:
-    from bertology.cloze import AnswerForm, ClozeReading
+    from bertology.cloze import AnswerForm, ClozeReading, TunedLens
     from bertology.encoders import Encoder
 
 _WIDTH = 100
@@ -44,6 +45,15 @@ def cloze(
         typer.Option("--surprisal", help="Bits of each word instead: left to right of GPT-2, else masked in turn."),
     ] = False,
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
+    lens: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read layers through the tuned lens of this .safetensors file; fitted and written if missing."
+        ),
+    ] = None,
+    lens_corpus: Annotated[
+        str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
+    ] = "pocket",
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
@@ -52,7 +62,8 @@ def cloze(
 ) -> None:
     """Ask what an encoder expects at a mask, and in which layer it starts to; or how surprising each word is.
 
-    Every layer is read by the model's own masked-LM head (the logit lens); the last one is the model's answer.
+    Every layer is read by the model's own masked-LM head (the logit lens), or through translators fitted to text (the
+    tuned lens); the last one is the model's answer.
     """
     from bertology.cloze import Prompt, check_form, read_cloze
     from bertology.encoders import load_encoder
@@ -61,8 +72,11 @@ def cloze(
 
     loaded = partial(load_encoder, model, device=device, revision=revision, trust_remote_code=trust_remote_code)
     if surprisal:
-        if candidates is not None or form != "one_piece" or layers != "all" or Prompt(text).n_masks:
-            raise ClozeError("--surprisal reads all words of a text: leave masks, candidates, form and layers out")
+        is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
+        if not is_plain or Prompt(text).n_masks:
+            raise ClozeError(
+                "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
+            )
         typer.echo(_surprisal(loaded(), text, format), nl=False)
         return
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
@@ -75,11 +89,29 @@ def cloze(
         raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")
     encoder = loaded()
     chosen = parse_layers(layers, encoder.n_layers)
+    if lens is not None:
+        encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
     typer.echo({"table": _table, "csv": _csv, "json": _json}[format](reading), nl=False)
     # On standard error, since what is printed may be read by a program.
     for line in _left_out(reading) if format == "csv" else ():
         typer.echo(line, err=True)
+
+
+def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
+    """That of the file, or one that is fitted now and written to it."""
+    from bertology.activations import BarProgress, can_show, silent
+    from bertology.cloze import fit_lens, load_lens
+    from bertology.corpora import load_corpus
+
+    if path.exists():
+        return load_lens(path, encoder)
+    fitted = fit_lens(
+        encoder, load_corpus(corpus)["train"], progress=BarProgress("tuned lens") if can_show() else silent
+    )
+    fitted.save(path)
+    typer.echo(f"tuned lens in {path}", err=True)
+    return fitted
 
 
 def _table(reading: ClozeReading) -> str:
@@ -101,7 +133,7 @@ def _table(reading: ClozeReading) -> str:
     unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
     notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
              "first: what the layer itself puts first, of the whole vocabulary",
-             f"{folder_name(reading.model)}, every layer through its masked-LM head (the logit lens)",
+             f"{folder_name(reading.model)}, every layer through its masked-LM head (the {reading.lens} lens)",
              *_left_out(reading)]  # fmt: skip
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -285,6 +285,8 @@ class ClozeReading:
     """``[layer]`` its natural logarithm."""
     excluded: tuple[Excluded, ...]
     """Candidates without a score."""
+    lens: Literal["logit", "tuned"] = "logit"
+    """How the head reads lower layers: as they are, or translated."""
 
 
 def read_cloze(
@@ -336,6 +338,7 @@ def read_cloze(
         first=tuple(spell_pieces(encoder, best.tolist())),
         first_log_probs=log_probs[np.arange(len(chosen)), best],
         excluded=excluded,
+        lens="tuned" if encoder.lens is not None else "logit",
     )
 
 

@@ -52,6 +52,7 @@ class Encoder(LabelledSignals, EncodedInputs):
         self.tokenizer = tokenizer
         """The transformers tokenizer, for what is not offered here."""
         self.model, self._reader, self._eager = model, reader, eager
+        self.lens: _heads.Lens | None = None
         self._gates: Gates = {}
 
     def __repr__(self) -> str:
@@ -76,6 +77,12 @@ class Encoder(LabelledSignals, EncodedInputs):
         twin = copy.copy(self)
         twin.model = self.model.twin()
         twin.__dict__.pop("masked_head", None)
+        return twin
+
+    def through(self, lens: _heads.Lens) -> Encoder:
+        """A twin whose masked-LM head reads each layer through a lens: :meth:`masked_features` and what rests on it."""
+        twin = self.twin()
+        twin.lens = lens
         return twin
 
     def fast_twin(self) -> Encoder:
@@ -309,17 +316,25 @@ class Encoder(LabelledSignals, EncodedInputs):
 
         Arguments and errors are those of :meth:`masked_logits`.
         """
-        head = self.masked_head
+        self.masked_head  # noqa: B018 - raises where there is none
         checked = check_layers((self.n_layers,) if layers is None else layers, lowest=0, n_layers=self.n_layers)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
             places = positions.to(self.device)
             states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
-            return {
-                layer: head.features(_heads.for_head(self.model, state, layer=layer, family=self.family))
-                for layer, state in states.items()
-            }
+            return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
+
+    def head_features(self, states: Tensor, *, layer: int) -> Tensor:
+        """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens where there is one.
+
+        Gradients pass where they are recorded.
+
+        Raises:
+            ModelError: the model has no masked-LM head, or it is not known how its head reads lower layers.
+        """
+        seen = states if self.lens is None else self.lens(layer, states)
+        return self.masked_head.features(_heads.for_head(self.model, seen, layer=layer, family=self.family))
 
     def class_logits(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None

@@ -23,6 +23,9 @@ _FINAL_NORM: dict[str, str | None] = {
     "xlm-roberta-xl": "encoder.LayerNorm",
 }
 
+Lens = Callable[[int, Tensor], Tensor]
+"""From the number of a layer and ``[place, dim]`` hidden states to states as the masked-LM head is to read them."""
+
 _CLOSE = 1e-2
 _LOGITS_AT_ONCE = 1 << 24
 

@@ -149,3 +149,23 @@ def test_surprisal_by_word(cloze: Command, tmp_path: Path) -> None:
 )
 def test_mistakes_with_surprisal(cloze: Command, arguments: list[str], message: str) -> None:
     assert cloze(*arguments, "--surprisal").one_line().startswith(message)
+
+
+def test_a_tuned_lens_is_fitted_once_and_read_again(bertology: Command, tmp_path: Path, monkeypatch: Any) -> None:
+    from bertology.cloze import _lens
+
+    # A few steps do to see what is written.
+    monkeypatch.setattr(_lens.fit_lens, "__kwdefaults__", {**_lens.fit_lens.__kwdefaults__, "steps": 3})
+    file = tmp_path / "lens.safetensors"
+    arguments = ("cloze", "The dogs [MASK] the cat.", "-c", "see,sees", "--lens", file)
+    first, again = bertology(*arguments), bertology(*arguments)
+    assert first.status == again.status == 0, first.err + again.err
+    assert f"tuned lens in {file}" in first.err
+    assert "tuned lens in" not in again.err
+    assert first.out == again.out
+    assert "(the tuned lens)" in first.out
+    assert "(the logit lens)" in bertology(*arguments[:-2]).out
+    file.write_bytes(b"nothing")
+    broken = bertology(*arguments)
+    assert broken.status == 2
+    assert "not a tuned lens" in broken.err

@@ -1,0 +1,96 @@
+"""Lenses: what would the model predict if it stopped at a layer?
+
+The logit lens gives hidden states of lower layers to the masked-LM head as they are; what they say is then read by a
+head that never learned to read them. The tuned lens translates them first, by an affine map fitted to masked words of
+train (Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the Tuned Lens*), here the first time
+for masked language models. Measured on masked words of test: the divergence from what the model predicts in the end
+(the main number; less is nearer), bits of the word itself, the share of words of which the first guess is already that
+of the last layer, and the share whose guess stays from this layer on (``settled``: prediction depth, cumulated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from bertology.corpora import Sentences
+from bertology.measures import Metric, sum_metric
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts
+
+from ._text_sample import words_of_sentences
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder, OnLong
+    from bertology.geometry import LayerSums
+
+_NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
+
+
+def _metrics(lens: str) -> Iterator[Metric]:
+    how = _NAMES[lens]
+    yield sum_metric(f"{lens}_divergence_bits", f"KL from the final prediction {how}", higher_is_better=False)
+    yield sum_metric(f"{lens}_agreement", f"share of masked words whose first guess is the final one, {how}")
+    yield sum_metric(f"{lens}_settled", f"share of masked words whose first guess stays from here on, {how}")
+    yield sum_metric(f"{lens}_bits", f"bits of a masked word {how}", higher_is_better=False)
+
+
+@dataclass(frozen=True)
+class Lens(CausalProbe):
+    """What would the model predict if it stopped at a layer?"""
+
+    steps: int = 400
+    """Of the fit of the tuned lens."""
+    most_words: int = 20_000
+    """Words of train at most, in random sentences, of which some are masked; of test half as many."""
+    task = "lens"
+    version = 1
+    question = "What would the model predict if it stopped at a layer?"
+    reference = "Belrose et al. 2023; nostalgebraist 2020"
+    reads = ("train", "test")
+    metrics = (*_metrics("tuned"), *_metrics("logit"))
+
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+        """Words of the samples; of these some are masked."""
+        return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
+
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """Of each layer, by sentence; pieces of words that are masked."""
+        from bertology.cloze import fit_lens, lens_measures
+        from bertology.geometry import LayerSums
+
+        train, test = (self._sample(sentences, split) for split in ("train", "test"))
+        treatment = cast("OnLong", on_long)
+        lens = fit_lens(encoder, train, steps=self.steps, on_long=treatment)
+        chosen = list(layers)
+        for name, read_by in (("tuned", lens), ("logit", None)):
+            found = lens_measures(encoder, test, read_by, seed=1, on_long=treatment)
+            settled = found.depth[None] <= np.arange(len(found.bits))[:, None]
+            if name == "tuned":
+                yield GeometryCounts(len(found.sentence), train.n_words)
+            under = np.bincount(found.sentence, minlength=len(test))[None].astype(np.float64)
+            values = {"divergence_bits": found.divergence, "agreement": found.agrees, "settled": settled}
+            for metric, of_places in {**values, "bits": found.bits}.items():
+                over = np.stack(
+                    [np.bincount(found.sentence, weights=of_places[layer], minlength=len(test)) for layer in chosen]
+                )
+                yield LayerSums(f"{name}_{metric}", tuple(chosen), over.astype(np.float64), under, "sentences")
+
+    def _sample(self, sentences: Mapping[str, Sentences], split: str) -> Sentences:
+        most = self.most_words if split == "train" else self.most_words // 2
+        text = sentences[split]
+        words = words_of_sentences(text, most)
+        return Sentences(text[number] for number in np.unique(text.sentence_of_word[words]).tolist())
+
+
+PROBE = Lens()
