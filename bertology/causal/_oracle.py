@@ -15,6 +15,7 @@ from bertology.readouts import ArrayFeatures, Erasure, FeatureSource, Targets, e
 
 Floats = NDArray[np.float64]
 _HELD_OUT_EVERY = 5
+_STANDARD_ERRORS = 2
 
 
 @dataclass(frozen=True)
@@ -114,24 +115,36 @@ def reliability_sums(
         kind: ``_masked`` or ``_visible`` pieces, which metrics are named after; empty of both.
     """
     found = own.before - own.guessed
-    complete = LayerSums(f"completeness{kind}", layers, own.before - own.after, found, "sentences")
+    complete = _share(f"completeness{kind}", layers, own.before - own.after, found)
     yield complete
     if not others:
         return
     kept = {name: (one.after - one.guessed, one.before - one.guessed) for name, one in others.items()}
     over, under = (np.sum([sums[side] for sums in kept.values()], axis=0) for side in (0, 1))
-    select = LayerSums(f"others_kept{kind}", layers, over, under, "sentences")
+    select = _share(f"others_kept{kind}", layers, over, under)
     yield select
     for name, of_label in kept.items():
-        yield LayerSums(f"others_kept{kind}", layers, *of_label, "sentences", name)
+        yield _share(f"others_kept{kind}", layers, *of_label, name)
     yield _harmonic_mean(f"reliability{kind}", complete, select)
+
+
+def _share(metric: str, layers: tuple[int, ...], over: Floats, found: Floats, group: str = "") -> LayerSums:
+    """A share of what an oracle finds beyond guessing; without a value where it finds no more than chance may.
+
+    A ratio to what is nearly nothing would be any number: there is none where all that is found is less than two of its
+    standard errors over sentences.
+    """
+    n_sentences = found.shape[1]
+    is_found = found.sum(axis=1) > _STANDARD_ERRORS * found.std(axis=1) * np.sqrt(n_sentences)
+    return LayerSums(metric, layers, over * is_found[:, None], found * is_found[:, None], "sentences", group)
 
 
 def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:
     """Of two ratios, linear in the weights of sentences around all of them."""
     (a, b), slopes = (one.values, other.values), []
     for ratio, sums in ((a, one), (b, other)):
-        slopes.append((sums.over - ratio[:, None] * sums.under) / sums.under.sum(axis=1, keepdims=True))
+        total = sums.under.sum(axis=1, keepdims=True)
+        slopes.append((sums.over - ratio[:, None] * sums.under) / np.where(total == 0, np.nan, total))
     whole = np.asarray(2 * a * b / (a + b))
     change = 2 * ((b / (a + b))[:, None] ** 2 * slopes[0] + (a / (a + b))[:, None] ** 2 * slopes[1])
     # Of a share below zero, which few words and guessing make, there is no such mean.

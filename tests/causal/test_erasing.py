@@ -199,6 +199,18 @@ def test_reliability_is_the_harmonic_mean_with_its_slope():
     assert over[7] - whole == pytest.approx(50 * slope, rel=1e-3)
 
 
+def test_a_share_of_what_is_hardly_found_has_no_value():
+    """In the first layer an oracle finds the property, in the second no more of it than guessing does."""
+    random = np.random.default_rng(5)
+    guessed = random.integers(0, 3, (1, 60)).astype(float)
+    before = np.concatenate([guessed + 2, random.permuted(guessed, axis=1)])
+    own = Judged(before, before - 1, guessed)
+    found = {one.metric: one for one in reliability_sums(own, {"pos": own}, (1, 2), "") if not one.group}
+    assert found["completeness"].values.tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert found["others_kept"].values.tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+    assert found["reliability"].layers == (1,)
+
+
 def test_choices_of_the_plain_model_are_those_of_its_logits(encoder, change):
     pairs = agreement_pairs("pocket", most=12)
     found = choose_changed(encoder, pairs, {"erased": change}, layers=(1,), places=())
