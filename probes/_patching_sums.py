@@ -27,7 +27,7 @@ def effect_sums(metric: str, found: PatchingMap, whole: str, kept: NDArray[np.bo
         has_place = np.isfinite(change) & kept
         over, under = np.where(has_place, change, 0.0), np.where(has_place, found.whole, 0.0)
         for group in ("", place) if place == whole else (place,):
-            yield _summed(metric, found.layers, over, under, found.clusters, group)
+            yield cluster_sums(metric, found.layers, over, under, found.clusters, group)
 
 
 def share_sums(
@@ -44,7 +44,7 @@ def share_sums(
     right = np.concatenate([one.right[:, one.places.index(place)] for one in maps], axis=1)
     counts = np.isfinite(right) & (True if kept is None else kept)
     clusters = tuple(cluster for one in maps for cluster in one.clusters)
-    return _summed(metric, maps[0].layers, np.where(counts, right, 0.0), counts.astype(np.float64), clusters, "")
+    return cluster_sums(metric, maps[0].layers, np.where(counts, right, 0.0), counts.astype(np.float64), clusters, "")
 
 
 def pair_reason(reason: str) -> str:
@@ -54,7 +54,7 @@ def pair_reason(reason: str) -> str:
     return "words of different numbers of pieces" if "pieces" in reason else reason
 
 
-def _summed(
+def cluster_sums(
     metric: str,
     layers: tuple[int, ...],
     over: NDArray[np.float64],
@@ -62,6 +62,7 @@ def _summed(
     clusters: Sequence[str],
     group: str,
 ) -> LayerSums:
+    """``[layer, item]`` numerators and denominators, added up over the items of each cluster."""
     from bertology.geometry import LayerSums
 
     names, of_pair = np.unique(np.array(clusters), return_inverse=True)

@@ -26,3 +26,9 @@ def is_punctuation(sentences: Sentences, words: NDArray[np.int64]) -> NDArray[np
     forms = sentences.forms
     kinds = np.array([not any(letter.isalnum() for letter in form) for form in (*forms.values, "a")])
     return np.asarray(kinds[forms.codes[words]])
+
+
+def sampled_sentences(sentences: Sentences, most_words: int) -> Sentences:
+    """The sentences of :func:`words_of_sentences`, in their order."""
+    words = words_of_sentences(sentences, most_words)
+    return Sentences(sentences[number] for number in np.unique(sentences.sentence_of_word[words]).tolist())

@@ -27,6 +27,8 @@ from bertology.errors import NameNotFoundError, quoted
 from bertology.measures import sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
 
+from ._patching_sums import cluster_sums
+
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.geometry import LayerSums
@@ -129,13 +131,9 @@ def _title(method: str) -> str:
 
 
 def _summed(metric: str, layer: int, values: NDArray[np.float64], clusters: Sequence[str], group: str) -> LayerSums:
-    from bertology.geometry import LayerSums
-
-    names, of_text = np.unique(np.array(clusters), return_inverse=True)
     is_there = np.isfinite(values).astype(np.float64)
-    over = np.bincount(of_text, weights=np.nan_to_num(values) * is_there, minlength=len(names))
-    under = np.bincount(of_text, weights=is_there, minlength=len(names))
-    return LayerSums(metric, (layer,), over[None].astype(float), under[None].astype(float), "frames", group)
+    over = np.nan_to_num(values) * is_there
+    return cluster_sums(metric, (layer,), over[None], is_there[None], clusters, group)
 
 
 def _make(argument: str) -> Attribution:

@@ -36,7 +36,7 @@ from bertology.probing import (
     get_probe,
 )
 
-from ._text_sample import words_of_sentences
+from ._text_sample import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.causal import PatchPair, WordLabels
@@ -172,8 +172,7 @@ class EraseAndPredict(CausalProbe):
         return agreement_pairs(self.agreement, most=500)
 
     def _sample(self, sentences: Sentences, split: str) -> Sentences:
-        words = words_of_sentences(sentences, self.most_words // (1 + (split != "train")))
-        return Sentences(sentences[number] for number in np.unique(sentences.sentence_of_word[words]).tolist())
+        return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
 
     def _others(self, texts: Mapping[str, Sentences]) -> Sequence[str]:
         """Tasks of other labels, of which the text has some."""

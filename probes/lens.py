@@ -2,10 +2,11 @@
 
 The logit lens gives hidden states of lower layers to the masked-LM head as they are; what they say is then read by a
 head that never learned to read them. The tuned lens translates them first, by an affine map fitted to masked words of
-train (Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the Tuned Lens*), here the first time
-for masked language models. Measured on masked words of test: the divergence from what the model predicts in the end
-(the main number; less is nearer), bits of the word itself, the share of words of which the first guess is already that
-of the last layer, and the share whose guess stays from this layer on (``settled``: prediction depth, cumulated).
+train (Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the Tuned Lens*).
+
+Measured on masked words of test: the divergence from what the model predicts in the end (the main number; less is
+nearer), bits of the word itself, the share of words of which the first guess is already that of the last layer, and the
+share whose guess stays from this layer on (``settled``: prediction depth, cumulated).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bertology.corpora import Sentences
 from bertology.measures import Metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts
 
-from ._text_sample import words_of_sentences
+from ._text_sample import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, OnLong
@@ -87,10 +88,7 @@ class Lens(CausalProbe):
                 yield LayerSums(f"{name}_{metric}", tuple(chosen), over.astype(np.float64), under, "sentences")
 
     def _sample(self, sentences: Mapping[str, Sentences], split: str) -> Sentences:
-        most = self.most_words if split == "train" else self.most_words // 2
-        text = sentences[split]
-        words = words_of_sentences(text, most)
-        return Sentences(text[number] for number in np.unique(text.sentence_of_word[words]).tolist())
+        return sampled_sentences(sentences[split], self.most_words // (1 + (split != "train")))
 
 
 PROBE = Lens()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bertology.causal._erased_predictions import StateChange
 from bertology.causal._masked_states import Kind
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal._passes import batches_of_one_length
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import starting_from
@@ -62,7 +63,8 @@ def choose_changed(
     plain = np.zeros((1, len(kept)))
     changed = {name: np.zeros((len(layers), len(kept))) for name in changes}
     top = encoder.n_layers
-    for batch, numbers in enumerate(_of_one_length([one for _, one in kept], pieces_in_batch(encoder.device))):
+    lengths = [len(one.ids[0]) for _, one in kept]
+    for batch, numbers in enumerate(batches_of_one_length(lengths, 2, pieces_in_batch(encoder.device))):
         some = [kept[number][1] for number in numbers for _ in (0, 1)]
         ids = torch.from_numpy(np.stack([one.ids[side] for one in some[::2] for side in (0, 1)]))
         columns = torch.tensor([one.mask for one in some])
@@ -77,17 +79,6 @@ def choose_changed(
                     last = encoder.hidden_states(ids, layers=(top,))[top]
                 changed[name][place, numbers] = _n_right(encoder, last, columns, wanted)
     return ChangedChoices(plain, changed, clusters, len(pairs) - len(kept))
-
-
-def _of_one_length(pairs: Sequence[AlignedPair], most: int) -> list[list[int]]:
-    by_length: dict[int, list[int]] = {}
-    for number, pair in enumerate(pairs):
-        by_length.setdefault(len(pair.ids[0]), []).append(number)
-    batches = []
-    for length, numbers in by_length.items():
-        size = max(1, most // (2 * length))
-        batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
-    return batches
 
 
 def _kinds(rows: Sequence[AlignedPair], length: int, places: Sequence[str] | None) -> dict[Kind, torch.Tensor]:

@@ -66,7 +66,7 @@ def read_facts(source: str | Path = "pocket") -> list[Fact]:
 def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: int = 0) -> list[PatchPair]:
     """Pairs of facts of one relation whose subjects have equally many words and whose objects differ.
 
-    Places are those of :func:`agreement_pairs`; clusters are relations, values the objects.
+    Places are those of :func:`agreement_pairs`; clusters are first subjects, values the objects.
 
     Args:
         source: as of :func:`read_facts`.
