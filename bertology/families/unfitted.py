@@ -19,26 +19,30 @@ def own_source(probe: Probe) -> dict[str, Any]:
 
 
 def own_readout(
-    probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str, pools: Sequence[str] = ("mean",)
+    probe: Probe, asked: Sequence[ReadoutConfig], *readouts: str, about: str, pools: Sequence[str] = ("mean",)
 ) -> tuple[ReadoutConfig, ...]:
-    """Configurations of a task that has one readout, which is not fitted, with settings of the probe.
+    """Configurations of a task whose readouts are not fitted to labels, with settings of the probe.
+
+    The first of ``readouts`` is taken where none is named.
 
     Raises:
         NameNotFoundError: there is no readout of the name, or the probe has no such setting.
         BertologyError: another readout is named, or something that only fits have.
     """
-    for config in asked:
-        named = (config.readout or readout).strip().lower().replace("-", "_")
-        if named not in (readout, readout.rpartition(".")[0]):
+    registered = {name: readout for readout in readouts for name in (readout, readout.rpartition(".")[0])}
+    chosen = [(config.readout or readouts[0]).strip().lower().replace("-", "_") for config in asked]
+    for named in chosen:
+        if named not in registered:
             problem = f"is about {about}, which {readout_kind(named).name} cannot read"
-            raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {readout}")
+            raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {' or '.join(readouts)}")
+    for config in asked:
         if config.codelength or config.erase or config.fraction != 1 or config.pool not in pools:
             pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
             consequence = f"there is no share of training data, no codelength, and {pooled}"
             raise BertologyError(f"task {probe.task}: no readout is fitted, so that {consequence}")
     for config in asked:
         probe.with_settings(config.settings)
-    return tuple(replace(config, readout=readout) for config in asked)
+    return tuple(replace(config, readout=registered[named]) for config, named in zip(asked, chosen, strict=True))
 
 
 @contextmanager

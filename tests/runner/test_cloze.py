@@ -13,7 +13,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from bertology import load_corpus
 from bertology.cloze import pseudo_log_likelihood
+from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.cloze._ask import kind_of, read_vocabulary
@@ -305,6 +307,51 @@ def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
         "masked_lm.v1, form original",
         "masked_lm.v1, form within word l2r",
     ]
+
+
+def test_the_tuned_lens_stands_beside_the_logit_lens(
+    asking: Asking, tmp_path: Path, counted_forwards: list[int]
+) -> None:
+    from bertology.cloze import Prompt, ask, load_lens
+    from bertology.probing import ClozeProbe, get_probe
+
+    agreement = get_probe("agreement")
+    assert isinstance(agreement, ClozeProbe)
+    write_conllu(tmp_path / "text-ud-train.conllu", load_corpus("pocket")["train"][:150])
+    corpus = tmp_path / "text-ud-train.conllu"
+    lenses = (ReadoutConfig(), ReadoutConfig("tuned_lens", {"lens_corpus": str(corpus)}))
+    found = asking("agreement", "pocket", max_items=5, configs={"agreement": lenses})
+    plain, tuned = ({row.layer: row for row in found.rows if row.readout == name and row.metric == "choice_accuracy"
+                     and row.group is None} for name in ("masked_lm", "tuned_lens"))  # fmt: skip
+    assert set(plain) == set(tuned) == {0, 1, 2, 3, 4}
+    encoder = load_encoder("pocket")
+    (path,) = (tmp_path / "run" / "fits").glob("lens-*.safetensors")
+    read_by = {"masked_lm": encoder, "tuned_lens": encoder.through(load_lens(path, encoder))}
+    for row in (plain[1], tuned[1], tuned[4]):
+        kept = read_predictions(tmp_path / "run", row.cell_id)
+        items = {item.id: item for item in agreement.items("pocket").items}
+        asked = [items[name] for name in kept.item_ids]
+        own = ask(read_by[row.readout], [Prompt(one.text, (one.answer,)) for one in asked], layers=[row.layer])
+        np.testing.assert_allclose(kept.score, own.values[0], rtol=1e-5)
+    assert tuned[4].value == plain[4].value
+    assert tuned[1].cell_id != plain[1].cell_id
+    table = next(one for one in layer_tables(found.rows, ()) if one.reading.startswith("tuned_lens"))
+    assert "text-ud-train.conllu" in table.reading
+    counted_forwards.clear()
+    again = asking("agreement", "pocket", max_items=5, configs={"agreement": lenses})
+    assert not counted_forwards
+    assert again.rows == found.rows
+
+
+def test_the_tuned_lens_says_what_it_lacks(asking: Asking, tmp_path: Path) -> None:
+    write_conllu(tmp_path / "text-ud-test.conllu", load_corpus("pocket")["test"][:5])
+    path = str(tmp_path / "text-ud-test.conllu")
+    with pytest.raises(BertologyError, match=r"lens_corpus is a setting of the readout tuned_lens.v1"):
+        asking("agreement", "pocket", configs={"agreement": (ReadoutConfig(settings={"lens_corpus": "pocket"}),)})
+    with pytest.raises(BertologyError, match=r"name the corpus that its translators are fitted to"):
+        asking("minimal_pairs", pairs_file(tmp_path, PAIRS), readout="tuned_lens")
+    with pytest.raises(CorpusError, match=r"fitted to a train split; this corpus has test"):
+        asking("agreement", "pocket", configs={"agreement": (ReadoutConfig("tuned_lens", {"lens_corpus": path}),)})
 
 
 def test_what_is_finished_is_not_asked_again(

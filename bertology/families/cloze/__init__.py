@@ -11,6 +11,7 @@ from bertology._files import canonical_json, digest
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.cloze._ask import ask_cells, read_vocabulary, write_majority
+from bertology.families.cloze._lens import LENS_LOGITS, TUNED_LENS, lens_text
 from bertology.families.cloze._rows import baseline_tables, tables
 from bertology.families.contract import Family, SplitName
 from bertology.families.request import Init, ReadoutConfig
@@ -53,11 +54,15 @@ class _Cloze(Family):
         return items.some_of_each_group(most, whole_clusters=as_wholes)
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """The model's own head, which is the column ``readout`` of the rows, with settings of the probe."""
+        """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
         about = "what a model says of texts"
         if probe.asks != "next_sentence":
-            return own_readout(probe, asked, "masked_lm.v1", about=about)
+            configs = own_readout(probe, asked, "masked_lm.v1", TUNED_LENS, about=about)
+            for config in configs:
+                if "lens_corpus" in config.settings and config.readout != TUNED_LENS:
+                    raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {TUNED_LENS}")
+            return configs
         configs = own_readout(probe, asked, "next_sentence.v1", about=about)
         for config in configs:
             if config.settings:
@@ -78,6 +83,8 @@ class _Cloze(Family):
         can_be_blind = with_blind and any(item.blind for item in _items_of(pair, probe).items)
         words = config.settings.get("vocabulary")
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
+        if config.readout == TUNED_LENS:
+            identity |= {"lens_fingerprint": lens_text(config, pair).text_fingerprint, "on_long": pair.request.on_long}
         return CellGrid(("none", "blind") if can_be_blind else ("none",), 1, layers, layers, identity)
 
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
@@ -107,12 +114,14 @@ class _Cloze(Family):
         return baseline_tables(self, baselines, scoring)
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
-        """A pass over the texts for each set of weights and control."""
+        """A pass over the texts for each set of weights and control, and the fit of a tuned lens."""
         probe = groups[0].probe
         members = [cells for group in groups for cells in group.members]
         n_passes = len({(cells.weights, control) for cells in members for control, _, _ in cells.cells})
         pieces = _words_read(pair, probe, pieces=PIECES_A_WORD)
         flops = pieces * n_passes * 24 * pair.shape.dim**2 * max(pair.layers, default=0)
+        n_lenses = len({cells.weights for cells in members if cells.config.readout == TUNED_LENS})
+        flops += n_lenses * LENS_LOGITS * 6 * pair.shape.dim * pair.shape.n_layers
         return Cost(flops, items=len(_items_of(pair, probe)))
 
 

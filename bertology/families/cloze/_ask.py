@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._inputs import given_path, read_text
+from bertology._names import folder_name
 from bertology.errors import ClozeError, CorpusError
 from bertology.families.cells import Cell, Stopwatch, versions, write_cell
+from bertology.families.cloze._lens import TUNED_LENS, kept_lens, lens_corpus
 from bertology.families.tasks import BaselineCells, FitCells, Job
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 from bertology.results import Predictions
@@ -30,6 +32,8 @@ def ask_cells(cells: FitCells, job: Job) -> None:
 
     probe, encoder = cells.probe.with_settings(cells.config.settings), job.get_encoder()
     assert isinstance(probe, ClozeProbe)
+    if cells.config.readout == TUNED_LENS:
+        encoder = encoder.through(kept_lens(encoder, cells.config, job))
     whole: ClozeItems = job.pair.splits.items[probe.task]
     ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
     words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
@@ -44,7 +48,7 @@ def ask_cells(cells: FitCells, job: Job) -> None:
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
         for place, layer in enumerate(layers):
             cell = cells.cells[control, 0, layer]
-            _write(job.run, cell, items, answers, place, provenance, _params(cells, probe, items))
+            _write(job.run, cell, items, answers, place, provenance, _params(cells, probe, items, job))
 
 
 def blinded(items: ClozeItems) -> ClozeItems:
@@ -84,12 +88,14 @@ def by_frequency(items: ClozeItems) -> Answers:
     return answers
 
 
-def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems) -> dict[str, Any]:
+def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems, job: Job) -> dict[str, Any]:
     params: dict[str, Any] = {"clusters": items.clusters}
     if probe.asks in _CHOICES:
         params["chance"] = chances(items)
     if probe.asks != "next_sentence":
         params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
+    if cells.config.readout == TUNED_LENS:
+        params["lens"] = folder_name(lens_corpus(cells.config, job.pair))
     if cells.config.changes:
         params["settings"] = cells.config.changes
     return params

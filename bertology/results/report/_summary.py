@@ -107,8 +107,8 @@ def caveats(questions: Sequence[Question]) -> list[str]:
     own = {answers_itself(entry.table.about) for question in questions for entry in question.entries}
     trained = "A probe shows what can be decoded from a layer, not that the model uses it."
     head = (
-        "Where the model's own head is asked, nothing is trained. It was made to read the last layer alone: a low "
-        "score at a lower layer says that the head finds nothing there, not that nothing is there."
+        "Where the model's own head is asked, it is not trained for the question. It was made to read the last layer "
+        "alone: a low score at a lower layer says that the head finds nothing there, not that nothing is there."
     )
     return [text for text, there in ((trained, False in own), (head, True in own)) if there]
 

@@ -44,8 +44,8 @@ Control = Literal[
 ]
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
-OWN_HEADS = ATTENTION | {"masked_lm", "next_sentence"}
-"""Readouts that are parts of the model itself, of which nothing is trained."""
+OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
+"""Readouts that are parts of the model itself; of the tuned lens translators of its layers are fitted to other text."""
 VECTORS = "vectors"
 """The readout of statistics of vectors, to which nothing is fitted."""
 INTERVENTIONS = "interventions"
