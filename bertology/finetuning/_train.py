@@ -200,7 +200,7 @@ def _trainer(
 ) -> Trainer:
     from transformers import PrinterCallback, Trainer
 
-    class Checked(Trainer):
+    class Checked(Trainer):  # type: ignore[misc]
         """Stops at the first loss that is not finite, before it is in the weights."""
 
         losses: list[float]
@@ -233,7 +233,7 @@ def _trainer(
 def _recorder(trainer: Any, measure: Measured, progress: Progress, folder: Path) -> Any:
     from transformers import TrainerCallback
 
-    class Record(TrainerCallback):
+    class Record(TrainerCallback):  # type: ignore[misc]
         """Losses and scores of each epoch, kept in the Trainer's state and so in its checkpoints."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from filelock import FileLock
 
@@ -15,7 +15,7 @@ from bertology.results import FITS
 
 if TYPE_CHECKING:
     from bertology.cloze import TunedLens
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, OnLong
 
 TUNED_LENS = "tuned_lens.v1"
 LENS_LOGITS = 400 * 64 * 30_000
@@ -53,7 +53,7 @@ def kept_lens(encoder: Encoder, config: ReadoutConfig, job: Job) -> TunedLens:
     """The lens of a model, from the run's folder where another task has fitted it already."""
     from bertology.cloze import fit_lens, load_lens
 
-    text, on_long = lens_text(config, job.pair), job.pair.request.on_long
+    text, on_long = lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
     key = digest([encoder.fingerprint.encode(), text.text_fingerprint.encode(), on_long.encode()])[:16]
     path = job.run / FITS / f"lens-{key}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
