@@ -11,6 +11,9 @@ number of directions. Beside it stand an erasure of the same labels put to words
 random directions, and two numbers on which everything else rests (Canby et al. 2024): ``completeness``, how much of
 what an oracle finds of the property, fitted to other text, is gone, and ``others_kept`` (their selectivity), how much
 of other properties is still there.
+
+``erase_and_predict:agreement`` erases the number of the subject of agreement items instead
+(``_erased_agreement.py``).
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from bertology.probing import (
     get_probe,
 )
 
+from ._erased_agreement import ErasedAgreement
 from ._text_sample import sampled_sentences
 
 if TYPE_CHECKING:
@@ -228,13 +232,15 @@ def _groups(layer: str, texts: Mapping[str, Sentences]) -> dict[str, NDArray[np.
     return groups
 
 
-def _probe(name: str) -> EraseAndPredict:
+def _probe(name: str) -> EraseAndPredict | ErasedAgreement:
+    if name == "agreement":
+        return ErasedAgreement()
     return EraseAndPredict(of=get_probe(name).task)
 
 
 PROBE = ProbeFamily(
     argument="task whose labels are erased",
-    instances=("pos", "deprel", "feats:Number"),
+    instances=("pos", "deprel", "feats:Number", "agreement"),
     question="What can a model no longer predict when a property is erased from a layer?",
     reference="Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024",
     make=_probe,

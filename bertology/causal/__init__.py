@@ -8,7 +8,8 @@ the subject of a fact and restores its states.
 
 :func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads
 the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
-chooses between two words, and ``_oracle.py`` tells how much of the property is gone and how much of others is not.
+chooses between two words, :func:`choose_erased` (``_erased_places.py``) does so with what decides erased place by
+place, and ``_oracle.py`` tells how much of the property is gone and how much of others is not.
 
 :func:`attribute` (``_attribution.py``) gives scores to the words that a choice rests on; ``_attributed.py`` holds them
 and tells how faithful they are.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from bertology.causal._attributed import Attributed, Attributions, Faithfulness, hits
     from bertology.causal._attribution import METHODS, attribute
     from bertology.causal._choices import ChangedChoices, choose_changed
+    from bertology.causal._erased_places import ErasedPlaces, choose_erased
     from bertology.causal._erased_predictions import StateChange
     from bertology.causal._erasing import Erasing, erase_and_predict
     from bertology.causal._oracle import WordLabels
@@ -43,6 +45,7 @@ __all__ = [
     "Attributed",
     "Attributions",
     "ChangedChoices",
+    "ErasedPlaces",
     "Erasing",
     "Fact",
     "Faithfulness",
@@ -54,6 +57,7 @@ __all__ = [
     "agreement_pairs",
     "attribute",
     "choose_changed",
+    "choose_erased",
     "erase_and_predict",
     "fact_pairs",
     "hits",

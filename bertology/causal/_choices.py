@@ -71,13 +71,13 @@ def choose_changed(
         wanted = torch.tensor([one.candidates[:: 1 - 2 * (row % 2)] for row, one in enumerate(some)])
         kinds = _kinds(some, ids.shape[1], places)
         states = encoder.hidden_states(ids, layers=sorted({*layers, top}))
-        plain[0, numbers] = _n_right(encoder, states[top], columns, wanted)
+        plain[0, numbers] = number_right(encoder, states[top], columns, wanted)
         for place, layer in enumerate(layers):
             for name, change in changes.items():
                 state = change(states[layer], kinds, layer=layer, batch=batch)
                 with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
                     last = encoder.hidden_states(ids, layers=(top,))[top]
-                changed[name][place, numbers] = _n_right(encoder, last, columns, wanted)
+                changed[name][place, numbers] = number_right(encoder, last, columns, wanted)
     return ChangedChoices(plain, changed, clusters, len(pairs) - len(kept))
 
 
@@ -92,7 +92,7 @@ def _kinds(rows: Sequence[AlignedPair], length: int, places: Sequence[str] | Non
     return {"masked": masked, "visible": visible}
 
 
-def _n_right(encoder: Encoder, last: torch.Tensor, columns: torch.Tensor, wanted: torch.Tensor) -> Floats:
+def number_right(encoder: Encoder, last: torch.Tensor, columns: torch.Tensor, wanted: torch.Tensor) -> Floats:
     """``[pair]`` how many of its two texts, which are neighbouring rows, have the right word above the other."""
     entries, index = torch.unique(wanted, return_inverse=True)
     with torch.inference_mode():

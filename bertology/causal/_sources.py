@@ -70,6 +70,31 @@ def _cluster(pairs: Sequence[PatchPair], number: int) -> object:
     return pairs[number].cluster or number
 
 
+def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> list[str]:
+    """The two values that pairs have of what decides.
+
+    Raises:
+        ClozeError: there are not just two.
+    """
+    values = sorted({value for number in aligned for value in pairs[number].values})
+    if len(values) != _N_VALUES or not all(values):
+        raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): means differ between two")
+    return values
+
+
+def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> dict[int, int]:
+    """By number of the pair 0 or 1: what is fitted to the texts of one half of the clusters is applied to the other.
+
+    Raises:
+        ClozeError: all pairs are of one cluster.
+    """
+    clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
+    if len(clusters) < _N_VALUES:
+        raise ClozeError("all pairs are of one cluster: means are of other clusters than the text that is moved")
+    half = {cluster: place % 2 for place, cluster in enumerate(clusters)}
+    return {number: half[_cluster(pairs, number)] for number in aligned}
+
+
 class MeanDifferences:
     """Differences between the mean states of texts of two values, by layer, place and half of the clusters."""
 
@@ -87,14 +112,8 @@ class MeanDifferences:
         Raises:
             ClozeError: there are not just two values, or all pairs are of one cluster.
         """
-        values = sorted({value for number in aligned for value in pairs[number].values})
-        if len(values) != _N_VALUES or not all(values):
-            raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): means differ between two")
-        clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
-        if len(clusters) < _N_VALUES:
-            raise ClozeError("all pairs are of one cluster: means are of other clusters than the text that is moved")
-        half = {cluster: place % 2 for place, cluster in enumerate(clusters)}
-        self._half = {number: half[_cluster(pairs, number)] for number in aligned}
+        values = two_values(pairs, aligned)
+        self._half = halves_of_clusters(pairs, aligned)
         self._sign = {number: 1.0 if pairs[number].values[source] == values[1] else -1.0 for number in aligned}
         self._aligned, self._layers, self._base = aligned, tuple(layers), base
         self._sums: dict[tuple[int, str, int], Tensor] = {}  # of half, place and value
