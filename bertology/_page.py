@@ -16,6 +16,7 @@ from bertology._files import write_derived
 from bertology.errors import StoreError
 
 _HEAD, _STYLE, _THEME = "assets/head.html", "assets/page.css", "assets/theme.js"
+_COMMON = {"top": "assets/top.html", "end": "assets/end.html"}
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
@@ -41,7 +42,8 @@ def full_page(
     """A whole page, in the style of all pages of the project.
 
     Args:
-        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``.
+        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its places
+            ``top`` and ``end`` are taken by what pages have in common there, the end with data and script.
         title: plain text.
         styles: paths of style sheets that follow the common one.
         scripts: paths of scripts, each before those that use it.
@@ -65,7 +67,10 @@ def full_page(
         "data": embedded_json(data),
         "script": script,
     }
-    return fill(asset(_HEAD) + asset(body), {**values, **everywhere})
+    template = asset(_HEAD) + asset(body)
+    for place, name in _COMMON.items():
+        template = template.replace(f"{{{{{place}}}}}", asset(name))
+    return fill(template, {**values, **everywhere})
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertology._shown import aligned
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def _morph_table(path: Path, readers: dict[str, PieceReader]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned(rows)
     return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._metric import Floats, ratio
 
+_LEAST_CLUSTERS = 2
 _COLUMNS = 256
 """Number of columns that are resampled together."""
 
@@ -61,6 +63,29 @@ def bootstrap_ratio(
     values = _quotient(total_above, total_below)
     # a ratio of 1 may well be exceeded, so that no value is certain by its bounds
     return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounded=False)
+
+
+def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of :func:`bootstrap_ratio` of sums over items.
+
+    Args:
+        numerator: ``[..., item]``; an item that has no value is 0 in both.
+        denominator: ``[..., item]``.
+        clusters: ``[item]`` what is resampled together.
+
+    Returns:
+        ``[...]`` bounds of 95 %, NaN for fewer than two clusters.
+    """
+    names, of_item = np.unique(np.array(clusters), return_inverse=True)
+    shape = numerator.shape[:-1]
+    if len(names) < _LEAST_CLUSTERS:
+        return np.full(shape, np.nan), np.full(shape, np.nan)
+    sums = [
+        np.stack([np.bincount(of_item, weights=row, minlength=len(names)) for row in part.reshape(-1, len(clusters))])
+        for part in (numerator, denominator)
+    ]
+    scores = bootstrap_ratio(*sums, metric="ratio")
+    return scores.ci_low.reshape(shape), scores.ci_high.reshape(shape)
 
 
 @dataclass(frozen=True)
