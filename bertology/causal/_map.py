@@ -69,9 +69,8 @@ class PatchingMap(PageAndFigure):
     @cached_property
     def effects(self) -> Floats:
         """``[layer, place]`` effect; NaN where the whole text changes nothing."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            effects = np.nansum(self.changes, axis=2) / self._denominators.sum(axis=2)
-        return np.asarray(effects, dtype=np.float64)
+        changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
+        return np.divide(changes, whole, out=np.full(whole.shape, np.nan), where=whole != 0)
 
     @property
     def _denominators(self) -> Floats:
@@ -146,6 +145,7 @@ class PatchingMap(PageAndFigure):
         is_one = len(self.pairs) == 1
         exchanged = "outputs of heads at all places" if self.site == "head" else "states at all places together"
         values = {
+            "heading": f"Effects of {'restored' if self.source == 'noise' else 'exchanged'} states",
             "model": escape(folder_name(self.model)),
             "exchange": escape(self._exchange.removeprefix(f"{self.model}, ")),
             "meaning": escape(self._meaning),
@@ -180,7 +180,7 @@ class PatchingMap(PageAndFigure):
         change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
         if self.source == "noise":
             change, zero, one = "restoring the states of", "with the subject noised", "in the text as it is"
-        mean = "" if len(self.pairs) == 1 else "; all values are means over pairs"
+        mean = "" if len(self.pairs) == 1 else "; all values are means over the texts below"
         return (
             f"An effect of 0 means that {change} a place leaves the {self._measure} at {base}, its value {zero}; an "
             f"effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 go beyond."
@@ -211,7 +211,8 @@ class PatchingMap(PageAndFigure):
         """The reasons why pairs could not be patched, each with the number of pairs."""
         reasons = Counter(reason for _, reason in self.excluded)
         lines = "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons.most_common())
-        return f"<section><h2>Pairs left out</h2><ul>{lines}</ul></section>" if reasons else ""
+        summary = f"<summary>{len(self.excluded)} pairs left out</summary>"
+        return f"<details>{summary}<ul>{lines}</ul></details>" if reasons else ""
 
     def _cells(self) -> dict[str, Any]:
         """The effects as the page's script fills its table, the embeddings at the bottom."""

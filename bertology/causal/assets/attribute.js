@@ -18,7 +18,7 @@
   function meaning(text, { name, isSigned }) {
     const key = (negative) => made("span", { class: `key shaded${negative ? " negative" : ""}` });
     if (name === "random") return ["Numbers drawn at random, a control."];
-    if (isSigned) return [key(false), ` speaks for “${text.good}”, `, key(true), ` for “${text.bad}”.`];
+    if (isSigned) return [key(false), ` speaks for “${text.good}”; `, key(true), ` speaks for “${text.bad}”.`];
     return [key(false), ` more of what the mask takes up comes from the word. The scores do not tell whether it speaks for “${text.good}” or for “${text.bad}”.`];
   }
 
