@@ -20,7 +20,7 @@ from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from numpy.typing import NDArray
 
 from bertology._files import write_derived
-from bertology._shown import decimals
+from bertology._text import decimals
 from bertology.errors import ResultsError, StoreError, quoted
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.

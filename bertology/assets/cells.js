@@ -66,13 +66,15 @@ const page = (() => {
 
   /**
    * Fill a table. `columns` are names, of `marked` ones the numbers; `rows` are names; `cells[row][column]` is null or
-   * has `text`, and may have `more` below it, `share`, how deep its shade is, and `says`, what the readout tells of it.
+   * has `text`, or `parts` of a text with whether each is marked; it may have `more` below it, `share`, how deep its
+   * shade is, and `says`, what the readout tells of it.
    */
   function fill(table, { corner, columns, marked = [], rows, cells }, readout) {
     const heads = columns.map((name, c) => made("th", { scope: "col" }, marked.includes(c) ? made("mark", {}, name) : name));
     const names = rows.map((name) => made("th", { scope: "row" }, name));
     const elements = cells.map((row) => row.map((cell) => {
-      const element = made("td", {}, cell ? cell.text : "–");
+      const parts = cell?.parts?.map(([text, isMarked]) => (isMarked ? made("mark", {}, text) : text));
+      const element = made("td", {}, ...(parts ?? [cell?.text ?? "–"]));
       if (cell?.more) element.append(made("span", { class: "ci" }, cell.more));
       if (cell?.share !== undefined) shade(element, cell.share);
       return element;

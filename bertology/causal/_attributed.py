@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import folder_name
-from bertology._page import full_page
-from bertology._shown import PageAndFigure, aligned, signed
+from bertology._page import PageAndFigure, full_page, number_cell
+from bertology._text import aligned
 from bertology.causal._masked_words import masked_differences
 from bertology.causal._pairs import AlignedPair, PatchPair
 from bertology.measures import intervals_over_clusters
@@ -205,23 +205,15 @@ class Attributions(PageAndFigure):
         by_method = self.faithfulness().values()
         values = np.array([(one.comprehensiveness, one.sufficiency, one.rank_correlation) for one in by_method])
         has_value = np.isfinite(values).astype(np.float64)
-        questions = [(one.number, self.questions[one.number]) for one in self.found]
-        clusters = [question.cluster or f"text {number}" for number, question in questions]
-        low, high = intervals_over_clusters(np.nan_to_num(values), has_value, clusters)
-        with np.errstate(invalid="ignore"):
-            means = np.nansum(values, axis=2) / has_value.sum(axis=2)
-
-        def cell(i: int, j: int) -> dict[str, str] | None:
-            if np.isnan(means[i, j]):
-                return None
-            interval = "" if np.isnan(low[i, j]) else f"[{signed(low[i, j])}, {signed(high[i, j])}]"
-            return {"text": signed(means[i, j]), "more": interval}
-
+        clusters = [self.questions[one.number].cluster or f"text {one.number}" for one in self.found]
+        means, sums = np.full(values.shape[:2], np.nan), np.nan_to_num(values)
+        np.divide(sums.sum(axis=2), has_value.sum(axis=2), out=means, where=has_value.any(axis=2))
+        numbers = np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2).tolist()
         return {
             "corner": "method",
             "columns": ["comprehensiveness", "sufficiency", "rank correlation"],
             "rows": [_title(*key) for key in self.methods],
-            "cells": [[cell(i, j) for j in range(3)] for i in range(len(means))],
+            "cells": [[number_cell(*cell) for cell in of_method] for of_method in numbers],
         }
 
 

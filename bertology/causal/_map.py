@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import folder_name, layer_label
-from bertology._page import asset, fill, full_page
-from bertology._shown import PageAndFigure, aligned, decimals, signed
+from bertology._page import PageAndFigure, full_page, number_cell
+from bertology._text import aligned, decimals, signed
 from bertology.causal._pairs import PatchPair, masked_sentences, word_names
 from bertology.measures import intervals_over_clusters
 
@@ -70,7 +70,8 @@ class PatchingMap(PageAndFigure):
     def effects(self) -> Floats:
         """``[layer, place]`` effect; NaN where the whole text changes nothing."""
         changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
-        return np.divide(changes, whole, out=np.full(whole.shape, np.nan), where=whole != 0)
+        unknown = np.full(whole.shape, np.nan)
+        return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)
 
     @property
     def _denominators(self) -> Floats:
@@ -142,18 +143,18 @@ class PatchingMap(PageAndFigure):
 
     def to_html(self) -> str:
         """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
-        is_one = len(self.pairs) == 1
-        exchanged = "outputs of heads at all places" if self.site == "head" else "states at all places together"
+        reasons = Counter(reason for _, reason in self.excluded).most_common()
         values = {
             "heading": f"Effects of {'restored' if self.source == 'noise' else 'exchanged'} states",
             "model": escape(folder_name(self.model)),
             "exchange": escape(self._exchange.removeprefix(f"{self.model}, ")),
             "meaning": escape(self._meaning),
             "place": "head" if self.site == "head" else "place",
-            "all": f"The column all exchanges the {exchanged}.",
-            "texts_before": self._texts() if is_one else "",
-            "texts_after": "" if is_one else self._texts(),
-            "excluded": self._left_out(),
+            "open": "open" if len(self.pairs) == 1 else "",
+            "more": f"The first {_MOST_SHOWN} of {len(self.pairs)} pairs." if len(self.pairs) > _MOST_SHOWN else "",
+            "is_complete": "" if reasons else "hidden",
+            "n_left_out": str(len(self.excluded)),
+            "reasons": "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons),
         }
         return full_page(
             "causal/assets/patch.html",
@@ -161,7 +162,7 @@ class PatchingMap(PageAndFigure):
             styles=["assets/cells.css"],
             scripts=["assets/cells.js"],
             values=values,
-            data={"tables": {"effects": self._cells()}},
+            data={"tables": {"texts": self._texts(), "effects": self._cells()}},
         )
 
     @property
@@ -180,42 +181,27 @@ class PatchingMap(PageAndFigure):
         change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
         if self.source == "noise":
             change, zero, one = "restoring the states of", "with the subject noised", "in the text as it is"
-        mean = "" if len(self.pairs) == 1 else "; all values are means over the texts below"
+        mean = "" if len(self.pairs) == 1 else "; all values are means over pairs of texts"
         return (
             f"An effect of 0 means that {change} a place leaves the {self._measure} at {base}, its value {zero}; an "
             f"effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 go beyond."
         )
 
-    def _texts(self) -> str:
-        """A table of the texts: of each pair that of effect 0, then that of effect 1."""
-        is_noise = self.source == "noise"
-        names = ("0 · subject noised", "1 · as it is") if is_noise else ("0 · base", "1 · source")
-        rows = []
-        for pair, base, whole in list(zip(self.pairs, self.base, self.whole, strict=True))[:_MOST_SHOWN]:
+    def _texts(self) -> dict[str, Any]:
+        """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
+        shown = self.pairs[:_MOST_SHOWN]
+        names = ("0 · subject noised", "1 · as it is") if self.source == "noise" else ("0 · base", "1 · source")
+        cells = []
+        for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
+            words = {"text": " / ".join(dict.fromkeys((pair.good, pair.bad)))}
             texts = _marked(pair)[:: -1 if self.direction == "denoise" else 1]
-            words = escape(" / ".join(dict.fromkeys((pair.good, pair.bad))))
-            for name, text, value in zip(names, texts, (base, base + whole), strict=True):
-                cells = "".join(f"<td>{cell}</td>" for cell in (text, words, signed(value)))
-                rows.append(f'<tr><th scope="row">{name}</th>{cells}</tr>')
-        n_more = len(self.pairs) - _MOST_SHOWN
-        values = {
-            "tall": "tall" if len(self.pairs) > 1 else "",
-            "measure": escape(self._measure),
-            "rows": "".join(rows),
-            "marked": "" if is_noise else "Marked are the words that differ.",
-            "more": f"{n_more} more pairs are not listed." if n_more > 0 else "",
-        }
-        return fill(asset("causal/assets/texts.html"), values)
-
-    def _left_out(self) -> str:
-        """The reasons why pairs could not be patched, each with the number of pairs."""
-        reasons = Counter(reason for _, reason in self.excluded)
-        lines = "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons.most_common())
-        summary = f"<summary>{len(self.excluded)} pairs left out</summary>"
-        return f"<details>{summary}<ul>{lines}</ul></details>" if reasons else ""
+            cells += [[{"parts": texts[0]}, words, {"text": signed(base)}]]
+            cells += [[{"parts": texts[1]}, words, {"text": signed(base + whole)}]]
+        columns = ["text", "words", self._measure]
+        return {"corner": "effect", "columns": columns, "rows": names * len(shown), "cells": cells}
 
     def _cells(self) -> dict[str, Any]:
-        """The effects as the page's script fills its table, the embeddings at the bottom."""
+        """The effects as the page's script fills their table, the embeddings at the bottom."""
         words = [one.words for one in masked_sentences(self.pairs[0])]
         differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b}
         return {
@@ -227,32 +213,24 @@ class PatchingMap(PageAndFigure):
         }
 
     def _cell(self, i: int, j: int) -> dict[str, Any] | None:
-        effect = self.effects[i, j]
-        if np.isnan(effect):
+        effect, (low, high) = self.effects[i, j], self._intervals
+        cell = number_cell(effect, low[i, j], high[i, j])
+        if cell is None:
             return None
-        has_place = np.isfinite(self.changes[i, j])
-        low, high = (bound[i, j] for bound in self._intervals)
-        interval = "" if np.isnan(low) else f"[{signed(low)}, {signed(high)}]"
-        after = signed((self.base + self.changes[i, j])[has_place].mean())
-        says = f"Layer {layer_label(self.layers[i])}, {self.places[j]}: effect {signed(effect)}"
-        if len(self.pairs) == 1:
-            says += f"; the {self._measure} becomes {after}."
-        else:
-            says += f" {interval} in {has_place.sum()} pairs; the {self._measure} becomes {after} on average"
-            right = "" if self.source == "noise" else f", and in {100 * np.nanmean(self.right[i, j]):.0f} % of them"
-            says += f"{right} the word that the states call for is chosen." if right else "."
-        return {"text": signed(effect), "more": interval, "share": effect, "says": says}
+        after = (self.base + self.changes[i, j])[np.isfinite(self.changes[i, j])]
+        mean = "" if len(self.pairs) == 1 else f", the mean of {len(after)} pairs"
+        says = f"Layer {layer_label(self.layers[i])}, {self.places[j]}: effect {cell['text']} {cell['more']}".rstrip()
+        return {**cell, "share": effect, "says": f"{says}; the {self._measure} becomes {signed(after.mean())}{mean}."}
 
 
-def _marked(pair: PatchPair) -> list[str]:
-    """Both texts as HTML, with the words marked that differ."""
+def _marked(pair: PatchPair) -> list[list[tuple[str, bool]]]:
+    """Both texts in parts, each with whether it is a word that differs."""
     texts = masked_sentences(pair)
     found = []
     for one, other in (texts, texts[::-1]):
-        parts, end = [], 0
-        for (start, stop), word, its in zip(one.spans, one.words, other.words, strict=True):
-            shown = escape(one.text[start:stop])
-            parts += [escape(one.text[end:start]), shown if word == its else f"<mark>{shown}</mark>"]
-            end = stop
-        found.append("".join(parts) + escape(one.text[end:]))
+        ends = [0, *(stop for _, stop in one.spans)]
+        parts = []
+        for (start, stop), end, is_same in zip(one.spans, ends, map(str.__eq__, one.words, other.words), strict=False):
+            parts += [(one.text[end:start], False), (one.text[start:stop], not is_same)]
+        found.append([*parts, (one.text[ends[-1] :], False)])
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bertology._shown import PageAndFigure, check_ending, csv_text, json_text, records
+from bertology._page import PageAndFigure, is_page
 from bertology.errors import BertologyError, cut_path
 
 if TYPE_CHECKING:
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 Dtype = Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
-TrustRemoteCode = Annotated[bool, typer.Option(help="Run code that comes with a hub model.")]
+Trust = Annotated[bool, typer.Option(help="Run code that comes with a hub model.")]
 Format = Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")]
 
 
 def _with_ending(path: Path | None) -> Path | None:
-    if path is not None:
-        check_ending(path)
+    is_page(path)
     return path
 
 
@@ -34,17 +34,8 @@ PageOrFigure = Annotated[
 """Its ending is checked before anything is computed."""
 
 
-def is_page(out: Path | None) -> bool:
-    """Whether a page is written, which shows more layers than a table or figure."""
-    return out is not None and check_ending(out) == ".html"
-
-
 def print_found(
-    format: str,
-    *,
-    table: Callable[[], str],
-    frame: Callable[[], pd.DataFrame],
-    plain: Callable[[], Any] | None = None,
+    format: str, table: Callable[[], str], frame: Callable[[], pd.DataFrame], plain: Callable[[], Any] | None = None
 ) -> None:
     """Print what was found.
 
@@ -55,10 +46,17 @@ def print_found(
         plain: the value of JSON.
     """
     if format == "json":
-        text = json_text(records(frame()) if plain is None else plain())
+        value = records(frame()) if plain is None else plain()
+        text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
     else:
-        text = csv_text(frame()) if format == "csv" else table()
+        text = frame().to_csv(index=False, lineterminator="\n") if format == "csv" else table()
     typer.echo(text, nl=False)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as values of JSON; a number that is not finite is None."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return rows
 
 
 def save_found(found: PageAndFigure, out: Path | None, *, what: str) -> None:

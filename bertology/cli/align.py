@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bertology.cli._shared import (
-    Device,
-    Dtype,
-    PageOrFigure,
-    Revision,
-    TrustRemoteCode,
-    is_page,
-    print_found,
-    save_found,
-)
+from bertology._page import is_page
+from bertology.cli._shared import Device, Dtype, PageOrFigure, Revision, Trust, print_found, save_found
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +40,7 @@ def align(
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     format: Annotated[
         Literal["table", "pharaoh", "csv", "json"],
         typer.Option("--format", "-f", help="What to print; of a file pharaoh, a line of links i-j for each line."),
@@ -83,12 +75,8 @@ def align(
         trust_remote_code=trust_remote_code,
     )
     are_lines = format == "pharaoh" or (file is not None and format == "table")
-    print_found(
-        format,
-        table=lambda: _pharaoh(found) if are_lines else _table(found),
-        frame=lambda: _frame(found),
-        plain=lambda: _plain(found),
-    )
+    shown = _pharaoh if are_lines else _table
+    print_found(format, lambda: shown(found), lambda: _frame(found), lambda: _plain(found))
     save_found(found[0], out, what="links")
 
 

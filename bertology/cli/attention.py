@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Device, Revision, TrustRemoteCode
+from bertology.cli._shared import Device, Revision, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def attention(
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="The file to write: attention.html; with --head .svg, .pdf or .png."),

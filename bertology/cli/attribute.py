@@ -6,17 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import (
-    Device,
-    Dtype,
-    Format,
-    PageOrFigure,
-    Revision,
-    TrustRemoteCode,
-    is_page,
-    print_found,
-    save_found,
-)
+from bertology._page import is_page
+from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
 
 
 def attribute(
@@ -48,7 +39,7 @@ def attribute(
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     format: Format = "table",
     out: PageOrFigure = None,
 ) -> None:
@@ -70,5 +61,5 @@ def attribute(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    print_found(format, table=lambda: f"{found}\n", frame=lambda: found.to_pandas().drop(columns="question"))
+    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas().drop(columns="question"))
     save_found(found, out, what="scores")

@@ -13,8 +13,8 @@ import numpy as np
 import typer
 
 from bertology._names import folder_name, layer_label
-from bertology._shown import aligned, records
-from bertology.cli._shared import Device, Format, Revision, TrustRemoteCode, print_found
+from bertology._text import aligned
+from bertology.cli._shared import Device, Format, Revision, Trust, print_found, records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def cloze(
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     format: Format = "table",
 ) -> None:
     """Ask what an encoder expects at a mask, and in which layer it starts to; or how surprising each word is.
@@ -92,7 +92,7 @@ def cloze(
     if lens is not None:
         encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    print_found(format, table=lambda: _table(reading), frame=lambda: _frame(reading), plain=lambda: _plain(reading))
+    print_found(format, lambda: _table(reading), lambda: _frame(reading), lambda: _plain(reading))
     # On standard error, since what is printed may be read by a program.
     for line in _left_out(reading) if format == "csv" else ():
         typer.echo(line, err=True)
@@ -160,7 +160,7 @@ def _print_surprisal(encoder: Encoder, text: str, format: str) -> None:
         return "\n".join([*rows, "", total, folder_name(encoder.name)]) + "\n"
 
     about = {"text": found.texts[0], "model": encoder.name, "kind": found.kind}
-    print_found(format, table=table, frame=lambda: frame, plain=lambda: {**about, "words": records(frame)})
+    print_found(format, table, lambda: frame, lambda: {**about, "words": records(frame)})
 
 
 def _bar(share: float, width: int) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bertology._names import folder_name, layer_label
-from bertology._shown import aligned, records
-from bertology.cli._shared import Device, Dtype, Format, Revision, TrustRemoteCode, print_found
+from bertology._text import aligned
+from bertology.cli._shared import Device, Dtype, Format, Revision, Trust, print_found, records
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def neighbours(
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     format: Format = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write: a map, by layer.")] = None,
     points: Annotated[
@@ -102,7 +102,7 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
-    print_found(format, table=lambda: _table(found), frame=lambda: found.frame, plain=lambda: _plain(found))
+    print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
 
 
 def _of_corpus(corpus: Corpus, name: str) -> Sentence:

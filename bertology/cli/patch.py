@@ -6,16 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import (
-    Device,
-    Dtype,
-    Format,
-    PageOrFigure,
-    Revision,
-    TrustRemoteCode,
-    print_found,
-    save_found,
-)
+from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
 
 
 def patch(
@@ -43,7 +34,7 @@ def patch(
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     format: Format = "table",
     out: PageOrFigure = None,
 ) -> None:
@@ -67,5 +58,5 @@ def patch(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    print_found(format, table=lambda: f"{found}\n", frame=lambda: found.to_pandas()[["layer", "place", "effect"]])
+    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[["layer", "place", "effect"]])
     save_found(found, out, what="effects")

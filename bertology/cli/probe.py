@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Device, Revision, TrustRemoteCode
+from bertology.cli._shared import Device, Revision, Trust
 
 COLUMNS_HELP = (
     "What the columns of column files hold: form,xpos,chunk, _ for one to leave out; or which columns of a table hold "
@@ -64,7 +64,7 @@ def probe(
     checkpoints: Annotated[
         str | None, typer.Option(help="Probe a training's checkpoints: all, steps with commas, or a pattern: step*.")
     ] = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
     format: Annotated[
         Literal["table", "md", "csv", "json", "latex"], typer.Option("--format", "-f", help="What to print.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertology._shown import aligned
+from bertology._text import aligned
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bertology._names import folder_name
-from bertology._shown import aligned
-from bertology.cli._shared import Device, Revision, TrustRemoteCode
+from bertology._text import aligned
+from bertology.cli._shared import Device, Revision, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def tree(
     ] = None,
     device: Device = "auto",
     revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
+    trust_remote_code: Trust = False,
     picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = "arcs",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Picture to write: a .svg, .png or .tex file.")

@@ -21,7 +21,6 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._metric import Floats, ratio
 
-_LEAST_CLUSTERS = 2
 _COLUMNS = 256
 """Number of columns that are resampled together."""
 
@@ -77,14 +76,11 @@ def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Se
         ``[...]`` bounds of 95 %, NaN for fewer than two clusters.
     """
     names, of_item = np.unique(np.array(clusters), return_inverse=True)
-    shape = numerator.shape[:-1]
-    if len(names) < _LEAST_CLUSTERS:
-        return np.full(shape, np.nan), np.full(shape, np.nan)
     sums = [
         np.stack([np.bincount(of_item, weights=row, minlength=len(names)) for row in part.reshape(-1, len(clusters))])
         for part in (numerator, denominator)
     ]
-    scores = bootstrap_ratio(*sums, metric="ratio")
+    scores, shape = bootstrap_ratio(*sums, metric="ratio"), numerator.shape[:-1]
     return scores.ci_low.reshape(shape), scores.ci_high.reshape(shape)
 
 

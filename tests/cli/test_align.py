@@ -87,6 +87,7 @@ def test_page_and_pictures(run: Command, tmp_path: Path) -> None:
         (["a", "b", "--layer", "9"], "layer"),
         (["a", " "], "no word in the sentence"),
         (["--file", "none.txt"], "none.txt"),
+        (["a", "b", "--out", "links.txt"], "ends in .html, .svg, .pdf or .png"),
     ],
 )
 def test_mistakes_are_one_line(bertology: Command, tiny_bert: Path, arguments: list[str], message: str) -> None:

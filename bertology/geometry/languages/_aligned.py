@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bertology._names import folder_name, name_not_found
-from bertology._shown import PageAndFigure
+from bertology._page import PageAndFigure
 from bertology.corpora import Links, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
 from bertology.geometry._sums import Floats
