@@ -59,7 +59,8 @@ const page = (() => {
       const next = to && rows[to[0]]?.[to[1]];
       if (!next) return;
       event.preventDefault();
-      next.focus();
+      next.focus({ preventScroll: true });
+      next.scrollIntoView({ block: "nearest", inline: "nearest" });
     };
     return () => show(chosen);
   }

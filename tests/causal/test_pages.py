@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,27 +147,9 @@ def test_both_show_in_a_notebook(one: PatchingMap, scores: Attributions) -> None
 
 
 @pytest.fixture
-def shown(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
-    noise: list[str] = []
-    contexts = []
-
-    def show(found: PatchingMap | Attributions, *, width: int = 1200, scheme: str = "light") -> Any:
-        address = found.save(tmp_path / "page.html").as_uri()
-        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(str(error)))
-        page.on("request", lambda request: request.url == address or noise.append(request.url))
-        page.goto(address)
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert noise == []
+def shown(opened: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens the page of a result."""
+    return lambda found, **options: opened(found.save(tmp_path / "page.html"), **options)
 
 
 def test_arrow_keys_go_over_the_effects(shown: Callable[..., Any], one: PatchingMap) -> None:

@@ -9,10 +9,10 @@
   function told(text, place, word) {
     const scores = text.scores[place];
     const total = scores.reduce((sum, score) => sum + Math.abs(score), 0) || 1;
-    const rank = 1 + scores.filter((score) => score > scores[word]).length;
+    const others = scores.filter((_, n) => n !== text.mask);
+    const rank = `rank ${1 + others.filter((score) => score > scores[word]).length} of ${others.length}`;
     const share = number((100 * Math.abs(scores[word])) / total, 0);
-    const mask = word === text.mask ? ", the mask itself" : "";
-    return `${data.methods[place].title}: ${text.words[word]} ${number(scores[word], 3)}, rank ${rank} of ${scores.length}, ${share} % of the sum of absolute scores${mask}`;
+    return `${data.methods[place].title}: ${text.words[word]} ${number(scores[word], 3)}, ${word === text.mask ? "the mask itself" : rank}, ${share} % of the sum of absolute scores`;
   }
 
   function meaning(text, { name, isSigned }) {
