@@ -62,7 +62,6 @@ const page = (() => {
       next.focus({ preventScroll: true });
       next.scrollIntoView({ block: "nearest", inline: "nearest" });
     };
-    return () => show(chosen);
   }
 
   /**

@@ -72,7 +72,11 @@ class Faithfulness:
 
 @dataclass(frozen=True, eq=False)
 class Attributions(PageAndFigure):
-    """Scores of the words of texts; returned by :func:`attribute`."""
+    """Scores of the words of texts; returned by :func:`attribute`.
+
+    A notebook displays the page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure (``.svg``,
+    ``.pdf`` or ``.png``).
+    """
 
     page_title: ClassVar[str] = "Words that a choice rests on"
     page_height: ClassVar[int] = 720
@@ -90,6 +94,7 @@ class Attributions(PageAndFigure):
 
     def faithfulness(self, *, most: int = 3) -> dict[tuple[str, int], Faithfulness]:
         """By method and layer; texts with words masked are read for it, so that nothing is unlike what the model knows.
+        All is NaN for a text that is but a mask.
 
         Args:
             most: of the highest words, at most so many are masked or kept.
@@ -99,6 +104,10 @@ class Attributions(PageAndFigure):
         parts: dict[tuple[str, int], list[tuple[float, float, float]]] = {key: [] for key in self.methods}
         for one in self.found:
             words = [word for word in range(len(one.words)) if word != one.mask]
+            if not words:
+                for of_key in parts.values():
+                    of_key.append((np.nan, np.nan, np.nan))
+                continue
             masked: dict[Any, list[int]] = {("alone", word): [word] for word in words}
             for key in self.methods:
                 order = one.ranked(*key)

@@ -38,7 +38,8 @@ class PatchingMap(PageAndFigure):
     """What the prediction becomes when one place of one layer comes from another text; returned by :func:`patch`.
 
     The effect of a place is the change of the difference of the two logits ÷ the change that the whole other text
-    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all.
+    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all. A notebook displays the
+    page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure (``.svg``, ``.pdf`` or ``.png``).
     """
 
     page_title: ClassVar[str] = "Effects of exchanged states"

@@ -96,7 +96,7 @@ def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Enco
     assert cell["more"] == f"[{low}, {high}]"
     assert cell["more"] in cell["says"]
     assert cell["says"].endswith(", the mean of 3 pairs.")
-    assert "1 pairs left out" in visible(html)
+    assert "Pairs left out: 1" in visible(html)
     assert "1 × the texts have 5 and 7 words" in visible(html)
 
 
@@ -139,6 +139,12 @@ def test_scores_and_faithfulness_stand_on_the_page(scores: Attributions) -> None
 def test_one_text_has_no_intervals(encoder: Encoder) -> None:
     table = data_of(attribute(encoder, [PAIR], methods=["leave_one_out"]).to_html())["tables"]["faithfulness"]
     assert [cell["more"] for cell in table["cells"][0]] == ["", "", ""]
+
+
+def test_a_mask_alone_has_no_faithfulness(encoder: Encoder) -> None:
+    question = PatchPair("[MASK]", "", "are", "is")
+    table = data_of(attribute(encoder, [question], methods=["attention"]).to_html())["tables"]["faithfulness"]
+    assert table["cells"] == [[None, None, None]]
 
 
 def test_both_show_in_a_notebook(one: PatchingMap, scores: Attributions) -> None:

@@ -33,7 +33,8 @@ _HEIGHT, _WIDTH, _GAP = 2.0, 0.095, 0.25
 class AlignedTexts(PageAndFigure):
     """A text and its translation, and how similar their words are in each layer.
 
-    It shows as the links of one layer in ``print`` and in a notebook.
+    It shows as the links of one layer in ``print`` and as the page of :meth:`to_html` in a notebook; ``.save(path)``
+    writes the page (``.html``) or the picture of that layer (``.svg``, ``.pdf`` or ``.png``).
     """
 
     page_title: ClassVar[str] = "Words aligned"
