@@ -64,6 +64,12 @@ def bootstrap_ratio(
     return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounded=False)
 
 
+def sums_over_clusters(values: Floats, clusters: Sequence[str]) -> Floats:
+    """``[row, cluster]`` sums of ``[row, item]`` values over the items of each cluster."""
+    names, of_item = np.unique(np.array(clusters), return_inverse=True)
+    return np.stack([np.bincount(of_item, weights=row, minlength=len(names)) for row in values])
+
+
 def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
     """Lower and upper bounds of :func:`bootstrap_ratio` of sums over items.
 
@@ -75,11 +81,8 @@ def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Se
     Returns:
         ``[...]`` bounds of 95 %, NaN for fewer than two clusters.
     """
-    names, of_item = np.unique(np.array(clusters), return_inverse=True)
-    sums = [
-        np.stack([np.bincount(of_item, weights=row, minlength=len(names)) for row in part.reshape(-1, len(clusters))])
-        for part in (numerator, denominator)
-    ]
+    rows = (part.reshape(-1, len(clusters)) for part in (numerator, denominator))
+    sums = (sums_over_clusters(part, clusters) for part in rows)
     scores, shape = bootstrap_ratio(*sums, metric="ratio"), numerator.shape[:-1]
     return scores.ci_low.reshape(shape), scores.ci_high.reshape(shape)
 
