@@ -90,6 +90,8 @@ def _pairs(file: Path) -> list[tuple[str, str]]:
         if not (first.strip() and bar and second.strip()):
             raise CorpusError(f"{file}, line {number}: write a text and its translation, TEXT{_BAR}TRANSLATION")
         pairs.append((first.strip(), second.strip()))
+    if not pairs:
+        raise CorpusError(f"{file}: no line in it; write a text and its translation in each, TEXT{_BAR}TRANSLATION")
     return pairs
 
 

@@ -54,7 +54,7 @@ def attribute(
         candidates=candidates,
         model=model,
         methods=methods,
-        layers=layers or ("all" if is_page(out) else "-1"),
+        layers=("all" if is_page(out) else "-1") if layers is None else layers,
         baseline=baseline,
         dtype=dtype,
         device=device,
