@@ -67,5 +67,5 @@ def cluster_sums(
     """``[layer, item]`` numerators and denominators, added up over the items of each cluster."""
     from bertology.geometry import LayerSums
 
-    sums = (sums_over_clusters(part, clusters) for part in (over, under))
-    return LayerSums(metric, layers, *sums, "frames", group)
+    above, below = (sums_over_clusters(part, clusters) for part in (over, under))
+    return LayerSums(metric, layers, above, below, "frames", group)
