@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 _LARGEST_ERROR = 0.05
 _SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
-"""Methods whose scores are positive where a word speaks for the good one, negative where for the bad one."""
+"""Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
 
 
 @dataclass(frozen=True, eq=False)

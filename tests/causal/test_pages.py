@@ -203,14 +203,14 @@ def test_method_layer_and_text_are_chosen(shown: Callable[..., Any], scores: Att
     first = scores.found[0]
     assert words.nth(1).inner_text().split() == ["guards", f"{first.scores['integrated_gradients', 0][1]:.3f}"]
     assert "integrated gradients miss" in page.locator("#note").text_content()
-    assert page.locator("#meaning").text_content().strip() == "speaks for “are”;  speaks for “is”."
+    assert page.locator("#meaning").text_content().strip() == "evidence for “are”;  evidence for “is”."
     assert page.locator("#layer-field").is_hidden()
     page.select_option("#method", "attention")
     assert page.locator("#layer-field").is_visible()
     assert page.locator("#layer option").all_text_contents() == ["1", "4"]
     page.select_option("#layer", label="1")
     assert words.nth(1).inner_text().split() == ["guards", f"{first.scores['attention', 1][1]:.3f}"]
-    assert "do not tell whether it speaks for “are” or for “is”" in page.locator("#meaning").text_content()
+    assert "are not of evidence for “are” or for “is”" in page.locator("#meaning").text_content()
     assert page.locator("#note").text_content() == ""
     assert page.locator("#faithfulness tr.shown th").text_content() == "attention, layer 1"
     words.first.focus()

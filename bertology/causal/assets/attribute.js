@@ -18,8 +18,8 @@
   function meaning(text, { name, isSigned }) {
     const key = (negative) => made("span", { class: `key shaded${negative ? " negative" : ""}` });
     if (name === "random") return ["Numbers drawn at random, a control."];
-    if (isSigned) return [key(false), ` speaks for “${text.good}”; `, key(true), ` speaks for “${text.bad}”.`];
-    return [key(false), ` more of what the mask takes up comes from the word. The scores do not tell whether it speaks for “${text.good}” or for “${text.bad}”.`];
+    if (isSigned) return [key(false), ` evidence for “${text.good}”; `, key(true), ` evidence for “${text.bad}”.`];
+    return [key(false), ` a larger share of the state of the mask comes from the word. The scores have no sign: they are not of evidence for “${text.good}” or for “${text.bad}”.`];
   }
 
   function draw() {
@@ -35,7 +35,11 @@
     walk(at("words"), [words], (_, n) => { at("readout").textContent = n === undefined ? hint : told(text, place, n); });
     at("meaning").replaceChildren(...meaning(text, data.methods[place]));
     at("note").textContent = data.methods[place].name === "integrated_gradients" ? text.completeness : "";
-    for (const table of ["scores", "faithfulness"]) [...at(table).tBodies[0].rows].forEach((row, r) => row.classList.toggle("shown", r === place));
+    for (const table of [at("scores"), at("faithfulness")]) {
+      const rows = [...table.tBodies[0].rows];
+      rows.forEach((row, r) => row.classList.toggle("shown", r === place));
+      table.parentElement.scrollTop = rows[place].offsetTop - 3 * rows[place].offsetHeight;
+    }
   }
 
   function drawText() {
