@@ -52,7 +52,8 @@ def patch(
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
-        The effects: prints as a table; has ``.to_pandas()``, ``.plot()`` and ``.save(path)``.
+        The effects: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``
+        and ``.save(path)``.
 
     Raises:
         BertologyError: the texts cannot be aligned, or there is no such model, layer or site.
@@ -99,7 +100,8 @@ def attribute(
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
-        The scores: prints as a table; has ``.to_pandas()``, ``.plot()``, ``.save(path)`` and ``.faithfulness()``.
+        The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``,
+        ``.save(path)`` and ``.faithfulness()``.
 
     Raises:
         BertologyError: the text or a candidate does not fit the model, or there is no such model, layer or method.

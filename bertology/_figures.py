@@ -7,15 +7,20 @@ vertical one: in figures, in the heatmaps of the report, and in the attention vi
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
+from numpy.typing import NDArray
 
 from bertology._files import write_derived
+from bertology._text import decimals
 from bertology.errors import ResultsError, StoreError, quoted
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.
@@ -59,6 +64,31 @@ def new_figure(width: float, height: float) -> ShownFigure:
 def write_caption(figure: Figure, text: str) -> None:
     """Set small text below all panels, from the left."""
     figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def draw_cells(
+    values: NDArray[np.float64],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    caption: str,
+    row_title: str = "",
+    origin: Literal["upper", "lower"] = "upper",
+) -> ShownFigure:
+    """``[row, column]`` values as shades from 0 to 1 with their numbers; NaN is left empty."""
+    figure = new_figure(1.6 + 0.62 * len(columns), 1.7 + 0.34 * len(rows))
+    axes: Any = figure.subplots()
+    axes.imshow(np.clip(values, 0, 1), cmap=SHADES, vmin=0, vmax=1, origin=origin, aspect="auto")
+    axes.set_xticks(range(len(columns)), columns, rotation=40, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    if row_title:
+        axes.set_ylabel(row_title)
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            color = "white" if value > DARK_SHADE else "black"
+            axes.text(j, i, decimals(float(value)), ha="center", va="center", fontsize=7, color=color)
+    write_caption(figure, caption)
+    return figure
 
 
 def figure_bytes(figure: Figure, ending: str) -> bytes:

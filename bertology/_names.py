@@ -36,6 +36,11 @@ def folder_name(name: str) -> str:
     return _last_parts(name, 1)
 
 
+def layer_label(layer: int) -> str:
+    """A layer's number; layer 0 is marked as the embeddings."""
+    return "0 · embeddings" if layer == 0 else str(layer)
+
+
 def short_names(names: Iterable[str | None]) -> dict[str, str]:
     """The displayed name of each model: of a folder its last part, other names as they are.
 

@@ -1,22 +1,71 @@
-"""Self-contained HTML pages: filled templates, content security policies by hash, embedded data, written files."""
+"""Self-contained HTML pages: results that have one, filled templates, policies by hash, embedded data, files."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bertology import __version__
 from bertology._files import write_derived
-from bertology.errors import StoreError
+from bertology._text import signed
+from bertology.errors import StoreError, quoted
+
+if TYPE_CHECKING:
+    from bertology._figures import ShownFigure
 
 _HEAD, _STYLE, _THEME = "assets/head.html", "assets/page.css", "assets/theme.js"
+_COMMON = {"top": "assets/top.html", "end": "assets/end.html"}
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+class PageAndFigure(ABC):
+    """A result with an HTML page and a figure; a notebook displays the page."""
+
+    page_title: ClassVar[str]
+    """Of the frame in a notebook."""
+    page_height: ClassVar[int]
+    """Of the frame in a notebook, in pixels."""
+
+    @abstractmethod
+    def to_html(self) -> str:
+        """The page as text; it makes no request."""
+
+    @abstractmethod
+    def plot(self) -> ShownFigure:
+        """The figure."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page (``.html``) or the figure (``.svg``, ``.pdf`` or ``.png``).
+
+        Raises:
+            StoreError: the name ends otherwise, or the file cannot be written.
+        """
+        if not is_page(path):
+            return self.plot().save(path)
+        return write_page(path, self.to_html())
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html(), title=self.page_title, height=self.page_height)
+
+
+def is_page(path: str | Path | None) -> bool:
+    """Whether a path is that of a page, by its ending; False where there is none.
+
+    Raises:
+        StoreError: it is that of neither a page nor a figure.
+    """
+    ending = Path(path).suffix.lower() if path is not None else None
+    if path is not None and ending not in (".html", ".svg", ".pdf", ".png"):
+        raise StoreError(f"cannot write {quoted(Path(path).name)}: name a file that ends in .html, .svg, .pdf or .png")
+    return ending == ".html"
 
 
 def asset(name: str) -> str:
@@ -41,7 +90,8 @@ def full_page(
     """A whole page, in the style of all pages of the project.
 
     Args:
-        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``.
+        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its places
+            ``top`` and ``end`` are taken by what pages have in common there, the end with data and script.
         title: plain text.
         styles: paths of style sheets that follow the common one.
         scripts: paths of scripts, each before those that use it.
@@ -65,7 +115,10 @@ def full_page(
         "data": embedded_json(data),
         "script": script,
     }
-    return fill(asset(_HEAD) + asset(body), {**values, **everywhere})
+    template = asset(_HEAD) + asset(body)
+    for place, name in _COMMON.items():
+        template = template.replace(f"{{{{{place}}}}}", asset(name))
+    return fill(template, {**values, **everywhere})
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -73,6 +126,12 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     # In one pass, so that what is put in is never taken for a place to put something.
     pieces = template.split("{{")
     return pieces[0] + "".join(values[name] + rest for name, _, rest in (part.partition("}}") for part in pieces[1:]))
+
+
+def number_cell(value: float, low: float, high: float) -> dict[str, Any] | None:
+    """A cell of a table of ``cells.js``: a number with its interval, if it has one; None for NaN."""
+    interval = "" if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
+    return None if math.isnan(value) else {"text": signed(value), "more": interval}
 
 
 def write_page(path: str | Path, html: str) -> Path:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.measures import sums_over_clusters
+
 if TYPE_CHECKING:
     from bertology.causal import PatchingMap
     from bertology.geometry import LayerSums
@@ -65,9 +67,5 @@ def cluster_sums(
     """``[layer, item]`` numerators and denominators, added up over the items of each cluster."""
     from bertology.geometry import LayerSums
 
-    names, of_pair = np.unique(np.array(clusters), return_inverse=True)
-    sums = [
-        np.stack([np.bincount(of_pair, weights=row, minlength=len(names)).astype(np.float64) for row in part])
-        for part in (over, under)
-    ]
-    return LayerSums(metric, layers, sums[0], sums[1], "frames", group)
+    above, below = (sums_over_clusters(part, clusters) for part in (over, under))
+    return LayerSums(metric, layers, above, below, "frames", group)

@@ -164,3 +164,33 @@ def browser() -> Iterator[Any]:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page in a window; after the test, nothing may have been said on the console, failed, or been asked of a
+    network."""
+    noise: list[str] = []
+    contexts = []
+
+    def open_page(
+        path: Path, *, width: int = 1200, scheme: str = "light", touch: bool = False, fragment: str = "", **options: Any
+    ) -> Any:
+        size = {"width": width, "height": 800}
+        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        address = path.as_uri()
+        page.on("console", lambda message: noise.append(message.text))
+        page.on("pageerror", lambda error: noise.append(str(error)))
+        # What is saved has an address inside the page itself.
+        inside = (address, "blob:")
+        page.on("request", lambda request: request.url.startswith(inside) or noise.append(request.url))
+        page.goto(address + fragment)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert noise == []

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import folder_name
+from bertology._page import PageAndFigure, full_page, number_cell
+from bertology._text import aligned
 from bertology.causal._masked_words import masked_differences
 from bertology.causal._pairs import AlignedPair, PatchPair
+from bertology.measures import intervals_over_clusters
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
+    from bertology._figures import ShownFigure
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
 _LARGEST_ERROR = 0.05
+_SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
+"""Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +71,15 @@ class Faithfulness:
 
 
 @dataclass(frozen=True, eq=False)
-class Attributions:
-    """Scores of the words of texts; returned by :func:`attribute`."""
+class Attributions(PageAndFigure):
+    """Scores of the words of texts; returned by :func:`attribute`.
+
+    A notebook displays the page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure (``.svg``,
+    ``.pdf`` or ``.png``).
+    """
+
+    page_title: ClassVar[str] = "Words that a choice rests on"
+    page_height: ClassVar[int] = 720
 
     encoder: Encoder
     questions: tuple[PatchPair, ...]
@@ -80,6 +94,7 @@ class Attributions:
 
     def faithfulness(self, *, most: int = 3) -> dict[tuple[str, int], Faithfulness]:
         """By method and layer; texts with words masked are read for it, so that nothing is unlike what the model knows.
+        All is NaN for a text that is but a mask.
 
         Args:
             most: of the highest words, at most so many are masked or kept.
@@ -89,6 +104,10 @@ class Attributions:
         parts: dict[tuple[str, int], list[tuple[float, float, float]]] = {key: [] for key in self.methods}
         for one in self.found:
             words = [word for word in range(len(one.words)) if word != one.mask]
+            if not words:
+                for of_key in parts.values():
+                    of_key.append((np.nan, np.nan, np.nan))
+                continue
             masked: dict[Any, list[int]] = {("alone", word): [word] for word in words}
             for key in self.methods:
                 order = one.ranked(*key)
@@ -123,12 +142,8 @@ class Attributions:
         return "\n\n".join(self._table(one) for one in self.found)
 
     def _table(self, one: Attributed) -> str:
-        widest = max(len(_title(*key)) for key in one.scores)
-        widths = [max(len(word), 6) for word in one.words]
-        lines = [" " * widest + "  " + "  ".join(f"{word:>{w}}" for word, w in zip(one.words, widths, strict=True))]
-        for key, scores in one.scores.items():
-            cells = (f"{score:>{width}.3f}" for score, width in zip(scores.tolist(), widths, strict=True))
-            lines.append(f"{_title(*key):<{widest}}  " + "  ".join(cells))
+        rows = [(_title(*key), *(f"{score:>6.3f}" for score in scores)) for key, scores in one.scores.items()]
+        lines = aligned([("", *one.words), *rows], right=1)
         return "\n".join([*lines, "", *self.notes(one)])
 
     def notes(self, one: Attributed) -> list[str]:
@@ -146,31 +161,69 @@ class Attributions:
             )
         return notes
 
-    def plot(self) -> Figure:
+    def plot(self) -> ShownFigure:
         """Words by methods, each in shares of its largest score; of the first text; has ``.save("words.svg")``."""
-        from bertology._figures import DARK_SHADE, SHADES, new_figure, write_caption
+        from bertology._figures import draw_cells
 
         one = self.found[0]
-        figure = new_figure(1.6 + 0.62 * len(one.words), 1.7 + 0.34 * len(one.scores))
-        axes: Any = figure.subplots()
         shares = np.stack([scores / (np.abs(scores).max() or 1) for scores in one.scores.values()])
-        axes.imshow(np.clip(shares, 0, 1), cmap=SHADES, vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(one.words)), one.words, rotation=40, ha="right")
-        axes.set_yticks(range(len(one.scores)), [_title(*key) for key in one.scores])
-        for (i, j), value in np.ndenumerate(shares):
-            color = "white" if value > DARK_SHADE else "black"
-            axes.text(j, i, f"{round(float(value), 2) + 0.0:.2f}", ha="center", va="center", fontsize=7, color=color)
-        write_caption(figure, f"{self.notes(one)[0]}; each method in shares of its largest score")
-        return figure
+        caption = f"{self.notes(one)[0]}; each method in shares of its largest score"
+        return draw_cells(shares, rows=[_title(*key) for key in one.scores], columns=one.words, caption=caption)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the figure (``.svg``, ``.pdf`` or ``.png``).
+    def to_html(self) -> str:
+        """A page with the words of each text, shaded by the scores of a method that is chosen; it makes no request.
 
-        Raises:
-            StoreError: the name ends otherwise, or the file cannot be written.
+        How faithful the methods are is measured for it, see :meth:`faithfulness`.
         """
-        saved: Path = self.plot().save(path)  # type: ignore[attr-defined]
-        return saved
+        folder = "causal/assets/attribute."
+        n_texts = len(self.found)
+        return full_page(
+            f"{folder}html",
+            title=f"{self.page_title}: {' '.join(self.found[0].words)}",
+            styles=["assets/cells.css", f"{folder}css"],
+            scripts=["assets/cells.js", f"{folder}js"],
+            values={
+                "model": escape(folder_name(self.encoder.source.title)),
+                "n_texts": "" if n_texts == 1 else f"Means over {n_texts} texts, in brackets 95 % intervals.",
+            },
+            data={
+                "methods": [
+                    {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in _SIGNED}
+                    for name, layer in self.methods
+                ],
+                "texts": [self._text(one) for one in self.found],
+                "tables": {"faithfulness": self._faithfulness_table},
+            },
+        )
+
+    def _text(self, one: Attributed) -> dict[str, Any]:
+        question, (difference, _, *completeness) = self.questions[one.number], self.notes(one)
+        return {
+            "words": one.words,
+            "mask": one.mask,
+            "good": question.good,
+            "bad": question.bad,
+            "difference": difference.removeprefix(f"{self.encoder.source.title}: "),
+            "completeness": "".join(completeness),
+            "scores": [scores.tolist() for scores in one.scores.values()],
+        }
+
+    @cached_property
+    def _faithfulness_table(self) -> dict[str, Any]:
+        """As the page's script fills it: means over texts, with intervals."""
+        by_method = self.faithfulness().values()
+        values = np.array([(one.comprehensiveness, one.sufficiency, one.rank_correlation) for one in by_method])
+        has_value = np.isfinite(values).astype(np.float64)
+        clusters = [self.questions[one.number].cluster or f"text {one.number}" for one in self.found]
+        means, sums = np.full(values.shape[:2], np.nan), np.nan_to_num(values)
+        np.divide(sums.sum(axis=2), has_value.sum(axis=2), out=means, where=has_value.any(axis=2))
+        numbers = np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2).tolist()
+        return {
+            "corner": "method",
+            "columns": ["comprehensiveness", "sufficiency", "rank correlation"],
+            "rows": [_title(*key) for key in self.methods],
+            "cells": [[number_cell(*cell) for cell in of_method] for of_method in numbers],
+        }
 
 
 def _probability(difference: float) -> float:

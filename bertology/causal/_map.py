@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import bootstrap_ratio
+from bertology._names import folder_name, layer_label
+from bertology._page import PageAndFigure, full_page, number_cell
+from bertology._text import aligned, decimals, signed
+from bertology.causal._pairs import PatchPair, masked_sentences, word_names
+from bertology.measures import intervals_over_clusters
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from bertology._figures import ShownFigure
 
 Floats = NDArray[np.float64]
-_LEAST_CLUSTERS = 2
+_MOST_SHOWN = 200
+"""Pairs whose texts stand on a page."""
 _WHENCE = {
     "pair": "",
     "unrelated": ", states of unrelated texts of its value",
@@ -27,12 +34,16 @@ _WHENCE = {
 
 
 @dataclass(frozen=True, eq=False)
-class PatchingMap:
+class PatchingMap(PageAndFigure):
     """What the prediction becomes when one place of one layer comes from another text; returned by :func:`patch`.
 
     The effect of a place is the change of the difference of the two logits ÷ the change that the whole other text
-    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all.
+    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all. A notebook displays the
+    page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure (``.svg``, ``.pdf`` or ``.png``).
     """
+
+    page_title: ClassVar[str] = "Effects of exchanged states"
+    page_height: ClassVar[int] = 720
 
     model: str
     site: str
@@ -49,6 +60,8 @@ class PatchingMap:
     """``[pair]`` the change that the whole other text makes."""
     base: Floats
     """``[pair]`` the difference of logits in the text that is patched, as it is."""
+    pairs: tuple[PatchPair, ...]
+    """``[pair]`` the texts and their two words; of :func:`trace` the fact in both, with its object."""
     clusters: tuple[str, ...]
     """``[pair]`` what is resampled together."""
     excluded: tuple[tuple[int, str], ...]
@@ -57,9 +70,9 @@ class PatchingMap:
     @cached_property
     def effects(self) -> Floats:
         """``[layer, place]`` effect; NaN where the whole text changes nothing."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            effects = np.nansum(self.changes, axis=2) / self._denominators.sum(axis=2)
-        return np.asarray(effects, dtype=np.float64)
+        changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
+        unknown = np.full(whole.shape, np.nan)
+        return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)
 
     @property
     def _denominators(self) -> Floats:
@@ -89,86 +102,136 @@ class PatchingMap:
 
         low, high = self._intervals
         n_pairs = np.isfinite(self.changes).sum(axis=2)
-        rows = [
-            {
-                "layer": layer,
-                "place": place,
-                "effect": self.effects[i, j],
-                "ci_low": low[i, j],
-                "ci_high": high[i, j],
-                "n_pairs": int(n_pairs[i, j]),
-            }
-            for i, layer in enumerate(self.layers)
-            for j, place in enumerate(self.places)
-        ]
-        return pd.DataFrame(rows)
+        index = pd.MultiIndex.from_product([self.layers, self.places], names=["layer", "place"])
+        columns = {"effect": self.effects, "ci_low": low, "ci_high": high, "n_pairs": n_pairs}
+        return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
 
     @cached_property
     def _intervals(self) -> tuple[Floats, Floats]:
-        names, of_pair = np.unique(np.array(self.clusters), return_inverse=True)
-        unknown = np.full(self.effects.shape, np.nan)
-        if len(names) < _LEAST_CLUSTERS:
-            return unknown, unknown
-        shape = (-1, len(self.whole))
-        over, under = np.nan_to_num(self.changes).reshape(shape), self._denominators.reshape(shape)
-        sums = [
-            np.stack([np.bincount(of_pair, weights=row, minlength=len(names)) for row in part])
-            for part in (over, under)
-        ]
-        scores = bootstrap_ratio(*sums, metric="effect")
-        return scores.ci_low.reshape(self.effects.shape), scores.ci_high.reshape(self.effects.shape)
+        return intervals_over_clusters(np.nan_to_num(self.changes), self._denominators, self.clusters)
 
     def __str__(self) -> str:
-        widest = [max(len(place), 5) for place in self.places]
-        head = "layer  " + "  ".join(f"{place:>{width}}" for place, width in zip(self.places, widest, strict=True))
-        lines = [
-            f"{layer:>5}  " + "  ".join(f"{_written(value):>{width}}" for value, width in zip(row, widest, strict=True))
-            for layer, row in zip(self.layers, self.effects.tolist(), strict=True)
-        ]
-        return "\n".join([head, *lines, "", self.about])
+        rows = zip(self.layers, self.effects.tolist(), strict=True)
+        lines = [[str(layer), *(f"{decimals(value):>5}" for value in row)] for layer, row in rows]
+        return "\n".join([*aligned([["layer", *self.places], *lines], right=0), "", self.about])
 
     @property
     def about(self) -> str:
         """What the numbers are, in one line."""
+        if self.source == "noise":
+            return f"{self._exchange}; 0 brings back nothing, 1 all that noise took"
+        return f"{self._exchange}; 0 changes nothing, 1 changes all"
+
+    @property
+    def _exchange(self) -> str:
+        """What is exchanged, in which model and how many pairs."""
         n_pairs = len(self.whole)
         pairs = "one pair" if n_pairs == 1 else f"{n_pairs} pairs"
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
         if self.source == "noise":
-            facts = pairs.replace("pair", "fact")
-            what = f"{self.model}, {self.site.replace('_', ' ')} restored: {facts}"
-            return f"{what}; 0 brings back nothing, 1 all that noise took"
+            return f"{self.model}, {self.site.replace('_', ' ')} restored: {pairs.replace('pair', 'fact')}"
         into = "other text into text" if self.direction == "noise" else "text into other text"
-        what = f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}"
-        return f"{what}: {pairs}{left_out}; 0 changes nothing, 1 changes all"
+        return f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}: {pairs}{left_out}"
 
-    def plot(self) -> Figure:
+    def plot(self) -> ShownFigure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
-        from bertology._figures import DARK_SHADE, SHADES, new_figure, write_caption
+        from bertology._figures import draw_cells
 
-        n_layers, n_places = self.effects.shape
-        figure = new_figure(1.6 + 0.62 * n_places, 1.7 + 0.34 * n_layers)
-        axes: Any = figure.subplots()
-        axes.imshow(np.clip(self.effects, 0, 1), cmap=SHADES, vmin=0, vmax=1, origin="lower", aspect="auto")
-        axes.set_xticks(range(n_places), self.places, rotation=40, ha="right")
-        axes.set_yticks(range(n_layers), [str(layer) for layer in self.layers])
-        axes.set_ylabel("layer")
-        for (i, j), value in np.ndenumerate(self.effects):
-            if np.isfinite(value):
-                color = "white" if value > DARK_SHADE else "black"
-                axes.text(j, i, _written(float(value)), ha="center", va="center", fontsize=7, color=color)
-        write_caption(figure, self.about)
-        return figure
+        layers = [str(layer) for layer in self.layers]
+        return draw_cells(
+            self.effects, rows=layers, columns=self.places, caption=self.about, row_title="layer", origin="lower"
+        )
 
-    def save(self, path: str | Path) -> Path:
-        """Write the heatmap (``.svg``, ``.pdf`` or ``.png``).
+    def to_html(self) -> str:
+        """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
+        reasons = Counter(reason for _, reason in self.excluded).most_common()
+        values = {
+            "heading": f"Effects of {'restored' if self.source == 'noise' else 'exchanged'} states",
+            "model": escape(folder_name(self.model)),
+            "exchange": escape(self._exchange.removeprefix(f"{self.model}, ")),
+            "meaning": escape(self._meaning),
+            "place": "head" if self.site == "head" else "place",
+            "open": "open" if len(self.pairs) == 1 else "",
+            "more": f"The first {_MOST_SHOWN} of {len(self.pairs)} pairs." if len(self.pairs) > _MOST_SHOWN else "",
+            "is_complete": "" if reasons else "hidden",
+            "n_left_out": str(len(self.excluded)),
+            "reasons": "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons),
+        }
+        return full_page(
+            "causal/assets/patch.html",
+            title=f"{self.page_title}: {self.pairs[0].text}",
+            styles=["assets/cells.css"],
+            scripts=["assets/cells.js"],
+            values=values,
+            data={"tables": {"texts": self._texts(), "effects": self._cells()}},
+        )
 
-        Raises:
-            StoreError: the name ends otherwise, or the file cannot be written.
-        """
-        saved: Path = self.plot().save(path)  # type: ignore[attr-defined]
-        return saved
+    @property
+    def _measure(self) -> str:
+        """What is read off at the mask."""
+        if self.source == "noise":
+            return "probability of the object"
+        words = {(pair.good, pair.bad) for pair in self.pairs}
+        first, second = words.pop() if len(words) == 1 else ("the first word", "the second")
+        return f"logit of {first} − logit of {second}"
+
+    @property
+    def _meaning(self) -> str:
+        """What 0 and 1 are, with the numbers of the texts."""
+        base, source = signed(self.base.mean()), signed((self.base + self.whole).mean())
+        change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
+        if self.source == "noise":
+            change, zero, one = "restoring the states of", "with the subject noised", "in the text as it is"
+        mean = "" if len(self.pairs) == 1 else "; all values are means over pairs of texts"
+        return (
+            f"An effect of 0 means that {change} a place leaves the {self._measure} at {base}, its value {zero}; an "
+            f"effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 go beyond."
+        )
+
+    def _texts(self) -> dict[str, Any]:
+        """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
+        shown = self.pairs[:_MOST_SHOWN]
+        names = ("0 · subject noised", "1 · as it is") if self.source == "noise" else ("0 · base", "1 · source")
+        cells = []
+        for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
+            words = {"text": " / ".join(dict.fromkeys((pair.good, pair.bad)))}
+            texts = _marked(pair)[:: -1 if self.direction == "denoise" else 1]
+            cells += [[{"parts": texts[0]}, words, {"text": signed(base)}]]
+            cells += [[{"parts": texts[1]}, words, {"text": signed(base + whole)}]]
+        columns = ["text", "words", self._measure]
+        return {"corner": "effect", "columns": columns, "rows": names * len(shown), "cells": cells}
+
+    def _cells(self) -> dict[str, Any]:
+        """The effects as the page's script fills their table, the embeddings at the bottom."""
+        words = [one.words for one in masked_sentences(self.pairs[0])]
+        differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b}
+        return {
+            "corner": "layer",
+            "columns": self.places,
+            "marked": [number for number, place in enumerate(self.places) if place in differ | {"changed"}],
+            "rows": [layer_label(layer) for layer in reversed(self.layers)],
+            "cells": [[self._cell(i, j) for j in range(len(self.places))] for i in reversed(range(len(self.layers)))],
+        }
+
+    def _cell(self, i: int, j: int) -> dict[str, Any] | None:
+        effect, (low, high) = self.effects[i, j], self._intervals
+        cell = number_cell(effect, low[i, j], high[i, j])
+        if cell is None:
+            return None
+        after = (self.base + self.changes[i, j])[np.isfinite(self.changes[i, j])]
+        mean = "" if len(self.pairs) == 1 else f", the mean of {len(after)} pairs"
+        says = f"Layer {layer_label(self.layers[i])}, {self.places[j]}: effect {cell['text']} {cell['more']}".rstrip()
+        return {**cell, "share": effect, "says": f"{says}; the {self._measure} becomes {signed(after.mean())}{mean}."}
 
 
-def _written(effect: float) -> str:
-    """With two decimals; what rounds to nothing has no sign."""
-    return f"{round(effect, 2) + 0.0:.2f}"
+def _marked(pair: PatchPair) -> list[list[tuple[str, bool]]]:
+    """Both texts in parts, each with whether it is a word that differs."""
+    texts = masked_sentences(pair)
+    found = []
+    for one, other in (texts, texts[::-1]):
+        ends = [0, *(stop for _, stop in one.spans)]
+        parts = []
+        for (start, stop), end, is_same in zip(one.spans, ends, map(str.__eq__, one.words, other.words), strict=False):
+            parts += [(one.text[end:start], False), (one.text[start:stop], not is_same)]
+        found.append([*parts, (one.text[ends[-1] :], False)])
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.cloze import Prompt
-from bertology.corpora import as_sentences
+from bertology.corpora import Sentence, as_sentences
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
@@ -137,13 +137,23 @@ def _place_names(
     pair: PatchPair, words: Sequence[tuple[str, ...]], mask: int, span: NDArray[Any], by_word: bool
 ) -> tuple[str, ...]:
     if by_word:
-        forms = zip(*words, strict=True)
-        return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
+        return word_names(words)
     if pair.places:
         return pair.places
     is_mask = (span[0] <= mask) & (mask < span[1])
     named = zip(is_mask.tolist(), *words, strict=True)
     return tuple("mask" if masked else "changed" if a != b else "other word" for masked, a, b in named)
+
+
+def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """``[word]`` its number and form, or both forms where the two texts differ."""
+    forms = zip(*words, strict=True)
+    return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
+
+
+def masked_sentences(pair: PatchPair) -> list[Sentence]:
+    """Both texts with their words; the mask is written ``[MASK]``."""
+    return list(as_sentences([Prompt(text).written("[MASK]") for text in (pair.text, pair.other)]))
 
 
 def _piece_of(encoder: Encoder, word: str) -> int | None:

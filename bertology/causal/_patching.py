@@ -106,10 +106,11 @@ def patch(
         for number, layer in enumerate(chosen):
             for cell, change in zip(cells, passes.changes(layer, cells).tolist(), strict=True):
                 changes[number, names.index(cell.name), batch[cell.row]] = change
+    of_map = tuple(asked[number] for number in kept)
     clusters = tuple(asked[number].cluster or f"pair {number}" for number in kept)
     excluded = tuple(sorted(reasons.items()))
     return PatchingMap(
-        encoder.source.title, site, direction, source, chosen, names, changes, whole, base, clusters, excluded
+        encoder.source.title, site, direction, source, chosen, names, changes, whole, base, of_map, clusters, excluded
     )
 
 

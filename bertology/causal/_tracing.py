@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertology.causal._facts import Fact, subject_pairs
 from bertology.causal._map import PatchingMap
-from bertology.causal._pairs import AlignedPair, align_pairs
+from bertology.causal._pairs import AlignedPair, PatchPair, align_pairs
 from bertology.causal._passes import AnswerProbability, Cell, Passes, batches_of_one_length
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
@@ -135,9 +135,10 @@ def trace(
             means = passes.changes(layer, of_batch).reshape(of_fact).mean(1).tolist()
             for cell, change in zip(of_batch[::n_draws], means, strict=True):
                 changes[layer_place, names.index(cell.name), batch[cell.row // n_draws]] = change
+    pairs = tuple(PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject) for fact in known.facts)
     clusters = tuple(fact.subject for fact in known.facts)
     return PatchingMap(
-        encoder.source.title, site, "denoise", "noise", chosen, names, changes, whole, base, clusters, ()
+        encoder.source.title, site, "denoise", "noise", chosen, names, changes, whole, base, pairs, clusters, ()
     )
 
 

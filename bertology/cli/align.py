@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bertology._page import is_page
+from bertology.cli._shared import Device, Dtype, PageOrFigure, Revision, Trust, print_found, save_found
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bertology.corpora import Sentence
     from bertology.geometry.languages import AlignedTexts
 
@@ -33,17 +37,15 @@ def align(
     ] = 0.0,
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
     split_at_spaces: Annotated[bool, typer.Option(help="Words are parted by spaces.")] = False,
-    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
     format: Annotated[
         Literal["table", "pharaoh", "csv", "json"],
         typer.Option("--format", "-f", help="What to print; of a file pharaoh, a line of links i-j for each line."),
     ] = "table",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Page (.html) or picture (.svg, .pdf, .png) to write.")
-    ] = None,
+    out: PageOrFigure = None,
 ) -> None:
     """Link the words of a text with those of its translation, by the similarity of their vectors at one layer.
 
@@ -56,14 +58,13 @@ def align(
         raise typer.BadParameter("give a text and its translation, or --file with a pair in each line")
     if file is not None and out is not None:
         raise typer.BadParameter("it shows one pair: give a text and its translation", param_hint="--out")
-    is_page = out is not None and out.suffix == ".html"
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
     firsts, seconds = ([_sentence(pair[side], split_at_spaces) for pair in pairs] for side in (0, 1))
     found = bertology.align(
         firsts,
         seconds,
         model=model,
-        layers="all" if layer is None or is_page else (layer,),
+        layers="all" if layer is None or is_page(out) else (layer,),
         layer=layer,
         method=method,
         distortion=distortion,
@@ -73,12 +74,10 @@ def align(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    if file is not None and format == "table":
-        format = "pharaoh"
-    typer.echo({"table": _table, "pharaoh": _pharaoh, "csv": _csv, "json": _json}[format](found), nl=False)
-    if out is not None:
-        found[0].save(out)
-        typer.echo(f"links in {out}", err=True)
+    are_lines = format == "pharaoh" or (file is not None and format == "table")
+    shown = _pharaoh if are_lines else _table
+    print_found(format, lambda: shown(found), lambda: _frame(found), lambda: _plain(found))
+    save_found(found[0], out, what="links")
 
 
 def _pairs(file: Path) -> list[tuple[str, str]]:
@@ -91,6 +90,8 @@ def _pairs(file: Path) -> list[tuple[str, str]]:
         if not (first.strip() and bar and second.strip()):
             raise CorpusError(f"{file}, line {number}: write a text and its translation, TEXT{_BAR}TRANSLATION")
         pairs.append((first.strip(), second.strip()))
+    if not pairs:
+        raise CorpusError(f"{file}: no line in it; write a text and its translation in each, TEXT{_BAR}TRANSLATION")
     return pairs
 
 
@@ -108,15 +109,14 @@ def _pharaoh(found: list[AlignedTexts]) -> str:
     return "".join(f"{one.pharaoh()}\n" for one in found)
 
 
-def _csv(found: list[AlignedTexts]) -> str:
+def _frame(found: list[AlignedTexts]) -> pd.DataFrame:
     import pandas as pd
 
-    frames = [one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)]
-    return str(pd.concat(frames).to_csv(index=False, lineterminator="\n"))
+    return pd.concat([one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)])
 
 
-def _json(found: list[AlignedTexts]) -> str:
-    plain = [
+def _plain(found: list[AlignedTexts]) -> list[dict[str, Any]]:
+    return [
         {
             "first": list(one.first.words),
             "second": list(one.second.words),
@@ -127,4 +127,3 @@ def _json(found: list[AlignedTexts]) -> str:
         }
         for one in found
     ]
-    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bertology.cli._shared import Device, Revision, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def attention(
     gold: Annotated[str | None, typer.Option(help="Treebank with the sentence, whose dependencies are drawn.")] = None,
     sentence: Annotated[str | None, typer.Option(help="Id of the sentence in --gold's test split.")] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="The file to write: attention.html; with --head .svg, .pdf or .png."),

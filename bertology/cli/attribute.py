@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from bertology._page import is_page
+from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
 
 
 def attribute(
@@ -26,16 +27,21 @@ def attribute(
         str | None,
         typer.Option(help="With commas: integrated_gradients,leave_one_out,…; all that the model allows if left out."),
     ] = None,
-    layers: Annotated[str, typer.Option("--layers", "-l", help="Of states and attention: all, 0-6, 3,5,-1.")] = "-1",
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            "--layers", "-l", help="Of states and attention: all, 0-6, 3,5,-1; left out, the last, of a page all."
+        ),
+    ] = None,
     baseline: Annotated[
         Literal["mask", "pad"], typer.Option(help="What words are replaced by where integrated gradients start.")
     ] = "mask",
-    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Figure (.svg, .pdf or .png) to write.")] = None,
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
+    format: Format = "table",
+    out: PageOrFigure = None,
 ) -> None:
     """Say which words of a text a choice between two words at its mask rests on, by several methods.
 
@@ -48,20 +54,12 @@ def attribute(
         candidates=candidates,
         model=model,
         methods=methods,
-        layers=layers,
+        layers=("all" if is_page(out) else "-1") if layers is None else layers,
         baseline=baseline,
         dtype=dtype,
         device=device,
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    frame = found.to_pandas().drop(columns="question")
-    printed = {
-        "table": lambda: f"{found}\n",
-        "csv": lambda: str(frame.to_csv(index=False, lineterminator="\n")),
-        "json": lambda: json.dumps(json.loads(frame.to_json(orient="records")), ensure_ascii=False, indent=1) + "\n",
-    }
-    typer.echo(printed[format](), nl=False)
-    if out is not None:
-        found.save(out)
-        typer.echo(f"scores in {out}", err=True)
+    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas().drop(columns="question"))
+    save_found(found, out, what="scores")

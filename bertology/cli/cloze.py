@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import shutil
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
 
-from bertology._names import folder_name
+from bertology._names import folder_name, layer_label
+from bertology._text import aligned
+from bertology.cli._shared import Device, Format, Revision, Trust, print_found, records
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bertology.cloze import AnswerForm, ClozeReading, TunedLens
     from bertology.encoders import Encoder
 
@@ -55,10 +55,10 @@ def cloze(
         str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
     ] = "pocket",
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
+    format: Format = "table",
 ) -> None:
     """Ask what an encoder expects at a mask, and in which layer it starts to; or how surprising each word is.
 
@@ -77,7 +77,7 @@ def cloze(
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        typer.echo(_surprisal(loaded(), text, format), nl=False)
+        _print_surprisal(loaded(), text, format)
         return
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
     if candidates is not None and not words:
@@ -92,7 +92,7 @@ def cloze(
     if lens is not None:
         encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    typer.echo({"table": _table, "csv": _csv, "json": _json}[format](reading), nl=False)
+    print_found(format, lambda: _table(reading), lambda: _frame(reading), lambda: _plain(reading))
     # On standard error, since what is printed may be read by a program.
     for line in _left_out(reading) if format == "csv" else ():
         typer.echo(line, err=True)
@@ -129,7 +129,7 @@ def _table(reading: ClozeReading) -> str:
             f"{number:>{wide}} {_bar(math.exp(value) / most if most else 0.0, bar)}"
             for number, wide, value in zip(numbers[place], widest, reading.log_probs[place], strict=True)
         ]
-        lines.append(["0 · embeddings" if layer == 0 else str(layer), *cells, reading.first[place]])
+        lines.append([layer_label(layer), *cells, reading.first[place]])
     unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
     notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
              "first: what the layer itself puts first, of the whole vocabulary",
@@ -138,8 +138,7 @@ def _table(reading: ClozeReading) -> str:
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
-def _surprisal(encoder: Encoder, text: str, format: str) -> str:
-    """A line a word: how surprising it is, with a bar."""
+def _print_surprisal(encoder: Encoder, text: str, format: str) -> None:
     from bertology.cloze import surprisal
     from bertology.errors import ClozeError
 
@@ -147,33 +146,27 @@ def _surprisal(encoder: Encoder, text: str, format: str) -> str:
     if found.excluded:
         raise ClozeError(f"the text is not read: {found.excluded[0].reason}")
     frame = found.to_pandas().drop(columns=["sentence", "text"])
-    if format == "csv":
-        return str(frame.to_csv(index=False, lineterminator="\n"))
-    if format == "json":
-        words = json.loads(frame.to_json(orient="records"))
-        plain = {"text": found.texts[0], "model": encoder.name, "kind": found.kind, "words": words}
-        return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"
-    most = max(found.bits[~np.isnan(found.bits)])
-    lines = [("word", "bits", "")]
-    for word, bits, reason in zip(found.words, found.bits.tolist(), frame["reason"], strict=True):
-        lines.append((word, "–", reason) if reason else (word, f"{bits:.1f}", _bar(bits / most, 2 * _BAR_MOST)))
-    wide = max(len(bits) for _, bits, _ in lines)
-    given = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
-    total = f"{frame['surprisal_bits'].sum():.1f} bits in {len(lines) - 1} words, each given {given}"
-    table = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
-    return "\n".join([*table, "", total, folder_name(encoder.name)]) + "\n"
+
+    def table() -> str:
+        """A line a word: how surprising it is, with a bar."""
+        most = max(found.bits[~np.isnan(found.bits)])
+        lines = [("word", "bits", "")]
+        for word, bits, reason in zip(found.words, found.bits.tolist(), frame["reason"], strict=True):
+            lines.append((word, "–", reason) if reason else (word, f"{bits:.1f}", _bar(bits / most, 2 * _BAR_MOST)))
+        wide = max(len(bits) for _, bits, _ in lines)
+        given = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
+        total = f"{frame['surprisal_bits'].sum():.1f} bits in {len(lines) - 1} words, each given {given}"
+        rows = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
+        return "\n".join([*rows, "", total, folder_name(encoder.name)]) + "\n"
+
+    about = {"text": found.texts[0], "model": encoder.name, "kind": found.kind}
+    print_found(format, table, lambda: frame, lambda: {**about, "words": records(frame)})
 
 
 def _bar(share: float, width: int) -> str:
     """A bar of ``width`` characters at most, in eighths of one."""
     whole, eighths = divmod(round(share * width * 8), 8)
     return ("█" * whole + _EIGHTHS[eighths].strip()).ljust(width)
-
-
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as text, the columns as wide as their widest cell."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _left_out(reading: ClozeReading) -> list[str]:
@@ -186,14 +179,15 @@ def _left_out(reading: ClozeReading) -> list[str]:
     return [f"{n_excluded} of {total} candidates left out: {'; '.join([*reasons, *more])}{hint}"]
 
 
-def _csv(reading: ClozeReading) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["layer", "word", "log_prob", "rank", "form"])
-    for layer, words in zip(reading.layers, _scores(reading), strict=True):
-        for word, log_prob, rank in words:
-            writer.writerow([layer, word, f"{log_prob:.6f}", rank, reading.form])
-    return out.getvalue()
+def _frame(reading: ClozeReading) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [
+        (layer, word, f"{log_prob:.6f}", rank, reading.form)
+        for layer, words in zip(reading.layers, _scores(reading), strict=True)
+        for word, log_prob, rank in words
+    ]
+    return pd.DataFrame(rows, columns=["layer", "word", "log_prob", "rank", "form"])
 
 
 def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
@@ -203,7 +197,7 @@ def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
     return [list(zip(reading.words, *layer, strict=True)) for layer in zip(log_probs, ranks, strict=True)]
 
 
-def _json(reading: ClozeReading) -> str:
+def _plain(reading: ClozeReading) -> dict[str, Any]:
     layers = [
         {
             "layer": layer,
@@ -213,5 +207,4 @@ def _json(reading: ClozeReading) -> str:
         for place, (layer, words) in enumerate(zip(reading.layers, _scores(reading), strict=True))
     ]
     excluded = [{"candidate": item.candidate, "reason": item.reason} for item in reading.excluded]
-    plain = {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}
-    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"
+    return {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from bertology.cli._shared import Device
 from bertology.cli.probe import COLUMNS_HELP
 
 
@@ -32,7 +33,7 @@ def compare(
     sentences: Annotated[int | None, typer.Option(min=2, help="At most so many sentences of each split.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Fits of each task.")] = 1,
     dtype: Annotated[str, typer.Option(help="Models compute in float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the run; runs/comparison when left out.")
     ] = None,

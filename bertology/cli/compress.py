@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from bertology.cli._shared import Device
+
 
 def compress(
     model: Annotated[str, typer.Argument(help="pocket, a folder, or a hub id.")],
@@ -32,7 +34,7 @@ def compress(
     speed: Annotated[
         str | None, typer.Option(help="Measure speed on this corpus: the model, the new one, and int8 arithmetic.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Prune, quantise, shorten or distil an encoder.

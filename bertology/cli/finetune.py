@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertology.cli._files import only_with_file
+from bertology.cli._shared import Revision, Trust, only_with_file
 from bertology.cli.probe import COLUMNS_HELP
 from bertology.errors import BertologyError
 
@@ -63,8 +63,8 @@ def finetune(
     split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on besides dev.")] = "test",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Processor threads.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Train an encoder further on a task, once for each seed; or as a FILE says, by several runs on several tasks.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertology.cli._files import only_with_file
+from bertology.cli._shared import Device, only_with_file
 from bertology.cli.probe import COLUMNS_HELP
 from bertology.errors import BertologyError
 
@@ -50,7 +50,7 @@ def landscape(
             help="points=21, extent=[-1,1], radius=0.1, iterations=0 …, or a key of FILE; may be repeated.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Evaluate the loss around a model, on the line between two, or in the plane of three.

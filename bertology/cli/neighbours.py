@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bertology._names import folder_name
-from bertology.cli.cloze import aligned
+from bertology._names import folder_name, layer_label
+from bertology._text import aligned
+from bertology.cli._shared import Device, Dtype, Format, Revision, Trust, print_found, records
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def neighbours(
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     k: Annotated[int, typer.Option("--k", "-k", help="Neighbours in each layer.")] = 10,
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
-    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
+    format: Format = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write: a map, by layer.")] = None,
     points: Annotated[
         int | None, typer.Option(help="Words on the map at most: up to 50,000, by t-SNE 5,000.", show_default=False)
@@ -102,7 +102,7 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
-    typer.echo({"table": _table, "csv": _csv, "json": _json}[format](found), nl=False)
+    print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
 
 
 def _of_corpus(corpus: Corpus, name: str) -> Sentence:
@@ -127,12 +127,8 @@ def _table(found: Neighbours) -> str:
     text, (start, end) = found.sentence.text, found.sentence.spans[found.place]
     lines = [f"{text[:start]}[{text[start:end]}]{text[end:]}", "", *_shares(found), "", *notes]
     for layer in found.layers:
-        lines += ["", _layer_name(layer), *_in_context(found, layer)]
+        lines += ["", f"layer {layer_label(layer)}", *_in_context(found, layer)]
     return "\n".join(lines) + "\n"
-
-
-def _layer_name(layer: int) -> str:
-    return "layer 0 · embeddings" if layer == 0 else f"layer {layer}"
 
 
 def _shares(found: Neighbours) -> list[str]:
@@ -142,7 +138,7 @@ def _shares(found: Neighbours) -> list[str]:
         own = found.own(kind)
         head.append(f"most frequent {kind}" if own is None else f"same {kind} ({own})")
     for line in found.shares.to_dict("records"):
-        cells = ["0 · embeddings" if line["layer"] == 0 else str(line["layer"]), f"{line['same_word']:.2f}"]
+        cells = [layer_label(line["layer"]), f"{line['same_word']:.2f}"]
         for kind in kinds:
             known = found.own(kind) is not None
             most = f"{line[f'{kind}_share']:.2f} {line[kind] or '–'}"
@@ -167,18 +163,12 @@ def _in_context(found: Neighbours, layer: int) -> list[str]:
     return aligned(lines)
 
 
-def _csv(found: Neighbours) -> str:
-    return str(found.frame.to_csv(index=False, lineterminator="\n"))
-
-
-def _json(found: Neighbours) -> str:
-    shares = json.loads(found.shares.to_json(orient="records"))
-    nearest = json.loads(found.frame.to_json(orient="records"))
+def _plain(found: Neighbours) -> dict[str, Any]:
     by_layer: dict[int, list[dict[str, Any]]] = {}
-    for one in nearest:
+    for one in records(found.frame):
         by_layer.setdefault(one.pop("layer"), []).append(one)
-    layers = [{**line, "neighbours": by_layer[line["layer"]]} for line in shares]
-    plain = {
+    layers = [{**line, "neighbours": by_layer[line["layer"]]} for line in records(found.shares)]
+    return {
         "text": found.sentence.text,
         "word": found.word,
         "span": list(found.sentence.spans[found.place]),
@@ -190,4 +180,3 @@ def _json(found: Neighbours) -> str:
         "n_skipped": found.text.n_skipped,
         "layers": layers,
     }
-    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"

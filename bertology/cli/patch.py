@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
 
 
 def patch(
@@ -31,12 +31,12 @@ def patch(
         Literal["denoise", "noise"],
         typer.Option(help="Put states of the text into the pass over the other (denoise), or the other way round."),
     ] = "denoise",
-    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Heatmap (.svg, .pdf or .png) to write.")] = None,
+    dtype: Dtype = "float32",
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
+    format: Format = "table",
+    out: PageOrFigure = None,
 ) -> None:
     """Put states of one text into the pass over another, layer by layer and word by word.
 
@@ -58,13 +58,5 @@ def patch(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    frame = found.to_pandas()[["layer", "place", "effect"]]
-    printed = {
-        "table": lambda: f"{found}\n",
-        "csv": lambda: str(frame.to_csv(index=False, lineterminator="\n")),
-        "json": lambda: json.dumps(json.loads(frame.to_json(orient="records")), ensure_ascii=False, indent=1) + "\n",
-    }
-    typer.echo(printed[format](), nl=False)
-    if out is not None:
-        found.save(out)
-        typer.echo(f"effects in {out}", err=True)
+    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[["layer", "place", "effect"]])
+    save_found(found, out, what="effects")

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from bertology.cli._shared import Device, Revision, Trust
+
 COLUMNS_HELP = (
     "What the columns of column files hold: form,xpos,chunk, _ for one to leave out; or which columns of a table hold "
     "what: text=sentence,label=label."
@@ -44,7 +46,7 @@ def probe(
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
     dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
     store_dtype: Annotated[str, typer.Option(help="Vectors are kept in float16 or float32.")] = "float16",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    device: Device = "auto",
     on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
     max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
     max_items: Annotated[
@@ -58,11 +60,11 @@ def probe(
     annotate: Annotated[
         str | None, typer.Option(help="Label the corpus, a raw text file, by this spaCy pipeline (silver).")
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
+    revision: Revision = None,
     checkpoints: Annotated[
         str | None, typer.Option(help="Probe a training's checkpoints: all, steps with commas, or a pattern: step*.")
     ] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    trust_remote_code: Trust = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
     format: Annotated[
         Literal["table", "md", "csv", "json", "latex"], typer.Option("--format", "-f", help="What to print.")

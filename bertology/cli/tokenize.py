@@ -11,31 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertology._text import aligned
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentences
     from bertology.encoders.alignment.pieces import PieceReader
     from bertology.encoders.tokenization import TokenTrace
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{{policy}}"><title>{{title}}</title><style>{{style}}</style></head>
-<body><h1>{{title}}</h1>{{body}}</body></html>
-"""
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.3rem; overflow-wrap: anywhere }
-h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem }
-summary { cursor: pointer; padding: .15rem 0 }
-.p { display: inline-block; padding: 0 .3rem; margin: .1rem; font: .92rem ui-monospace, monospace }
-.p { border: 1px solid color-mix(in srgb, currentColor 45%, transparent); border-radius: .3rem }
-table { border-collapse: collapse; margin: .2rem 0 .6rem 1rem }
-td { padding: .1rem .8rem .1rem 0; vertical-align: top }
-td:first-child { opacity: .75; max-width: 22rem }
-.wide { overflow-x: auto }
-"""
 
 
 def tokenize(
@@ -143,14 +125,12 @@ def _morph_table(path: Path, readers: dict[str, PieceReader]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned(rows)
     return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
 
 
 def _write_page(path: Path, text: str, traces: dict[str, TokenTrace]) -> None:
-    from bertology._files import write_atomically
-    from bertology._page import fill, policy
+    from bertology._page import full_page, write_page
 
     def shown(pieces: Sequence[str]) -> str:
         return "".join(f'<span class="p">{html.escape(piece)}</span>' for piece in pieces)
@@ -161,6 +141,8 @@ def _write_page(path: Path, text: str, traces: dict[str, TokenTrace]) -> None:
         for word in trace.words:
             rows = "".join(f"<tr><td>{html.escape(s.reason)}</td><td>{shown(s.pieces)}</td></tr>" for s in word.steps)
             summary = f"<summary>{html.escape(word.text)} → {shown(word.pieces)}</summary>"
-            parts.append(f'<details>{summary}<div class="wide"><table>{rows}</table></div></details>')
-    values = {"policy": policy(_STYLE), "title": html.escape(text), "style": _STYLE, "body": "".join(parts)}
-    write_atomically(path, fill(_PAGE, values).encode(), remedy="name another file with --out")
+            parts.append(f'<details>{summary}<div class="scroll"><table>{rows}</table></div></details>')
+    folder = "cli/assets/tokenize."
+    values = {"text": html.escape(text), "body": "".join(parts)}
+    page = full_page(f"{folder}html", title=text, styles=[f"{folder}css"], scripts=[], values=values, data=None)
+    write_page(path, page)

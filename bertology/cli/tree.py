@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bertology._names import folder_name
-from bertology.cli.cloze import aligned
+from bertology._text import aligned
+from bertology.cli._shared import Device, Revision, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def tree(
     pooling: Annotated[
         str | None, typer.Option(help="A word's vector from its pieces': mean, first or last; mean, or as --probe has.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    device: Device = "auto",
+    revision: Revision = None,
+    trust_remote_code: Trust = False,
     picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = "arcs",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Picture to write: a .svg, .png or .tex file.")

@@ -32,7 +32,13 @@ from bertology.measures._metrics import METRICS, count_labels, find_metric, grou
 from bertology.measures._multibootstrap import MultiBootstrap, VarianceParts, multibootstrap
 from bertology.measures._number_scores import count_numbers, mean_numbers
 from bertology.measures._over_steps import before, mean_over_steps, step_reached
-from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
+from bertology.measures._ratios import (
+    RatioIntervals,
+    bootstrap_ratio,
+    intervals_over_clusters,
+    ratio_intervals,
+    sums_over_clusters,
+)
 from bertology.measures._task_scores import (
     ANSWER_F1,
     ENTITY_F1,
@@ -94,6 +100,7 @@ __all__ = [
     "find_metric",
     "fraction_mask",
     "grouped_macro_f1",
+    "intervals_over_clusters",
     "kl_from_uniform",
     "label_scores",
     "lexical_labels",
@@ -115,6 +122,7 @@ __all__ = [
     "spanning_trees",
     "step_reached",
     "sum_metric",
+    "sums_over_clusters",
     "tree_depths",
     "tree_distances",
     "tree_edges",

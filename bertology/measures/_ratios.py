@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,29 @@ def bootstrap_ratio(
     values = _quotient(total_above, total_below)
     # a ratio of 1 may well be exceeded, so that no value is certain by its bounds
     return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounded=False)
+
+
+def sums_over_clusters(values: Floats, clusters: Sequence[str]) -> Floats:
+    """``[row, cluster]`` sums of ``[row, item]`` values over the items of each cluster."""
+    names, of_item = np.unique(np.array(clusters), return_inverse=True)
+    return np.stack([np.bincount(of_item, weights=row, minlength=len(names)) for row in values])
+
+
+def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of :func:`bootstrap_ratio` of sums over items.
+
+    Args:
+        numerator: ``[..., item]``; an item that has no value is 0 in both.
+        denominator: ``[..., item]``.
+        clusters: ``[item]`` what is resampled together.
+
+    Returns:
+        ``[...]`` bounds of 95 %, NaN for fewer than two clusters.
+    """
+    rows = (part.reshape(-1, len(clusters)) for part in (numerator, denominator))
+    sums = (sums_over_clusters(part, clusters) for part in rows)
+    scores, shape = bootstrap_ratio(*sums, metric="ratio"), numerator.shape[:-1]
+    return scores.ci_low.reshape(shape), scores.ci_high.reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ def test_page_and_pictures(run: Command, tmp_path: Path) -> None:
         (["a", "b", "--layer", "9"], "layer"),
         (["a", " "], "no word in the sentence"),
         (["--file", "none.txt"], "none.txt"),
+        (["a", "b", "--out", "links.txt"], "ends in .html, .svg, .pdf or .png"),
     ],
 )
 def test_mistakes_are_one_line(bertology: Command, tiny_bert: Path, arguments: list[str], message: str) -> None:
@@ -101,6 +102,10 @@ def test_a_line_without_a_translation(bertology: Command, tiny_bert: Path, tmp_p
     done = bertology("align", "--file", tmp_path / "pairs.txt", "--model", tiny_bert)
     assert done.status == 2
     assert "pairs.txt, line 2: write a text and its translation" in done.err
+    (tmp_path / "pairs.txt").write_text("")
+    done = bertology("align", "--file", tmp_path / "pairs.txt", "--model", tiny_bert, "--format", "csv")
+    assert done.status == 2
+    assert "pairs.txt: no line in it; write a text and its translation in each" in done.err
 
 
 def test_lists_of_different_lengths(tiny_bert: Path) -> None:

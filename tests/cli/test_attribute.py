@@ -23,6 +23,17 @@ def test_scores_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> Non
     assert "guards" in drawn.read_text(encoding="utf-8")
 
 
+def test_a_page_has_every_layer(bertology: Command, tmp_path: Path) -> None:
+    arguments = ("attribute", TEXT, "-c", "are,is", "--methods", "attention")
+    for layers, shown in (((), [1, 2, 3, 4]), (("--layers", "2"), [2])):
+        done = bertology(*arguments, *layers, "--format", "json", "--out", tmp_path / "words.html")
+        assert done.status == 0, done.err
+        assert sorted({row["layer"] for row in json.loads(done.out)}) == shown
+        page = (tmp_path / "words.html").read_text(encoding="utf-8")
+        assert [f"attention, layer {layer}" in page for layer in (1, 2, 3, 4)] == [one in shown for one in (1, 2, 3, 4)]
+    assert {row["layer"] for row in json.loads(bertology(*arguments, "--format", "json").out)} == {4}
+
+
 def test_as_data(bertology: Command) -> None:
     arguments = ("attribute", TEXT, "-c", "are,is", "--methods", "attention,leave_one_out", "--layers", "1,-1")
     rows = json.loads(bertology(*arguments, "--format", "json").out)
@@ -38,9 +49,10 @@ def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> 
         ((TEXT, "-c", "are"), "1 candidates: give two"),
         ((TEXT, "-c", "are,is", "--methods", "gradient"), "method of attribution 'gradient'"),
         ((TEXT, "-c", "are,is", "--layers", "9"), "layer '9'"),
-        ((TEXT, "-c", "are,is", "--out", tmp_path / "scores.txt"), ".svg, .pdf or .png"),
+        ((TEXT, "-c", "are,is", "--out", tmp_path / "scores.txt"), "ends in .html, .svg, .pdf or .png"),
     ):
         done = bertology("attribute", *arguments)
         assert done.status == 2, arguments
         assert problem in done.err
         assert len(done.err.strip().splitlines()) == 1
+        assert not done.out

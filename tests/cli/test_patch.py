@@ -28,6 +28,15 @@ def test_effects_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> No
     assert "guards/guard" in drawn.read_text(encoding="utf-8")
 
 
+def test_a_page_is_written(bertology: Command, tmp_path: Path) -> None:
+    text, other = TEXTS
+    page = tmp_path / "map.HTML"
+    done = bertology("patch", text, "--with", other, "--candidates", "are,is", "--out", page)
+    assert done.status == 0, done.err
+    assert done.err == f"effects in {page}\n"
+    assert "2 guards/guard" in page.read_text(encoding="utf-8")
+
+
 def test_as_data(bertology: Command) -> None:
     text, other = TEXTS
     arguments = ("patch", text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "1,-1")
@@ -48,11 +57,16 @@ def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> 
         ((text, "--with", other, "-c", "are"), "1 candidates: give two"),
         ((text, "--with", other, "-c", "are,is", "--layers", "9"), "layer '9'"),
         ((text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "0"), "layer 0"),
-        ((text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects.txt"), ".svg, .pdf or .png"),
+        (
+            (text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects.txt"),
+            "ends in .html, .svg, .pdf or .png",
+        ),
+        ((text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects"), "ends in .html, .svg, .pdf or .png"),
     ):
         done = bertology("patch", *arguments)
         assert done.status == 2, arguments
         assert problem in done.err
         assert len(done.err.strip().splitlines()) == 1
+        assert not done.out
     with pytest.raises(BertologyError, match="layer '9'"):
         patch(*TEXTS, candidates="are,is", layers="9")

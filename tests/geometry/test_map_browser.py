@@ -42,28 +42,11 @@ def pages(tmp_path_factory):
 
 
 @pytest.fixture
-def shown(browser, pages):
-    """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
-    noise, contexts = [], []
-
-    def show(name="senses", *, width=1200, touch=False):
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, has_touch=touch, reduced_motion="reduce", color_scheme="dark"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        address = pages[name].as_uri()
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(str(error)))
-        page.on("request", lambda request: request.url.partition("#")[0] == address or noise.append(request.url))
-        page.goto(address)
-        return drawn(page)
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert noise == []
+def shown(opened, pages):
+    """Opens a page by its name, and waits until it is drawn."""
+    return lambda name="senses", **options: drawn(
+        opened(pages[name], scheme="dark", reduced_motion="reduce", **options)
+    )
 
 
 def drawn(page):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertology.measures import bootstrap_ratio, ratio_intervals
+from bertology.measures import bootstrap_ratio, intervals_over_clusters, ratio_intervals
 
 
 def test_many_ratios_are_as_each_by_itself() -> None:
@@ -46,3 +46,16 @@ def test_a_loss_of_exactly_nothing_is_certain_and_a_share_of_nothing_is_not() ->
     found = ratio_intervals(zeros, ones, are_shares=[True, False], n_resamples=100)
     assert found.values.tolist() == found.ci_low.tolist() == [0, 0]
     assert found.ci_high.tolist() == [pytest.approx(1 - 0.025 ** (1 / 30)), 0]
+
+
+def test_items_of_one_cluster_are_resampled_together() -> None:
+    rng = np.random.default_rng(0)
+    over, under, clusters = rng.random((2, 3, 90)), rng.random((2, 3, 90)), [f"text {n // 3:02}" for n in range(90)]
+    low, high = intervals_over_clusters(over, under, clusters)
+    sums = (part[1, 2].reshape(30, 3).sum(axis=1) for part in (over, under))
+    alone = bootstrap_ratio(*sums, metric="m")
+    assert low.shape == high.shape == (2, 3)
+    assert (low[1, 2], high[1, 2]) == (pytest.approx(alone.ci_low[0]), pytest.approx(alone.ci_high[0]))
+    low, high = intervals_over_clusters(over, under, ["one text"] * 90)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()

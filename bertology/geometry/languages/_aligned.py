@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bertology._names import folder_name, name_not_found
+from bertology._page import PageAndFigure
 from bertology.corpora import Links, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
 from bertology.geometry._sums import Floats
@@ -30,11 +30,15 @@ _HEIGHT, _WIDTH, _GAP = 2.0, 0.095, 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AlignedTexts:
+class AlignedTexts(PageAndFigure):
     """A text and its translation, and how similar their words are in each layer.
 
-    It shows as the links of one layer in ``print`` and in a notebook.
+    It shows as the links of one layer in ``print`` and as the page of :meth:`to_html` in a notebook; ``.save(path)``
+    writes the page (``.html``) or the picture of that layer (``.svg``, ``.pdf`` or ``.png``).
     """
+
+    page_title: ClassVar[str] = "Words aligned"
+    page_height: ClassVar[int] = 460
 
     first: Sentence
     second: Sentence
@@ -122,22 +126,10 @@ class AlignedTexts:
             folder + "page.html",
             title=f"{self.first.text} — words aligned",
             styles=[folder + "align.css"],
-            scripts=[folder + "align.js"],
+            scripts=["assets/cells.js", folder + "align.js"],
             values=values,
             data=data,
         )
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page (``.html``), or the picture of the shown layer (``.svg``, ``.pdf`` or ``.png``).
-
-        Raises:
-            StoreError: the name ends otherwise, or the file cannot be written.
-        """
-        if Path(path).suffix == ".html":
-            from bertology._page import write_page
-
-            return write_page(path, self.to_html())
-        return self.plot().save(path)
 
     def __str__(self) -> str:
         return self.text()
@@ -156,11 +148,6 @@ class AlignedTexts:
         rest = [word for place, word in enumerate(self.second.words) if place not in {j for _, j, _ in linked}]
         lines += ["", f"linked with none: {' '.join(rest) or '–'}", self._about(self.layers[self._place(layer)])]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from bertology._page import framed
-
-        return framed(self.to_html(), title="Words aligned", height=460)
 
     def __repr__(self) -> str:
         return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from string import Template
 
-from bertology.results.views.grid import STAR, Grid, GridLine, Note, layer_label
+from bertology._names import layer_label
+from bertology.results.views.grid import STAR, Grid, GridLine, Note
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layer_grid import strength_text
 from bertology.results.views.layers import BaselineLine, LayerLine, LayerTable, Score

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from bertology._files import explained_system_errors
+from bertology._names import layer_label
 from bertology._page import full_page, write_page
 from bertology.results._results import Results
 from bertology.results.report._drawings import Curve, curves, head_heatmap
@@ -20,7 +21,7 @@ from bertology.results.views.compared import (
     compared_tasks,
     pair_statistics,
 )
-from bertology.results.views.grid import interval_of, layer_label, layers_named, metric_title, number, unit
+from bertology.results.views.grid import interval_of, layers_named, metric_title, number, unit
 from bertology.results.views.layers import Score
 
 _HERE = "results/report/assets/"

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
+from bertology._names import layer_label
 from bertology.results.report._runs import Question, Run
 from bertology.results.report._summary import counted
 from bertology.results.tables.rows import ResultRow
 from bertology.results.views.across import baseline_rows
-from bertology.results.views.grid import STAR, Grid, interval_of, layer_label, metric_title, number, unit
+from bertology.results.views.grid import STAR, Grid, interval_of, metric_title, number, unit
 from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, step_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 

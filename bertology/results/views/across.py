@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bertology._names import layer_label
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import ResultRow, chances_of, is_statistic, reading_of
 from bertology.results.views.grid import (
@@ -19,7 +20,6 @@ from bertology.results.views.grid import (
     covered,
     data_of,
     is_fraction,
-    layer_label,
     metric_title,
     model_of,
     score_cell,

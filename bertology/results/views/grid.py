@@ -109,11 +109,6 @@ def metric_title(metric: str) -> str:
     return _TITLES.get(name, name.replace("_", " ")) + space + which
 
 
-def layer_label(layer: int) -> str:
-    """A layer's number; layer 0 is marked as the embeddings."""
-    return "0 · embeddings" if layer == 0 else str(layer)
-
-
 def is_fraction(metric: str) -> bool:
     """Whether a metric is shown in percent."""
     return metric not in _NOT_FRACTIONS and not _in_units(metric)

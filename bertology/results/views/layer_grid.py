@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bertology._names import layer_label
 from bertology.measures import CiMethod
 from bertology.results.tables.rows import (
     INTERVENTIONS,
@@ -24,7 +25,6 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
-    layer_label,
     layers_named,
     metric_title,
     number,

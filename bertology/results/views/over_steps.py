@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bertology._names import layer_label
 from bertology.results.tables.rows import ResultRow, clusters_of, training_of
 from bertology.results.views.grid import (
     NOTHING,
@@ -14,7 +15,6 @@ from bertology.results.views.grid import (
     GridLine,
     Note,
     data_of,
-    layer_label,
     metric_title,
     score_cell,
     unit,

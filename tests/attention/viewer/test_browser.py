@@ -52,30 +52,13 @@ def files(encoder, wide_encoder, of_family, tmp_path_factory):
 
 
 @pytest.fixture
-def shown(browser, files):
-    """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
-    noise, contexts = [], []
+def shown(opened, files):
+    """Opens a page by its name, and waits until it is drawn."""
 
-    def show(name, *, width=1200, scheme="light", touch=False, dots=1, fragment=""):
-        size = {"width": width, "height": 800}
-        context = browser.new_context(
-            viewport=size, color_scheme=scheme, has_touch=touch, accept_downloads=True, device_scale_factor=dots
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        address = files[name].as_uri()
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(str(error)))
-        # What is saved has an address inside the page itself.
-        page.on("request", lambda request: request.url.partition("#")[0] == address or noise.append(request.url))
-        page.goto(address + fragment)
-        return drawn(page)
+    def show(name, *, dots=1, **options):
+        return drawn(opened(files[name], accept_downloads=True, device_scale_factor=dots, **options))
 
-    yield show
-    for context in contexts:
-        context.close()
-    assert [said for said in noise if not said.startswith("blob:")] == []
+    return show
 
 
 def drawn(page):

@@ -79,25 +79,7 @@ def hostile_run(made_up, tmp_path_factory):
 
 
 @pytest.fixture
-def shown(browser, files):
-    """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
-    noise, contexts = [], []
-
-    def show(name, *, width=1200, scheme="light", touch=False):
-        size = {"width": width, "height": 800}
-        # Without motion, nothing is in mid-scroll when it is looked at.
-        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch, reduced_motion="reduce")
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        address = files[name].as_uri()
-        page.on("console", lambda message: noise.append(message.text))
-        page.on("pageerror", lambda error: noise.append(str(error)))
-        page.on("request", lambda request: request.url.split("#")[0] == address or noise.append(request.url))
-        page.goto(address)
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert noise == []
+def shown(opened, files):
+    """Opens a page by its name."""
+    # Without motion, nothing is in mid-scroll when it is looked at.
+    return lambda name, **options: opened(files[name], reduced_motion="reduce", **options)

@@ -1,18 +1,12 @@
-"use strict";
 // Two texts, and lines between the words that a layer links.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const at = (id) => document.getElementById(id);
+  const { data, at, made, layerLabel } = page;
   const sides = ["first", "second"];
   const state = { layer: data.layer, least: 0, side: null, word: null };
-  const told = (layer) => (layer === 0 ? "0 · embeddings" : String(layer));
-  const made = (name, space) => document.createElementNS(space || "http://www.w3.org/1999/xhtml", name);
 
   for (const side of sides) {
     data[side].forEach((word, place) => {
-      const button = made("button");
-      button.type = "button";
-      button.textContent = word;
+      const button = made("button", { type: "button" }, word);
       const look = () => { state.side = side; state.word = place; mark(); };
       const leave = () => { state.word = null; mark(); };
       button.addEventListener("pointerenter", look);
@@ -39,7 +33,7 @@
       linked[0].add(i);
       linked[1].add(j);
       const [a, b] = [words[0][i].getBoundingClientRect(), words[1][j].getBoundingClientRect()];
-      const line = made("line", "http://www.w3.org/2000/svg");
+      const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
       const left = stage.scrollLeft - box.left;
       line.setAttribute("x1", a.left + a.width / 2 + left);
       line.setAttribute("y1", a.bottom - box.top);
@@ -47,16 +41,10 @@
       line.setAttribute("y2", b.top - box.top);
       line.style.opacity = Math.max(0.2, similar);
       svg.append(line);
-      const row = made("tr");
-      for (const text of [data.first[i], data.second[j], similar.toFixed(2)]) {
-        const cell = made("td");
-        cell.textContent = text;
-        row.append(cell);
-      }
-      at("rows").append(row);
+      at("rows").append(made("tr", {}, ...[data.first[i], data.second[j], similar.toFixed(2)].map((text) => made("td", {}, text))));
     }
     words.forEach((some, side) => some.forEach((word, place) => word.classList.toggle("none", !linked[side].has(place))));
-    at("layer-told").textContent = told(data.layers[state.layer]);
+    at("layer-told").textContent = layerLabel(data.layers[state.layer]);
     at("least-told").textContent = state.least.toFixed(2);
     at("count").textContent = `${svg.children.length} links`;
     mark();
