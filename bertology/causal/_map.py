@@ -30,8 +30,9 @@ _WHENCE = {
 class PatchingMap:
     """What the prediction becomes when one place of one layer comes from another text; returned by :func:`patch`.
 
-    The effect of a place is the change of the difference of the two logits ÷ the change that the whole other text
-    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all.
+    The effect of a place is the change of the score (difference of the two logits, or log-probability of the one word)
+    ÷ the change that the whole other text makes, both summed over pairs: 0 where patching changes nothing, 1 where it
+    changes all.
     """
 
     model: str
@@ -44,11 +45,11 @@ class PatchingMap:
     places: tuple[str, ...]
     """Names of places; of the site ``head`` the heads."""
     changes: Floats
-    """``[layer, place, pair]`` change of the difference of logits; NaN where a pair has no such place."""
+    """``[layer, place, pair]`` change of the score; NaN where a pair has no such place."""
     whole: Floats
     """``[pair]`` the change that the whole other text makes."""
     base: Floats
-    """``[pair]`` the difference of logits in the text that is patched, as it is."""
+    """``[pair]`` the score in the text that is patched, as it is."""
     clusters: tuple[str, ...]
     """``[pair]`` what is resampled together."""
     excluded: tuple[tuple[int, str], ...]
@@ -68,8 +69,9 @@ class PatchingMap:
 
     @cached_property
     def right(self) -> Floats:
-        """``[layer, place, pair]`` 1 where the word chosen is the one that the source's value calls for; NaN where a
-        pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2)."""
+        """``[layer, place, pair]`` of two words, 1 where the one chosen is that which the source's value calls for; NaN
+        where a pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2).
+        """
         wanted = (1 if self.direction == "denoise" else -1) * (-1 if self.source == "same_value" else 1)
         right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
         return np.where(np.isnan(self.changes), np.nan, right)
