@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -183,3 +184,20 @@ def test_texts_and_words_that_do_not_fit(encoder: Encoder) -> None:
         intervening(body, blocks, named, n_heads=encoder.n_heads, family=encoder.family),
     ):
         pass
+
+
+def test_every_family_with_a_head(masked_family: str, tiny: Callable[[str], Path]) -> None:
+    """All states of another text put in are the other text; a masked word is found whatever its pieces."""
+    own = load_encoder(str(tiny(masked_family)), device="cpu")
+    text, other = "The brown dogs jump over the quick fox [MASK].", "The quick fox jump over the brown dogs [MASK]."
+    patched = own.run(text, interventions=[Intervention.patching(1, own, other)])
+    plainly = own.run(other)
+    assert patched.logits is not None
+    assert plainly.logits is not None
+    assert len(plainly.logits.labels["mask"]) == 1
+    np.testing.assert_allclose(patched.logits.to_numpy(), plainly.logits.to_numpy(), atol=1e-5, rtol=1e-6)
+    changed = own.run(text, interventions=[Intervention.adding(1, torch.ones(own.dim), words="dogs")]).vectors
+    moved = changed.to_numpy()[1] - own.run(text).vectors.to_numpy()[1]
+    is_dogs = [form == "dogs" for _, _, form in changed.labels["word"]]
+    assert moved[is_dogs] == pytest.approx(1, abs=1e-5)
+    assert not moved[np.logical_not(is_dogs)].any()
