@@ -29,14 +29,14 @@ Three more sources of states tell what the effect is an effect of:
   (``moved_effect``, ``moved_accuracy``): a counterfactual as simple as can be.
 
 Sources are those of ``agreement``, ``lama`` and ``minimal_pairs``. An unrelated text has its words in the same pieces;
-pairs without one do not count in the number.
+pairs without one do not count in the number, and where all are without one there is no number.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -163,8 +163,8 @@ class Patching(CausalProbe):
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":
                 continue
-            # Objects and words are many, so that no pair may have another text of its value.
-            with nullcontext() if self.of == "agreement" else suppress(ClozeError):
+            # Of few pairs, or of many objects and words, it may be that none has another text of its value.
+            with suppress(ClozeError):
                 maps[source] = self._patched(encoder, pairs, layers, source)
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
