@@ -14,9 +14,10 @@ changes, 1 where all does. The main number is that of the words that differ; gro
   one (``patching:minimal_pairs:determiner_noun_agreement_1``). They have no mask. Each word that both share is masked
   in turn, and the one is chosen whose log-probability falls most from the grammatical to the ungrammatical sentence
   when nothing is patched (*this*); its log-probability takes the place of the difference of logits. ``fall_nats`` is
-  how far it falls: of random weights it is next to nothing, and effects are shares of that. Pairs count that differ in
-  one place and in which some word falls. The value of what decides is the phenomenon with the word and whether the
-  sentence is grammatical.
+  how far it falls: of random weights it is next to nothing, and effects are shares of that. ``rise_nats`` is by how
+  much another shared word rises, of the one that rises most: where it is as large, the model does not prefer what is
+  grammatical. Pairs count that differ in one place and in which some word falls. The value of what decides is the
+  phenomenon with the word and whether the sentence is grammatical.
 
 Three more sources of states tell what the effect is an effect of:
 
@@ -52,7 +53,7 @@ from ._patching_sums import cluster_sums, effect_sums, pair_reason, share_sums
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
 
 if TYPE_CHECKING:
-    from bertology.causal import PatchingMap, PatchPair
+    from bertology.causal import PatchingMap, PatchPair, SensitivePairs
     from bertology.encoders import Encoder
     from bertology.geometry import LayerSums
 
@@ -71,6 +72,7 @@ def _metrics() -> Iterator[Metric]:
     yield sum_metric("interchange_accuracy", "the same, with states of unrelated texts of either value")
     yield sum_metric("moved_accuracy", "the same, with states moved by the difference of means")
     yield sum_metric("fall_nats", "of minimal pairs, by how much the log-probability of the masked word falls")
+    yield sum_metric("rise_nats", "by how much that of another shared word rises", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -134,26 +136,28 @@ class Patching(CausalProbe):
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
-        pairs = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else some
+        sensitive = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else None
+        pairs = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
         found = self._patched(encoder, pairs, chosen, "pair")
         known = found.is_known if self.of == "facts" else np.ones(len(found.whole), dtype=bool)
         skipped += Counter(pair_reason(reason) for _, reason in found.excluded)
         skipped["the model does not know both facts"] = int((~known).sum())
         yield GeometryCounts(int(known.sum()), skipped=+skipped)
-        cause = "changed" if self.of == "minimal_pairs" else "subject"
+        cause = "subject" if sensitive is None else "changed"
         whole = _ALL if self.site == _HEADS else cause
         yield from effect_sums("effect", found, whole, known)
-        if self.of == "minimal_pairs":
-            falls = np.repeat(np.abs(found.whole)[None], len(chosen), axis=0)
-            yield cluster_sums("fall_nats", found.layers, falls, np.ones_like(falls), found.clusters, "")
-        else:
-            yield share_sums("accuracy", [found], whole, known)
-        if self.site != "hidden_state":
-            return
         left_out = {number for number, _ in found.excluded}
-        kept = [pair for number, pair in enumerate(pairs) if number not in left_out]
-        yield from self._of_further_sources(encoder, list(compress(kept, known)), chosen, cause)
+        kept = [number for number in range(len(pairs)) if number not in left_out]
+        if sensitive is None:
+            yield share_sums("accuracy", [found], whole, known)
+        else:
+            for metric, of_pair in (("fall_nats", sensitive.falls), ("rise_nats", sensitive.rises)):
+                sums = np.array([[of_pair[number] for number in kept]] * len(chosen))
+                yield cluster_sums(metric, found.layers, sums, np.ones_like(sums), found.clusters, "")
+        if self.site == "hidden_state":
+            known_pairs = [pairs[number] for number in compress(kept, known)]
+            yield from self._of_further_sources(encoder, known_pairs, chosen, cause)
 
     def _of_further_sources(
         self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], cause: str
@@ -186,7 +190,7 @@ class Patching(CausalProbe):
         )
 
 
-def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) -> tuple[PatchPair, ...]:
+def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) -> SensitivePairs:
     """Minimal pairs with the word masked that tells them apart; others are counted."""
     from bertology.causal import sensitive_pairs
 
@@ -202,7 +206,7 @@ def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) ->
     if not found.pairs:
         reasons = "; ".join(f"{reason} ({count})" for reason, count in skipped.most_common())
         raise ClozeError(f"none of {len(items)} minimal pairs can be patched: {reasons}")
-    return found.pairs
+    return found
 
 
 def _spaced(group: str) -> str:

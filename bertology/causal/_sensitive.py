@@ -27,6 +27,9 @@ class SensitivePairs:
     texts of one value share the word and what decides about it."""
     falls: tuple[float, ...]
     """By how much the word's log-probability (nats) is lower in the ungrammatical sentence."""
+    rises: tuple[float, ...]
+    """Of the same pairs, by how much that of another shared word is higher there, of the one that rises most; 0 where
+    none does. A model that knows nothing of grammar has falls and rises of one size."""
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the other pairs, and why they are left out."""
 
@@ -74,11 +77,13 @@ def sensitive_pairs(
             asked.append((number, place))
             prompts += [Prompt(_masked(side, place), (side.words[place],)) for side in sides]
     best: dict[int, tuple[float, int]] = {}
+    rises: dict[int, float] = {}
     if prompts:
         values = ask(encoder, prompts).values[-1].reshape(-1, 2)
         for (number, place), fall in zip(asked, (values[:, 0] - values[:, 1]).tolist(), strict=True):
             if np.isfinite(fall):
                 best[number] = max(best.get(number, (fall, place)), (fall, place))
+                rises[number] = max(rises.get(number, 0.0), -fall)
     made: dict[int, PatchPair] = {}
     for number in (n for n in range(len(pairs)) if n not in reasons):
         if number not in best:
@@ -89,8 +94,8 @@ def sensitive_pairs(
             cluster = f"pair {number}" if clusters is None else clusters[number]
             group = "" if groups is None else groups[number]
             made[number] = _pair(texts[2 * number], texts[2 * number + 1], best[number][1], cluster, group)
-    falls = tuple(best[number][0] for number in made)
-    return SensitivePairs(tuple(made.values()), falls, tuple(sorted(reasons.items())))
+    falls, of_made = tuple(best[number][0] for number in made), tuple(rises[number] for number in made)
+    return SensitivePairs(tuple(made.values()), falls, of_made, tuple(sorted(reasons.items())))
 
 
 def _shared_words(one: Sentence, other: Sentence) -> list[int] | str:
