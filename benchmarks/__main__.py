@@ -6,6 +6,7 @@ import argparse
 
 from benchmarks import (
     attention,
+    causal,
     checkpoints,
     cloze,
     coverage,
@@ -34,6 +35,7 @@ def main() -> None:
     lines += structural.run(quick=quick)
     lines += cloze.run(200 if quick else 600, n_pairs=46 if quick else 230, times=10, repeats=3)
     lines += attention.run(200 if quick else 600, times=10, repeats=3)
+    lines += causal.run(pairs=20 if quick else 100, repeats=1 if quick else 3)
     lines += geometry.run(words=5000 if quick else 50_000, repeats=3)
     lines += neighbours.run(words=200_000 if quick else 1_000_000, points=50_000, repeats=1 if quick else 3)
     lines += viewer.run(pieces=512, repeats=1 if quick else 3)

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums
 
 
-def effect_sums(metric: str, found: PatchingMap, whole: str, kept: NDArray[np.bool_]) -> Iterator[LayerSums]:
+def effect_sums(
+    metric: str, found: PatchingMap, whole: str, kept: NDArray[np.bool_] | None = None
+) -> Iterator[LayerSums]:
     """The effect of one place, which is the statistic itself, and of each place as a group.
 
     Args:
         metric: what it is called.
         found: effects.
         whole: the place that the statistic without a group is of.
-        kept: ``[pair]`` which pairs count.
+        kept: ``[pair]`` which pairs count; all when left out.
     """
     for number, place in enumerate(found.places):
         change = found.changes[:, number]
-        has_place = np.isfinite(change) & kept
+        has_place = np.isfinite(change) & (True if kept is None else kept)
         over, under = np.where(has_place, change, 0.0), np.where(has_place, found.whole, 0.0)
         for group in ("", place) if place == whole else (place,):
             yield cluster_sums(metric, found.layers, over, under, found.clusters, group)

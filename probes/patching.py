@@ -4,66 +4,85 @@ Two texts differ in one place, such as *the keys to the cabinet [MASK]* and *the
 over one goes on with states of the other at a single place (interchange intervention: Vig et al. 2020; Geiger et al.
 2021).
 The effect is the change of the difference of the two logits ÷ the change that the whole text makes: 0 where nothing
-changes, 1 where all does. The main number is that of the subject; groups are places.
+changes, 1 where all does. The main number is that of the words that differ; groups are places.
+
+- ``patching:agreement``: the number of the subject, in all constructions or in one
+  (``patching:agreement:prepositional``).
+- ``patching:facts``: the subject of a fact. The value of what decides is the relation with its object, and pairs count
+  in which the model knows both facts.
+- ``patching:minimal_pairs``: sentences such as *this store* and *this stores*, one grammatical, of all phenomena or of
+  one (``patching:minimal_pairs:determiner_noun_agreement_1``). They have no mask. Each word that both share is masked
+  in turn, and the one is chosen whose log-probability falls most from the grammatical to the ungrammatical sentence
+  when nothing is patched (*this*); its log-probability takes the place of the difference of logits. ``fall_nats`` is
+  how far it falls: of random weights it is next to nothing, and effects are shares of that. ``rise_nats`` is by how
+  much another shared word rises, of the one that rises most: where it is as large, the model does not prefer what is
+  grammatical. Pairs count that differ in one place and in which some word falls. The value of what decides is the
+  phenomenon with the word and whether the sentence is grammatical.
 
 Three more sources of states tell what the effect is an effect of:
 
-- an unrelated text whose subject has the other value (``unrelated_effect``), with the share of texts in which the word
-  of that value is then chosen (``interchange_accuracy``; the high-level model is: the subject decides, and it alone);
-- an unrelated text whose subject has the same value (``same_value_effect``): the null, which should be 0;
-- the text itself, moved by the difference of the mean states of both values in other texts (``moved_effect``,
-  ``moved_accuracy``): a counterfactual as simple as can be.
+- an unrelated text of the other value (``unrelated_effect``), with the share of texts in which the word of that value
+  is then chosen (``interchange_accuracy``; the high-level model is: these words decide, and they alone);
+- an unrelated text of the same value (``same_value_effect``): the null, which should be 0. States of any unrelated text
+  would be none: where the subject of a fact comes from a fact of another relation, neither object is called for, which
+  takes away the one without bringing the other, and is about half of the effect;
+- of agreement, the text itself, moved by the difference of the mean states of both values in other texts
+  (``moved_effect``, ``moved_accuracy``): a counterfactual as simple as can be.
 
-``patching:agreement`` asks about the number of the subject, in all constructions or in one
-(``patching:agreement:prepositional``), ``patching:facts`` about subjects of facts, of which those count that the model
-knows in both texts. They read the source that ``agreement`` and ``lama`` read.
+Sources are those of ``agreement``, ``lama`` and ``minimal_pairs``. An unrelated text has its words in the same pieces;
+pairs without one do not count in the number, and where all are without one there is no number.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.errors import NameNotFoundError, quoted
+from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
 from bertology.measures import Metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
+from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily
 
-from ._patching_sums import effect_sums, pair_reason, share_sums
+from ._patching_sums import cluster_sums, effect_sums, pair_reason, share_sums
+from .minimal_pairs import PROBE as MINIMAL_PAIRS
 
 if TYPE_CHECKING:
-    from bertology.causal import PatchingMap
+    from bertology.causal import PatchingMap, PatchPair, SensitivePairs
     from bertology.encoders import Encoder
     from bertology.geometry import LayerSums
 
-_QUESTION = "Which states carry what decides between two words at a mask?"
+_QUESTION = "Which states carry what decides about a word at a mask?"
 _REFERENCE = "Vig et al. 2020; Geiger et al. 2021"
-_SOURCES = {"pair": "", "unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
-_CAUSE, _HEADS, _ALL = "subject", "head", "all"
+_FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
+_HEADS, _ALL = "head", "all"
 
 
 def _metrics() -> Iterator[Metric]:
-    yield sum_metric("effect", "share of what the whole text changes that states of the subject carry")
+    yield sum_metric("effect", "share of what the whole text changes that states of the words that differ carry")
     yield sum_metric("unrelated_effect", "the same, with states of an unrelated text of the other value")
     yield sum_metric("same_value_effect", "the same, with states of an unrelated text of the same value")
     yield sum_metric("moved_effect", "the same, with states moved by the difference of means")
-    yield sum_metric("accuracy", "share of texts in which the word is chosen that the subject's new state calls for")
+    yield sum_metric("accuracy", "share of texts in which the word is chosen that the new states call for")
     yield sum_metric("interchange_accuracy", "the same, with states of unrelated texts of either value")
     yield sum_metric("moved_accuracy", "the same, with states moved by the difference of means")
+    yield sum_metric("fall_nats", "of minimal pairs, by how much the log-probability of the masked word falls")
+    yield sum_metric("rise_nats", "by how much that of another shared word rises", higher_is_better=False)
 
 
 @dataclass(frozen=True)
 class Patching(CausalProbe):
     """Which states carry what decides?"""
 
-    of: Literal["agreement", "facts"] = "agreement"
+    of: Literal["agreement", "facts", "minimal_pairs"] = "agreement"
     """What the pairs of texts are made of."""
     structure: str = ""
-    """Of agreement the construction; all when left out."""
+    """The construction, or the phenomenon of minimal pairs; all when left out."""
     site: str = "hidden_state"
     """What is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``; or ``head``, by
     which groups are heads, each at all places, and the main number is that of all heads at once."""
@@ -79,17 +98,25 @@ class Patching(CausalProbe):
 
     @property
     def task(self) -> str:
-        """``patching:agreement``, with a construction or without, or ``patching:facts``."""
+        """``patching:agreement`` and ``patching:minimal_pairs``, with a construction or without; ``patching:facts``."""
         structure = self.structure.replace(" ", "_")
         return f"patching:{self.of}" + (f":{structure}" if structure else "")
 
     def items(self, source: str) -> CausalItems:
-        """Pairs of texts."""
+        """Pairs of texts; of minimal pairs the two sentences."""
         from bertology.causal import agreement_pairs, fact_pairs
 
         if self.of == "facts":
             return CausalItems(tuple(fact_pairs(source)))
-        return CausalItems(tuple(agreement_pairs(source, structure=self.structure or None)))
+        if self.of == "agreement":
+            return CausalItems(tuple(agreement_pairs(source, structure=self.structure or None)))
+        found = MINIMAL_PAIRS.items(source)
+        every: tuple[ClozeItem | LeftOut, ...] = (*found.items, *found.left_out)
+        some = tuple(one for one in every if not self.structure or _spaced(one.group) == self.structure)
+        if not some:
+            groups = listed(sorted({one.group.replace(" ", "_") for one in every}))
+            raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
+        return CausalItems(some)
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """Pairs; which of them the model cannot read is seen when it reads them."""
@@ -106,34 +133,84 @@ class Patching(CausalProbe):
         on_long: str,
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by frame; of what blocks compute from layer 1 on."""
+        assert items is not None
+        some: tuple[Any, ...] = items.some(self.most_pairs).items
+        skipped: Counter[str] = Counter()
+        sensitive = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else None
+        pairs = some if sensitive is None else sensitive.pairs
+        chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
+        found = self._patched(encoder, pairs, chosen, "pair")
+        known = found.is_known if self.of == "facts" else np.ones(len(found.whole), dtype=bool)
+        skipped += Counter(pair_reason(reason) for _, reason in found.excluded)
+        skipped["the model does not know both facts"] = int((~known).sum())
+        yield GeometryCounts(int(known.sum()), skipped=+skipped)
+        cause = "subject" if sensitive is None else "changed"
+        whole = _ALL if self.site == _HEADS else cause
+        yield from effect_sums("effect", found, whole, known)
+        left_out = {number for number, _ in found.excluded}
+        kept = [number for number in range(len(pairs)) if number not in left_out]
+        if sensitive is None:
+            yield share_sums("accuracy", [found], whole, known)
+        else:
+            for metric, of_pair in (("fall_nats", sensitive.falls), ("rise_nats", sensitive.rises)):
+                sums = np.array([[of_pair[number] for number in kept]] * len(chosen))
+                yield cluster_sums(metric, found.layers, sums, np.ones_like(sums), found.clusters, "")
+        if self.site == "hidden_state":
+            known_pairs = [pairs[number] for number in compress(kept, known)]
+            yield from self._of_further_sources(encoder, known_pairs, chosen, cause)
+
+    def _of_further_sources(
+        self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], cause: str
+    ) -> Iterator[LayerSums]:
+        """Of states of other texts than the other one of each pair."""
+        maps: dict[str, PatchingMap] = {}
+        for source, prefix in _FURTHER.items():
+            if self.of != "agreement" and source == "mean_difference":
+                continue
+            # Of few pairs, or of many objects and words, it may be that none has another text of its value.
+            with suppress(ClozeError):
+                maps[source] = self._patched(encoder, pairs, layers, source)
+                yield from effect_sums(f"{prefix}effect", maps[source], cause)
+        if moved := maps.pop("mean_difference", None):
+            yield share_sums("moved_accuracy", [moved], cause)
+        if maps and self.of != "minimal_pairs":
+            yield share_sums("interchange_accuracy", list(maps.values()), cause)
+
+    def _patched(self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], source: str) -> PatchingMap:
         from bertology.causal import patch
 
-        assert items is not None
-        pairs = items.some(self.most_pairs).items
-        # Of facts a value is an object, which few share; what blocks compute is not moved.
-        has_values = self.of == "agreement" and self.site == "hidden_state"
-        maps: dict[str, PatchingMap] = {}
-        for source, prefix in (_SOURCES if has_values else {"pair": ""}).items():
-            maps[source] = found = patch(
-                encoder,
-                pairs,
-                site=cast("Literal['hidden_state']", self.site),
-                layers=[layer for layer in layers if layer or self.site == "hidden_state"],
-                direction=self.direction,
-                by_word=False,
-                source=cast("Literal['pair']", source),
-            )
-            known = found.is_known if self.of == "facts" else np.ones(len(found.whole), dtype=bool)
-            if source == "pair":
-                skipped = Counter(pair_reason(reason) for _, reason in found.excluded)
-                skipped["the model does not know both facts"] = int((~known).sum())
-                yield GeometryCounts(int(known.sum()), skipped=+skipped)
-            whole = _ALL if self.site == _HEADS else _CAUSE
-            yield from effect_sums(f"{prefix}effect", found, whole, known)
-            if source in ("pair", "mean_difference"):
-                yield share_sums(f"{prefix}accuracy", [found], whole, known)
-        if has_values:
-            yield share_sums("interchange_accuracy", [maps["unrelated"], maps["same_value"]], _CAUSE)
+        return patch(
+            encoder,
+            pairs,
+            site=cast("Literal['hidden_state']", self.site),
+            layers=layers,
+            direction=self.direction,
+            by_word=False,
+            source=cast("Literal['pair']", source),
+        )
+
+
+def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) -> SensitivePairs:
+    """Minimal pairs with the word masked that tells them apart; others are counted."""
+    from bertology.causal import sensitive_pairs
+
+    asked = [one for one in items if isinstance(one, ClozeItem)]
+    skipped.update(one.reason for one in items if isinstance(one, LeftOut))
+    found = sensitive_pairs(
+        encoder,
+        [(one.text, one.other) for one in asked],
+        clusters=[one.cluster for one in asked],
+        groups=[one.group for one in asked],
+    )
+    skipped.update(reason for _, reason in found.excluded)
+    if not found.pairs:
+        reasons = "; ".join(f"{reason} ({count})" for reason, count in skipped.most_common())
+        raise ClozeError(f"none of {len(items)} minimal pairs can be patched: {reasons}")
+    return found
+
+
+def _spaced(group: str) -> str:
+    return group.replace("_", " ").lower()
 
 
 def _make(argument: str) -> Patching:
@@ -142,15 +219,17 @@ def _make(argument: str) -> Patching:
         return Patching(of="facts")
     if of == "agreement":
         return Patching(structure=structure.replace("_", " "))
+    if of == "minimal_pairs":
+        return Patching(of="minimal_pairs", structure=_spaced(structure))
     raise NameNotFoundError(
-        f"task patching:{argument}: {quoted(argument)} is not asked about: write patching:agreement, a construction "
-        "after it, or patching:facts"
+        f"task patching:{argument}: {quoted(argument)} is not asked about: write patching:agreement or "
+        "patching:minimal_pairs, a construction after it, or patching:facts"
     )
 
 
 PROBE = ProbeFamily(
     argument="what pairs are made of",
-    instances=("agreement", "facts"),
+    instances=("agreement", "facts", "minimal_pairs"),
     question=_QUESTION,
     reference=_REFERENCE,
     make=_make,

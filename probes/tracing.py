@@ -110,7 +110,7 @@ class Tracing(CausalProbe):
                 n_draws=self.draws,
                 n_deviations=self.deviations,
             )
-            yield from effect_sums(metric, found, _SUBJECT, np.ones(len(found.whole), dtype=bool))
+            yield from effect_sums(metric, found, _SUBJECT)
             if site == "hidden_state":
                 _, of_fact = np.unique(np.array(found.clusters), return_inverse=True)
                 under = np.bincount(of_fact)[None].astype(np.float64)

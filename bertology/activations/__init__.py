@@ -16,6 +16,7 @@ from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
     from bertology.activations._forward import labelled_vectors, read_words
+    from bertology.activations._run import labelled_run
     from bertology.activations._vectors import SpanVectors, WordVectors
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -33,6 +34,7 @@ __all__ = [
     "export_neurox",
     "extract",
     "import_neurox",
+    "labelled_run",
     "labelled_vectors",
     "prune_store",
     "read_words",

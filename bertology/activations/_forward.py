@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -44,19 +45,7 @@ def read_words(
     Raises:
         ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
-    sentences = as_sentences(sentences)
-    reader = WindowReader(encoder, sentences, pooling=pooling, encoding=encoding)
-    if reader.skipped:
-        _, _, form, reason = reader.skipped[0]
-        what = "sentence" if pooling == CLS else "word"
-        raise ModelError(f"{what} {quoted(form)} has no vector ({reason}): leave it out, or take another model")
-    vectors = torch.empty(len(layers), reader.n_vectors, encoder.dim)
-    for batch in plan_batches(reader.lengths, pieces=pieces_in_batch(encoder.device)):
-        words = reader.words_in(batch)
-        of_batch = torch.empty(len(layers), len(words), encoder.dim)
-        reader.read(batch, layers, into=of_batch)
-        vectors[:, torch.from_numpy(words)] = of_batch
-    return vectors
+    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(layers)
 
 
 def labelled_vectors(
@@ -84,7 +73,8 @@ class WindowReader:
 
     With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout; it is read
     in the plain encoding alone.
-    A batch that does not fit into memory is read in halves, and so is every later one.
+    A batch that does not fit into memory is read in halves, and so is every later one. ``around`` makes the context of
+    the pass over a batch.
     """
 
     def __init__(
@@ -97,14 +87,16 @@ class WindowReader:
         encoding: Encoding | None = None,
         notify: Callable[[str], None] = print,
         n_threads: int = 1,
+        around: Callable[[Batch], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self.encoder = encoder
+        self.encoder, self._around = encoder, around
         # An encoder serves one thread at a time, so there is a twin of it for each further thread.
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
             self._free.put(each)
-        tokenize = encoder.first_tokens if pooling == CLS else encoder.tokenize
-        self._pooling, self._notify = cast(Pooling, "first" if pooling == CLS else pooling), notify
+        self._is_cls, self._notify = pooling == CLS, notify
+        tokenize = encoder.first_tokens if self._is_cls else encoder.tokenize
+        self._pooling = cast(Pooling, "first" if self._is_cls else pooling)
         long = cast(OnLong, on_long)
         self._encoded = (
             EncodedPieces(tokenize(sentences, on_long=long))
@@ -132,6 +124,40 @@ class WindowReader:
         """Numbers of the words read from a batch, in the order of its windows."""
         starts = self._word_starts
         return np.concatenate([self._words[starts[window] : starts[window + 1]] for window in batch.windows])
+
+    def pieces_in_rows(self, batch: Batch, is_chosen: NDArray[np.bool_]) -> list[Tensor]:
+        """``[row]`` of a batch the numbers of the pieces of some of its words; ``is_chosen [word]`` is of all words."""
+        rows = []
+        for window in batch.windows.tolist():
+            words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
+            words = words[is_chosen[words]]
+            spans = zip(self._pieces.word_first[words], self._pieces.word_last[words], strict=True)
+            rows.append(torch.tensor(sorted({piece for span in spans for piece in range(*span)}), dtype=torch.int64))
+        return rows
+
+    def words_of_entry(self, entry: int) -> NDArray[np.int64]:
+        """Numbers of words that begin with a vocabulary entry, one word for each such piece."""
+        first = self._pieces.window_starts[self._pieces.word_window] + self._pieces.word_first
+        words = np.flatnonzero(self._pieces.ids[first] == entry)
+        return words[np.unique(first[words], return_index=True)[1]]
+
+    def read_all(self, layers: Sequence[int]) -> Tensor:
+        """The vectors ``[layer, word, dim]`` (float32) of all words.
+
+        Raises:
+            ModelError: a word has no pieces, and so no vector.
+        """
+        if self.skipped:
+            _, _, form, reason = self.skipped[0]
+            what = "sentence" if self._is_cls else "word"
+            raise ModelError(f"{what} {quoted(form)} has no vector ({reason}): leave it out, or take another model")
+        vectors = torch.empty(len(layers), self.n_vectors, self.encoder.dim)
+        for batch in plan_batches(self.lengths, pieces=pieces_in_batch(self.encoder.device)):
+            words = self.words_in(batch)
+            of_batch = torch.empty(len(layers), len(words), self.encoder.dim)
+            self.read(batch, layers, into=of_batch)
+            vectors[:, torch.from_numpy(words)] = of_batch
+        return vectors
 
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
         """Read a batch and write the vectors of its words ``into [layer, word, dim]``."""
@@ -185,7 +211,8 @@ class WindowReader:
             self._pooling,
             torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
-        hidden = encoder.hidden_states(ids, mask, layers=layers, **inputs)
+        with self._around(batch):
+            hidden = encoder.hidden_states(ids, mask, layers=layers, **inputs)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))

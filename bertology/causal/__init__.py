@@ -2,9 +2,9 @@
 
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching). ``_pairs.py`` aligns
-the two texts, ``_agreement.py`` and ``_facts.py`` make them of agreement items and facts, ``_sources.py`` finds states
-in other texts, ``_passes.py`` runs the model, and ``_map.py`` holds the effects. :func:`trace` (``_tracing.py``) noises
-the subject of a fact and restores its states.
+the two texts, ``_agreement.py``, ``_facts.py`` and ``_sensitive.py`` make them of agreement items, facts and minimal
+pairs, ``_sources.py`` finds states in other texts, ``_passes.py`` runs the model, and ``_map.py`` holds the effects.
+:func:`trace` (``_tracing.py``) noises the subject of a fact and restores its states.
 
 :func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer. ``_masked_states.py`` reads
 the states that erasures are fitted to, ``_erased_predictions.py`` predicts words without the property, ``_choices.py``
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bertology.causal._erasing import Erasing, erase_and_predict
     from bertology.causal._oracle import WordLabels
     from bertology.causal._patching import patch
+    from bertology.causal._sensitive import SensitivePairs, sensitive_pairs
     from bertology.causal._tracing import KnownFacts, known_facts, trace
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -52,6 +53,7 @@ __all__ = [
     "KnownFacts",
     "PatchPair",
     "PatchingMap",
+    "SensitivePairs",
     "StateChange",
     "WordLabels",
     "agreement_pairs",
@@ -64,5 +66,6 @@ __all__ = [
     "known_facts",
     "patch",
     "read_facts",
+    "sensitive_pairs",
     "trace",
 ]

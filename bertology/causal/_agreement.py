@@ -49,7 +49,8 @@ def agreement_pairs(
         made = [made[number] for number in chosen.tolist()]
     words = [tuple(one.words) for one in as_sentences([pair.text.replace("{mask}", _MASK) for pair in made])]
     others = [tuple(one.words) for one in as_sentences([pair.other.replace("{mask}", _MASK) for pair in made])]
-    return [replace(pair, places=named_places(*of_pair)) for pair, *of_pair in zip(made, words, others, strict=True)]
+    named = (named_places(one, other) for one, other in zip(words, others, strict=True))
+    return [replace(pair, places=places) for pair, places in zip(made, named, strict=True)]
 
 
 def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
@@ -85,7 +86,7 @@ def _are_numbers_of_one_noun(one: str, other: str) -> bool:
     return plural.startswith(singular) and plural.endswith("s") and 0 < len(plural) - len(singular) <= _LONGEST_ENDING
 
 
-def named_places(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def named_places(words: Sequence[str], others: Sequence[str], changed: str = "subject") -> tuple[str, ...]:
     """``[word]`` names; none where the texts have not as many words, which is found when they are patched."""
     if len(words) != len(others) or _MASK not in words:
         return ()
@@ -93,7 +94,7 @@ def named_places(words: Sequence[str], others: Sequence[str]) -> tuple[str, ...]
     if not differ:
         return ()
     mask = words.index(_MASK)
-    named = dict.fromkeys(differ, "subject") | {mask: "mask"}
+    named = dict.fromkeys(differ, changed) | {mask: "mask"}
     first, last = sorted((differ[0], mask))
     rest = ("before" if n < first else "between" if n < last else "after" for n in range(len(words)))
     return tuple(named.get(number, name) for number, name in enumerate(rest))

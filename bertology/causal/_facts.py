@@ -66,7 +66,7 @@ def read_facts(source: str | Path = "pocket") -> list[Fact]:
 def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: int = 0) -> list[PatchPair]:
     """Pairs of facts of one relation whose subjects have equally many words and whose objects differ.
 
-    Places are those of :func:`agreement_pairs`; clusters are first subjects, values the objects.
+    Places are those of :func:`agreement_pairs`; clusters are first subjects, values the relation with the object.
 
     Args:
         source: as of :func:`read_facts`.
@@ -99,7 +99,7 @@ def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: 
             other.answer,
             one.subject,
             named_places(words, of_other),
-            (one.answer, other.answer),
+            (f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}"),
         )
         for (one, other), words, of_other in zip(pairs, *texts, strict=True)
     ]

@@ -37,9 +37,10 @@ _WHENCE = {
 class PatchingMap(PageAndFigure):
     """What the prediction becomes when one place of one layer comes from another text; returned by :func:`patch`.
 
-    The effect of a place is the change of the difference of the two logits ÷ the change that the whole other text
-    makes, both summed over pairs: 0 where patching changes nothing, 1 where it changes all. A notebook displays the
-    page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure (``.svg``, ``.pdf`` or ``.png``).
+    The effect of a place is the change of the score (difference of the two logits, or log-probability of the one word)
+    ÷ the change that the whole other text makes, both summed over pairs: 0 where patching changes nothing, 1 where it
+    changes all. A notebook displays the page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure
+    (``.svg``, ``.pdf`` or ``.png``).
     """
 
     page_title: ClassVar[str] = "Effects of exchanged states"
@@ -55,11 +56,11 @@ class PatchingMap(PageAndFigure):
     places: tuple[str, ...]
     """Names of places; of the site ``head`` the heads."""
     changes: Floats
-    """``[layer, place, pair]`` change of the difference of logits; NaN where a pair has no such place."""
+    """``[layer, place, pair]`` change of the score; NaN where a pair has no such place."""
     whole: Floats
     """``[pair]`` the change that the whole other text makes."""
     base: Floats
-    """``[pair]`` the difference of logits in the text that is patched, as it is."""
+    """``[pair]`` the score in the text that is patched, as it is."""
     pairs: tuple[PatchPair, ...]
     """``[pair]`` the texts and their two words; of :func:`trace` the fact in both, with its object."""
     clusters: tuple[str, ...]
@@ -81,8 +82,9 @@ class PatchingMap(PageAndFigure):
 
     @cached_property
     def right(self) -> Floats:
-        """``[layer, place, pair]`` 1 where the word chosen is the one that the source's value calls for; NaN where a
-        pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2)."""
+        """``[layer, place, pair]`` of two words, 1 where the one chosen is that which the source's value calls for; NaN
+        where a pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2).
+        """
         wanted = (1 if self.direction == "denoise" else -1) * (-1 if self.source == "same_value" else 1)
         right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
         return np.where(np.isnan(self.changes), np.nan, right)
@@ -172,6 +174,8 @@ class PatchingMap(PageAndFigure):
         if self.source == "noise":
             return "probability of the object"
         words = {(pair.good, pair.bad) for pair in self.pairs}
+        if not any(pair.bad for pair in self.pairs):
+            return f"log-probability of {self.pairs[0].good if len(words) == 1 else 'the masked word'}"
         first, second = words.pop() if len(words) == 1 else ("the first word", "the second")
         return f"logit of {first} − logit of {second}"
 
@@ -194,7 +198,7 @@ class PatchingMap(PageAndFigure):
         names = ("0 · subject noised", "1 · as it is") if self.source == "noise" else ("0 · base", "1 · source")
         cells = []
         for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
-            words = {"text": " / ".join(dict.fromkeys((pair.good, pair.bad)))}
+            words = {"text": " / ".join(dict.fromkeys(filter(None, (pair.good, pair.bad))))}
             texts = _marked(pair)[:: -1 if self.direction == "denoise" else 1]
             cells += [[{"parts": texts[0]}, words, {"text": signed(base)}]]
             cells += [[{"parts": texts[1]}, words, {"text": signed(base + whole)}]]

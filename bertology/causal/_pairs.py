@@ -22,10 +22,11 @@ SPECIAL = "special"
 
 @dataclass(frozen=True)
 class PatchPair:
-    """Two texts with one mask each, and two words for it.
+    """Two texts with one mask each, and one or two words for it.
 
     The texts have the same number of words, such as *The keys to the cabinet [MASK]* and *The key to the cabinet
-    [MASK]*; what is measured at the mask is by how much the logit of the first word is above that of the second.
+    [MASK]*; the score at the mask is the logit of the first word minus that of the second, or the log-probability of
+    the first where there is no second.
     """
 
     text: str
@@ -34,8 +35,8 @@ class PatchPair:
     """The text that differs."""
     good: str
     """The word that ``text`` calls for."""
-    bad: str
-    """The word that ``other`` calls for."""
+    bad: str = ""
+    """The word that ``other`` calls for; all pairs that are patched together have one, or none has."""
     cluster: str = ""
     """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
     places: tuple[str, ...] = ()
@@ -53,8 +54,8 @@ class AlignedPair:
     """``[piece]`` of the text and of the other text, special tokens included; equally many."""
     mask: int
     """The piece that is masked, in both."""
-    candidates: tuple[int, int]
-    """Vocabulary numbers of the two words."""
+    candidates: tuple[int, ...]
+    """Vocabulary numbers of the one or two words."""
     places: dict[str, NDArray[np.int64]]
     """By name the pieces of each place; the special tokens come last."""
 
@@ -114,10 +115,12 @@ def _aligned(
     masked = [np.flatnonzero(one == encoder.mask_id).tolist() for one in ids]
     if masked[0] != masked[1] or len(masked[0]) != 1:
         return "the mask stands in different places of the two texts"
-    candidates = tuple(_piece_of(encoder, word) for word in (pair.good, pair.bad))
-    for word, piece in zip((pair.good, pair.bad), candidates, strict=True):
+    candidates = []
+    for word in (pair.good, pair.bad) if pair.bad else (pair.good,):
+        piece = _piece_of(encoder, word)
         if piece is None:
             return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
+        candidates.append(piece)
     names = _place_names(pair, words, masked[0][0], spans[0], by_word)
     if len(names) != n_words:
         return f"{len(names)} places are named for {n_words} words: name one for each word"
@@ -126,11 +129,8 @@ def _aligned(
         places.setdefault(name, []).extend(range(first, last))
     of_words = {piece for some in places.values() for piece in some}
     places[SPECIAL] = [piece for piece in range(len(ids[0])) if piece not in of_words]
-    good, bad = candidates
-    assert good is not None
-    assert bad is not None
     as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
-    return AlignedPair((ids[0], ids[1]), int(masked[0][0]), (good, bad), as_arrays)
+    return AlignedPair((ids[0], ids[1]), int(masked[0][0]), tuple(candidates), as_arrays)
 
 
 def _place_names(

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.encoders.interventions import Change, Intervention, Site, intervening, starting_from
+from bertology.encoders.interventions import Change, Intervention, Site, intervening
+from bertology.encoders.resuming import starting_from
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -61,22 +62,24 @@ class LogitDifference:
 
 
 @dataclass(frozen=True)
-class AnswerProbability:
-    """The probability of a word at the mask."""
+class WordProbability:
+    """The probability of a word at the mask, or its natural logarithm."""
 
     encoder: Encoder
     mask: Tensor
     """``[row]`` the piece that is masked."""
-    answer: Tensor
+    word: Tensor
     """``[row]`` vocabulary number."""
+    logarithm: bool
 
     def __call__(self, last: Tensor, rows: Tensor) -> Tensor:
-        """``[cell]`` probabilities."""
+        """``[cell]`` probabilities or logarithms."""
         encoder = self.encoder
         with torch.inference_mode():
             features = encoder.masked_head.features(last[torch.arange(len(rows)), self.mask[rows]])
         logits = encoder.vocabulary_logits(features, layer=encoder.n_layers).float()
-        return logits.log_softmax(1).cpu().double().gather(1, self.answer[rows][:, None])[:, 0].exp()
+        found = logits.log_softmax(1).cpu().double().gather(1, self.word[rows][:, None])[:, 0]
+        return found if self.logarithm else found.exp()
 
 
 class Passes:

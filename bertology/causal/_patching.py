@@ -13,7 +13,7 @@ from torch import Tensor
 from bertology._names import name_not_found
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal._passes import Cell, LogitDifference, Passes, batches_of_one_length
+from bertology.causal._passes import Cell, LogitDifference, Passes, Score, WordProbability, batches_of_one_length
 from bertology.causal._sources import MEAN_DIFFERENCE, SOURCES, MeanDifferences, Source, donors
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import SITES, Intervention, Site
@@ -36,7 +36,7 @@ def patch(
     by_word: bool | None = None,
     source: Source = "pair",
 ) -> PatchingMap:
-    """Which states carry what decides between two words at a mask: layer × place, or layer × head.
+    """Which states carry what decides about a word at a mask: layer × place, or layer × head.
 
     For each layer and place the pass over one text goes on with other states at that place alone (Vig et al. 2020;
     Geiger et al. 2021; Meng et al. 2022, section 2). Blocks below the layer are computed once.
@@ -89,7 +89,7 @@ def patch(
     )
     for batch in batches_of_one_length([len(one.ids[0]) for one in ones], len(names), pieces_in_batch(encoder.device)):
         some = [ones[place] for place in batch]
-        score = LogitDifference(encoder, _tensor([one.mask for one in some]), _tensor([one.candidates for one in some]))
+        score = _score(encoder, some)
         own = torch.from_numpy(np.stack([one.ids[from_] for one in some]))
         base_ids = torch.from_numpy(np.stack([one.ids[into] for one in some]))
         source_ids = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
@@ -136,6 +136,8 @@ def _checked(
     encoder.masked_head  # noqa: B018 - raises where there is none
     if not asked:
         raise ClozeError("no pair: give at least one")
+    if len({bool(pair.bad) for pair in asked}) > 1:
+        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
     lowest = 0 if site == "hidden_state" else 1
     chosen = tuple(range(lowest, encoder.n_layers + 1)) if layers is None else tuple(layers)
     for layer in chosen:
@@ -147,8 +149,12 @@ def _same(state: Tensor) -> Tensor:
     return state
 
 
-def _tensor(numbers: Sequence[object]) -> Tensor:
-    return torch.tensor(numbers)
+def _score(encoder: Encoder, some: Sequence[AlignedPair]) -> Score:
+    """What is read at the masks of pairs that all have one word, or all two."""
+    masks, candidates = (torch.tensor(one) for one in ([one.mask for one in some], [one.candidates for one in some]))
+    if candidates.shape[1] == 1:
+        return WordProbability(encoder, masks, candidates[:, 0], logarithm=True)
+    return LogitDifference(encoder, masks, candidates)
 
 
 def _places(pair: AlignedPair, site: Site, n_heads: int) -> list[Cell]:

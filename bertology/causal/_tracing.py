@@ -13,7 +13,7 @@ from torch import Tensor
 from bertology.causal._facts import Fact, subject_pairs
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import AlignedPair, PatchPair, align_pairs
-from bertology.causal._passes import AnswerProbability, Cell, Passes, batches_of_one_length
+from bertology.causal._passes import Cell, Passes, WordProbability, batches_of_one_length
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Site
@@ -120,7 +120,7 @@ def trace(
         ids = torch.from_numpy(np.stack([one.ids[0] for one in some]))
         noise = torch.cat([_noise(known.aligned[n], encoder.dim, n_draws, deviation, (seed, n)) for n in batch])
         answers = torch.tensor([one.candidates[0] for one in some])
-        score = AnswerProbability(encoder, torch.tensor([one.mask for one in some]), answers)
+        score = WordProbability(encoder, torch.tensor([one.mask for one in some]), answers, logarithm=False)
         passes = Passes(encoder, ids, ids, score, site=site, noise=noise, window=window)
         of_fact = (-1, n_draws)
         base[batch] = passes.base_scores.reshape(of_fact).mean(1).numpy()

@@ -1,10 +1,10 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
 :class:`Encoder` (``_encoder.py``, to be read first) is what :func:`load_encoder` returns. Sub-packages: ``loading``
-finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Four modules are public:
-``interventions`` (looking into a running model and changing it), ``batching`` (what is read together), ``masked_loss``
-and ``decoder`` (attention of an encoder-decoder's other half). Importing this package, resolving a name, hashing a
-model and reading its shape import no torch.
+finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Five modules are public:
+``interventions`` (looking into a running model and changing it), ``resuming`` (passes through its upper blocks alone),
+``batching`` (what is read together), ``masked_loss`` and ``decoder`` (attention of an encoder-decoder's other half).
+Importing this package, resolving a name, hashing a model and reading its shape import no torch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from bertology.encoders.loading.resolve import known_models, resolve_model
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
     from bertology.encoders._heads import CausalHead
-    from bertology.encoders._labelled import LabelledArray, layers_from_end
+    from bertology.encoders._labelled import EncoderRun, LabelledArray, layers_from_end
     from bertology.encoders.alignment.words import WordPooling, word_attentions
+    from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
     from bertology.encoders.loading.memory import in_memory, model_name
     from bertology.encoders.loading.module import ModuleAdapter
@@ -37,9 +38,11 @@ __all__ = [
     "CausalHead",
     "Checkpoint",
     "Encoder",
+    "EncoderRun",
     "Encoding",
     "HeadKind",
     "Init",
+    "Intervention",
     "LabelledArray",
     "ModelCopy",
     "ModelShape",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from bertology.encoders.interventions import Intervention
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledArray:
@@ -97,6 +99,24 @@ class LabelledArray:
         return figure
 
 
+@dataclass(frozen=True, eq=False)
+class EncoderRun:
+    """What an encoder gives for some texts in one run; made by :meth:`Encoder.run`."""
+
+    vectors: LabelledArray
+    """Axes ``layer``, ``word`` and ``dim``."""
+    logits: LabelledArray | None
+    """Of the masked-LM head at the masks: axes ``mask`` and ``entry``; None without a mask or without a head."""
+
+    @property
+    def probabilities(self) -> LabelledArray | None:
+        """Those of all entries of the vocabulary at each mask: axes ``mask`` and ``entry``."""
+        if self.logits is None:
+            return None
+        above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
+        return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
+
+
 def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
     """Layers by number, negative ones counted from the last.
 
@@ -143,6 +163,36 @@ class LabelledSignals:
             self, texts, layers=layers, word=word, pooling=pooling
         )
         return array
+
+    def run(
+        self,
+        texts: Any,
+        *,
+        interventions: Sequence[Intervention] = (),
+        layers: int | Sequence[int] | Literal["all"] = "all",
+        pooling: Pooling = "mean",
+    ) -> EncoderRun:
+        """Run some texts with what the model computes changed on the way, and read its words and its masks.
+
+        >>> from bertology.encoders import Intervention
+        >>> swapped = Intervention.patching(3, encoder, "The guard [MASK] open.", words=2)  # doctest: +SKIP
+        >>> encoder.run("The guards [MASK] open.", interventions=[swapped])  # doctest: +SKIP
+
+        Args:
+            texts: as of :meth:`vectors`; masks are written ``[MASK]``, ``{mask}`` or ``<mask>``.
+            interventions: made one after the other where they are of one site.
+            layers: of the vectors, as of :meth:`vectors`.
+            pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
+
+        Raises:
+            ModelError: no such layer or site, a text longer than the model takes, or a change that does not keep shape
+                and type.
+            CorpusError: a text without words, or words of an intervention that stand in none of them.
+        """
+        found: EncoderRun = import_module("bertology.activations").labelled_run(
+            self, texts, interventions=interventions, layers=layers, pooling=pooling
+        )
+        return found
 
     def attention(
         self,

@@ -3,18 +3,16 @@
 - :func:`watching` counts the blocks as they run, and calls a function before each;
 - :func:`gating` multiplies the output of heads by gates (Michel et al. 2019);
 - :func:`changing` replaces the hidden states of one layer by a function of them;
-- :func:`intervening` does the same at other sites too: the output of attention or of the feed-forward part of a block,
-  of one head, or its values; several :class:`Intervention` at once;
-- :func:`starting_from` runs only the blocks above a layer, from hidden states that are given;
-- :class:`Replay` repeats the outputs of lower blocks, where only blocks above them are changed.
+- :func:`intervening` does so at other sites too: the output of attention or of the feed-forward part of a block, of one
+  head, or its values; several :class:`Intervention` at once. :meth:`Encoder.run` finds their words.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +35,8 @@ Gates = Mapping[tuple[int, int], "float | Tensor"]
 """Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
 Change = Callable[[Tensor], Tensor]
 """From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
+Words = int | str | Sequence[int | str]
+"""Words of texts: numbers from 1, or forms in whatever case, which are all words of that form; one or several."""
 
 # Where a block's attention has its output projection and its projection to the values, by family.
 _BERT = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
@@ -62,6 +62,13 @@ _FEED_FORWARD: dict[str, str] = {
     "gpt2": "mlp.c_proj",
     "modernbert": "mlp.Wo",
 }
+
+
+class Runs(Protocol):
+    """What runs texts with interventions, such as an encoder."""
+
+    def run(self, texts: Any, *, interventions: Sequence[Intervention]) -> object:
+        """See :meth:`bertology.Encoder.run`."""
 
 
 class StopForward(Exception):  # noqa: N818 - a signal, not an error
@@ -228,7 +235,7 @@ def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Chang
 
 @dataclass(frozen=True, eq=False)
 class Intervention:
-    """A change of what a model computes at one site."""
+    """A change of what a model computes at one site; usual ones are made by class methods, which take ``site`` too."""
 
     layer: int
     """From 0 for hidden states, from 1 for what blocks compute."""
@@ -237,6 +244,69 @@ class Intervention:
     site: Site = "hidden_state"
     head: int | None = None
     """From 1; of the sites ``head`` and ``values``, where one alone is changed."""
+    words: Words | None = None
+    """Those whose pieces are changed: the change is called for each text with ``[1, piece, dim]`` of these pieces. All
+    pieces, special ones and padding among them, when left out."""
+
+    @classmethod
+    def replacing(cls, layer: int, values: Tensor, **where: Any) -> Intervention:
+        """Put ``values`` in, ``[dim]`` or ``[piece, dim]``; ``dim`` is that of a head where one is named."""
+        return cls(layer, lambda state: _fitted(values, state), **where)
+
+    @classmethod
+    def adding(cls, layer: int, values: Tensor, **where: Any) -> Intervention:
+        """Add ``values``, ``[dim]`` or ``[piece, dim]``, such as a direction times a strength."""
+        return cls(layer, lambda state: state + _fitted(values, state), **where)
+
+    @classmethod
+    def projecting(cls, layer: int, matrix: Tensor, **where: Any) -> Intervention:
+        """Multiply each state by a matrix ``[dim, dim]``, such as the projection that takes a direction away."""
+
+        def change(state: Tensor) -> Tensor:
+            if list(matrix.shape) != [state.shape[-1]] * 2:
+                raise ModelError(f"a matrix of shape {list(matrix.shape)} for states of {state.shape[-1]} dimensions")
+            return state @ matrix.to(state).T
+
+        return cls(layer, change, **where)
+
+    @classmethod
+    def patching(cls, layer: int, encoder: Runs, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
+        """Put in what the model computes of another text (interchange intervention).
+
+        Args:
+            layer: as of the class.
+            encoder: the model.
+            text: the other text.
+            of: its words, with as many pieces; those of ``words`` when left out.
+            where: ``site``, ``head`` and ``words``.
+
+        Raises:
+            BertologyError: as of :meth:`Encoder.run`.
+        """
+        kept: list[Tensor] = []
+
+        def keep(state: Tensor) -> Tensor:
+            kept.append(state.clone())
+            return state
+
+        encoder.run(text, interventions=[cls(layer, keep, **{**where, **({} if of is None else {"words": of})})])
+        return cls.replacing(layer, kept[0][0], **where)
+
+    def at(self, pieces: Sequence[Tensor]) -> Intervention:
+        """The same change at some pieces of each row of a batch alone.
+
+        Args:
+            pieces: ``[row]`` of each their numbers.
+        """
+
+        def change(state: Tensor) -> Tensor:
+            changed = state.clone()
+            for row, of_row in enumerate(pieces):
+                if len(of_row):
+                    changed[row, of_row] = _changed(self.change, state[row, of_row][None])[0]
+            return changed
+
+        return replace(self, change=change, words=None)
 
     def check(self, *, n_layers: int, n_heads: int) -> None:
         """Check that the model has the site.
@@ -253,6 +323,8 @@ class Intervention:
             raise ModelError(
                 f"layer {self.layer}: the model has {n_layers}, so layers of {what}s are {lowest}…{n_layers}"
             )
+        if self.words is not None:
+            raise ModelError("words of an intervention are found by Encoder.run: give it to that, or leave words out")
         if self.head is not None and self.site not in ("head", "values"):
             raise ModelError(f"L{self.layer}H{self.head}: {self.site} belongs to no head: leave head out")
         if self.head is not None and not 1 <= self.head <= n_heads:
@@ -309,36 +381,12 @@ def _changed_head(one: Intervention, values: Tensor, n_heads: int) -> Tensor:
     return torch.cat(heads, dim=-1)
 
 
-@contextlib.contextmanager
-def starting_from(body: nn.Module, blocks: list[nn.Module], layer: int, state: Tensor) -> Iterator[None]:
-    """Begin passes inside the context with hidden states of a layer: blocks up to it do not compute.
-
-    The model's own forward runs, on an input with as many rows and pieces as ``state``. Not for encoders whose blocks
-    return more than hidden states (T5).
-
-    Args:
-        body: as in :func:`watching`.
-        blocks: as in :func:`watching`.
-        layer: 0 for the embeddings, then the blocks.
-        state: ``[batch, piece, dim]`` hidden states of that layer.
-    """
-    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
-
-        def replace_forward(block: nn.Module) -> None:
-            compute = block.forward
-
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                if watch.current > layer:
-                    return compute(*args, **kwargs)
-                return args[0] if args else kwargs["hidden_states"]
-
-            block.__dict__["forward"] = forward
-            stack.callback(block.__dict__.pop, "forward")
-
-        for block in dict.fromkeys(blocks[:layer]):
-            replace_forward(block)
-        stack.enter_context(changing(body, blocks, layer, lambda _: state))
-        yield
+def _fitted(values: Tensor, state: Tensor) -> Tensor:
+    """``[dim]`` or ``[piece, dim]`` as states ``[batch, piece, dim]``."""
+    if values.ndim > 2 or list(values.shape) != list(state.shape[-values.ndim :]):
+        what = f"values of shape {list(values.shape)} for states of shape {list(state.shape)}"
+        raise ModelError(f"{what}: give [dim], or one for each piece")
+    return values.to(state).expand_as(state)
 
 
 def _changed(change: Change, state: Tensor) -> Tensor:
@@ -349,46 +397,3 @@ def _changed(change: Change, state: Tensor) -> Tensor:
             f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
         )
     return changed
-
-
-class Replay:
-    """Outputs of the blocks of an encoder in one pass, for later passes over the same input.
-
-    The model's own forward runs every time, with all that it does between blocks; only blocks whose output could not
-    differ do not compute. Not for passes that a backward pass follows. Arguments are those of :func:`watching`.
-    """
-
-    def __init__(self, body: nn.Module, blocks: list[nn.Module]) -> None:
-        self._body, self._blocks = body, blocks
-        self._outputs: dict[int, Any] = {}
-
-    @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        """Keep the outputs of the blocks in the pass inside the context."""
-        self._outputs = {}
-
-        def keep(module: nn.Module, args: Any, output: Any) -> None:
-            self._outputs[watch.current] = output
-
-        with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
-            for block in dict.fromkeys(self._blocks):
-                stack.callback(block.register_forward_hook(keep).remove)
-            yield
-
-    @contextlib.contextmanager
-    def from_layer(self, layer: int) -> Iterator[None]:
-        """Compute nothing in blocks below ``layer`` (from 1), in passes inside the context over the input recorded."""
-        with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
-
-            def replace_forward(block: nn.Module) -> None:
-                compute = block.forward
-
-                def forward(*args: Any, **kwargs: Any) -> Any:
-                    return self._outputs[watch.current] if watch.current < layer else compute(*args, **kwargs)
-
-                block.__dict__["forward"] = forward
-                stack.callback(block.__dict__.pop, "forward")
-
-            for block in dict.fromkeys(self._blocks[: layer - 1]):
-                replace_forward(block)
-            yield

@@ -127,7 +127,7 @@ def test_facts_of_one_subject_are_no_pair(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "P1.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     (pair,) = fact_pairs(folder)
-    assert (pair.good, pair.bad, pair.values) == ("Paris", "Rome", ("Paris", "Rome"))
+    assert (pair.good, pair.bad, pair.values) == ("Paris", "Rome", ("P1: Paris", "P1: Rome"))
     assert pair.places[0] == "subject"
 
 

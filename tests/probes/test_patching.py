@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bertology import probe
@@ -25,11 +27,14 @@ def test_number_is_carried_by_the_subject_then_the_mask_and_by_nothing_else(tmp_
     assert whole["interchange_accuracy", 4] == pytest.approx(0.5, abs=0.05)
 
 
-def test_heads_and_facts(tmp_path: object) -> None:
+def test_facts(tmp_path: object) -> None:
     found = probe("patching:facts", layers=[0, 4], controls="none", out=f"{tmp_path}/facts").to_pandas()
     whole = found[found.group.isna()].set_index(["metric", "layer"]).value
     assert whole["effect", 0] == pytest.approx(1, abs=1e-5)
     assert whole["effect", 4] == pytest.approx(0, abs=1e-5)
+    # The null: another subject with the same object; and one with the other object, which brings it.
+    assert abs(whole["same_value_effect", 0]) < 0.1 < 0.8 < whole["unrelated_effect", 0]
+    assert whole["interchange_accuracy", 0] > 0.9
     assert (found.n_skipped >= 0).all()
 
 
@@ -38,3 +43,42 @@ def test_a_construction_that_is_not_there_is_named() -> None:
         probe("patching:agreement:nowhere")
     with pytest.raises(BertologyError, match="patching:verbs"):
         probe("patching:verbs")
+
+
+def own_pairs(path: Path) -> Path:
+    """Nouns crossed with verbs, the grammatical sentence first."""
+    verbs = ("walk to the park", "know the story", "watch the dog", "like the horse")
+    rows = []
+    for noun in ("guard", "cook", "farmer", "miller", "judge", "nurse"):
+        for verb in verbs:
+            first, rest = verb.split(" ", 1)
+            plural, singular = f"The {noun}s {first} {rest}.", f"The {noun}s {first}s {rest}."
+            rows.append(f"own\tplural\t{plural}\t{singular}\n")
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+def test_minimal_pairs_of_ones_own(tmp_path: Path) -> None:
+    """What the grammar says: the verb that differs carries the number, and another verb of its number does as well."""
+    found = probe(
+        "patching:minimal_pairs", corpus=own_pairs(tmp_path / "own.tsv"), layers=[0, 4], controls="none"
+    ).to_pandas()
+    whole = found[found.group.isna()].set_index(["metric", "layer"]).value
+    by_place = found[found.metric == "effect"].dropna(subset=["group"]).set_index(["group", "layer"]).value
+    assert whole["effect", 0] == pytest.approx(1, abs=1e-5)
+    assert by_place["mask", 4] == by_place["all", 0] == pytest.approx(1, abs=1e-5)
+    assert by_place["before", 0] == pytest.approx(0, abs=1e-5)
+    assert abs(whole["same_value_effect", 0]) < 0.2 < 0.8 < whole["unrelated_effect", 0]
+    assert whole["fall_nats", 0] > 0.5 > whole["rise_nats", 0]
+
+
+def test_mistakes_in_minimal_pairs_are_named(tmp_path: Path) -> None:
+    path = own_pairs(tmp_path / "own.tsv")
+    with pytest.raises(BertologyError, match="no minimal pair of islands: the source has own"):
+        probe("patching:minimal_pairs:islands", corpus=path)
+    path.write_text("own\tplural\tThe guards walk.\tThe guards walks.\nown\tplural\n", encoding="utf-8")
+    with pytest.raises(BertologyError, match=r"own\.tsv:2: 2 columns"):
+        probe("patching:minimal_pairs", corpus=path)
+    path.write_text("own\tplural\tThe guards walk.\tThe guards.\n", encoding="utf-8")
+    with pytest.raises(BertologyError, match="none of 1 minimal pairs can be patched"):
+        probe("patching:minimal_pairs", corpus=path, controls="none")

@@ -13,7 +13,7 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._items import LeftOut
+from bertology.corpora.prompts._items import LeftOut, with_masks
 from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._made import (
     MADE,
@@ -57,4 +57,5 @@ __all__ = [
     "read_primed",
     "shuffled_words",
     "with_article",
+    "with_masks",
 ]

@@ -37,6 +37,11 @@ def sentences_field(plain: Mapping[str, Any], field: str, where: str) -> str:
     return " ".join(_SPELLINGS.sub(MASK, " ".join(parts)).split())
 
 
+def with_masks(text: str, mask: str) -> str:
+    """A text whose masks, however they are spelled, are those of a model."""
+    return _SPELLINGS.sub(lambda _: mask, text)
+
+
 def mask_trouble(text: str) -> str:
     """Why the word at the mask of a text cannot be predicted; empty if it can."""
     count = len(_SPELLINGS.findall(text))
