@@ -15,38 +15,32 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums
 
 
-def effect_sums(
-    metric: str, found: PatchingMap, whole: str, kept: NDArray[np.bool_] | None = None
-) -> Iterator[LayerSums]:
+def effect_sums(metric: str, found: PatchingMap, whole: str) -> Iterator[LayerSums]:
     """The effect of one place, which is the statistic itself, and of each place as a group.
 
     Args:
         metric: what it is called.
         found: effects.
         whole: the place that the statistic without a group is of.
-        kept: ``[pair]`` which pairs count; all when left out.
     """
     for number, place in enumerate(found.places):
         change = found.changes[:, number]
-        has_place = np.isfinite(change) & (True if kept is None else kept)
+        has_place = np.isfinite(change)
         over, under = np.where(has_place, change, 0.0), np.where(has_place, found.whole, 0.0)
         for group in ("", place) if place == whole else (place,):
             yield cluster_sums(metric, found.layers, over, under, found.clusters, group)
 
 
-def share_sums(
-    metric: str, maps: Sequence[PatchingMap], place: str, kept: NDArray[np.bool_] | None = None
-) -> LayerSums:
+def share_sums(metric: str, maps: Sequence[PatchingMap], place: str) -> LayerSums:
     """The share of texts in which the word is chosen that the new state of a place calls for.
 
     Args:
         metric: what it is called.
         maps: effects, all of whose pairs count together.
         place: whose states are exchanged.
-        kept: ``[pair]`` of one map, which pairs count.
     """
     right = np.concatenate([one.right[:, one.places.index(place)] for one in maps], axis=1)
-    counts = np.isfinite(right) & (True if kept is None else kept)
+    counts = np.isfinite(right)
     clusters = tuple(cluster for one in maps for cluster in one.clusters)
     return cluster_sums(metric, maps[0].layers, np.where(counts, right, 0.0), counts.astype(np.float64), clusters, "")
 
@@ -55,7 +49,9 @@ def pair_reason(reason: str) -> str:
     """Why a pair is left out, without its words."""
     if "single piece" in reason:
         return "an answer of several pieces"
-    return "words of different numbers of pieces" if "pieces" in reason else reason
+    if "pieces" in reason:
+        return "words of different numbers of pieces"
+    return "texts of different numbers of words" if "give two of the same number" in reason else reason
 
 
 def cluster_sums(

@@ -39,7 +39,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -133,42 +132,50 @@ class Patching(CausalProbe):
         on_long: str,
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by frame; of what blocks compute from layer 1 on."""
+        from bertology.causal import known_pairs
+
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
         sensitive = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else None
         pairs = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
+        if self.of == "facts":
+            pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
+            skipped.update(map(pair_reason, reasons))
+            if not pairs:  # as of random weights
+                yield GeometryCounts(0, skipped=skipped)
+                yield cluster_sums("effect", tuple(chosen), np.zeros((len(chosen), 1)), np.zeros((1, 1)), [""], "")
+                return
         found = self._patched(encoder, pairs, chosen, "pair")
-        known = found.is_known if self.of == "facts" else np.ones(len(found.whole), dtype=bool)
         skipped += Counter(pair_reason(reason) for _, reason in found.excluded)
-        skipped["the model does not know both facts"] = int((~known).sum())
-        yield GeometryCounts(int(known.sum()), skipped=+skipped)
+        yield GeometryCounts(len(found.whole), skipped=+skipped)
         cause = "subject" if sensitive is None else "changed"
         whole = _ALL if self.site == _HEADS else cause
-        yield from effect_sums("effect", found, whole, known)
+        yield from effect_sums("effect", found, whole)
         left_out = {number for number, _ in found.excluded}
         kept = [number for number in range(len(pairs)) if number not in left_out]
         if sensitive is None:
-            yield share_sums("accuracy", [found], whole, known)
+            yield share_sums("accuracy", [found], whole)
         else:
             for metric, of_pair in (("fall_nats", sensitive.falls), ("rise_nats", sensitive.rises)):
                 sums = np.array([[of_pair[number] for number in kept]] * len(chosen))
                 yield cluster_sums(metric, found.layers, sums, np.ones_like(sums), found.clusters, "")
         if self.site == "hidden_state":
-            known_pairs = [pairs[number] for number in compress(kept, known)]
-            yield from self._of_further_sources(encoder, known_pairs, chosen, cause)
+            yield from self._of_further_sources(encoder, [pairs[number] for number in kept], chosen, cause)
 
     def _of_further_sources(
         self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], cause: str
     ) -> Iterator[LayerSums]:
         """Of states of other texts than the other one of each pair."""
+        from bertology.causal import NoOtherTextError
+
         maps: dict[str, PatchingMap] = {}
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
-            with suppress(ClozeError):
+            with suppress(NoOtherTextError):
                 maps[source] = self._patched(encoder, pairs, layers, source)
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from bertology.causal._oracle import WordLabels
     from bertology.causal._patching import patch
     from bertology.causal._sensitive import SensitivePairs, sensitive_pairs
-    from bertology.causal._tracing import KnownFacts, known_facts, trace
+    from bertology.causal._sources import NoOtherTextError
+    from bertology.causal._tracing import KnownFacts, known_facts, known_pairs, trace
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -51,6 +52,7 @@ __all__ = [
     "Fact",
     "Faithfulness",
     "KnownFacts",
+    "NoOtherTextError",
     "PatchPair",
     "PatchingMap",
     "SensitivePairs",
@@ -64,6 +66,7 @@ __all__ = [
     "fact_pairs",
     "hits",
     "known_facts",
+    "known_pairs",
     "patch",
     "read_facts",
     "sensitive_pairs",

@@ -75,7 +75,7 @@ def choose_erased(
         "random": {key: random_erasure(one, seed=seed + number) for number, (key, one) in enumerate(erasures.items())},
     }
     singles = tuple(dict.fromkeys(name for one in kept.values() for name in one.places if name != SPECIAL))
-    sets = {name: (name,) for name in singles}
+    sets: dict[str, tuple[str, ...]] = {name: (name,) for name in singles}
     if {"subject", "mask"} <= set(singles):
         sets[CAUSE_AND_MASK] = ("subject", "mask")
     sets[ALL_PLACES] = singles

@@ -89,12 +89,6 @@ class PatchingMap(PageAndFigure):
         right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
         return np.where(np.isnan(self.changes), np.nan, right)
 
-    @property
-    def is_known(self) -> NDArray[np.bool_]:
-        """``[pair]`` whether the model chooses the first word in the text, and the second in the other one."""
-        source = self.base + self.whole
-        return np.asarray((np.sign(self.base) != np.sign(source)) & ((source > 0) == (self.direction == "denoise")))
-
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
 

@@ -25,6 +25,10 @@ MEAN_DIFFERENCE: Source = "mean_difference"
 _N_VALUES = 2
 
 
+class NoOtherTextError(ClozeError):
+    """No pair has a text of another cluster with the value that is wanted."""
+
+
 def donors(
     pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], side: int, *, seed: int = 0
 ) -> dict[int, NDArray[np.int64]]:
@@ -40,6 +44,7 @@ def donors(
         The pieces of the text chosen, by number of the pair.
 
     Raises:
+        NoOtherTextError: there is none for any pair.
         ClozeError: pairs have no values.
     """
     if not all(all(pairs[number].values) for number in aligned):
@@ -59,6 +64,8 @@ def donors(
         if of_others:
             donor, of = of_others[int(random.integers(len(of_others)))]
             chosen[number] = aligned[donor].ids[of]
+    if aligned and not chosen:
+        raise NoOtherTextError("no pair has a text of another cluster with its words in the same places and its value")
     return chosen
 
 

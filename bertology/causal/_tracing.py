@@ -13,7 +13,7 @@ from torch import Tensor
 from bertology.causal._facts import Fact, subject_pairs
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import AlignedPair, PatchPair, align_pairs
-from bertology.causal._passes import Cell, Passes, WordProbability, batches_of_one_length
+from bertology.causal._passes import Cell, LogitDifference, Passes, WordProbability, batches_of_one_length
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Site
@@ -66,6 +66,47 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         n_asked += len(some)
     found = found[:most]
     return KnownFacts(tuple(fact for fact, _ in found), tuple(one for _, one in found), n_asked, n_known)
+
+
+def known_pairs(
+    encoder: Encoder, pairs: Sequence[PatchPair], *, most: int = 300, seed: int = 0
+) -> tuple[list[PatchPair], list[str]]:
+    """Pairs in both texts of which a model prefers the right one of the two words, in random order.
+
+    Args:
+        encoder: a masked language model.
+        pairs: such as those of :func:`fact_pairs`.
+        most: at most so many; no more are asked than are needed for them.
+        seed: of the order in which they are asked.
+
+    Returns:
+        The pairs, and why each of the others that were asked is left out.
+    """
+    order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
+    kept: list[PatchPair] = []
+    reasons: list[str] = []
+    n_asked = 0
+    while n_asked < len(order) and len(kept) < most:
+        some = [pairs[number] for number in order[n_asked : n_asked + 4 * most]]
+        n_asked += len(some)
+        aligned = align_pairs(encoder, some, by_word=False)
+        reasons += [one for one in aligned if isinstance(one, str)]
+        fitting = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
+        numbers, lengths = list(fitting), [len(one.ids[0]) for one in fitting.values()]
+        for batch in batches_of_one_length(lengths, 2, pieces_in_batch(encoder.device)):
+            of_batch = [fitting[numbers[place]] for place in batch]
+            masks, words = (torch.tensor([getattr(one, name) for one in of_batch]) for name in ("mask", "candidates"))
+            score, rows = LogitDifference(encoder, masks, words), torch.arange(len(batch))
+            differences = []
+            for side in (0, 1):
+                ids = torch.from_numpy(np.stack([one.ids[side] for one in of_batch]))
+                differences.append(
+                    score(encoder.hidden_states(ids, layers=(encoder.n_layers,))[encoder.n_layers], rows)
+                )
+            is_known = (differences[0] > 0) & (differences[1] < 0)
+            kept += [some[numbers[place]] for place, known in zip(batch, is_known.tolist(), strict=True) if known]
+            reasons += ["the model does not know both facts"] * int((~is_known).sum())
+    return kept[:most], reasons
 
 
 def trace(
