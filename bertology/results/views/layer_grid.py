@@ -150,7 +150,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("readout", f"{own}: statistics of the {of} themselves")
     else:
         lens = param_of(about, "lens")
-        own = f" fitted to masked words of {lens} train" if lens else ", the model's own head: nothing is trained"
+        fitted = f"{',' * (',' in table.reading)} fitted to masked words of {lens} train"
+        own = fitted if lens else ", the model's own head: nothing is trained"
         yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")
     for end, layers in table.path_ends.items():
         rises = f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}"
