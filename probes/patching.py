@@ -29,7 +29,8 @@ Three more sources of states tell what the effect is an effect of:
 - of agreement, the text itself, moved by the difference of the mean states of both values in other texts
   (``moved_effect``, ``moved_accuracy``): a counterfactual as simple as can be.
 
-Sources are those of ``agreement``, ``lama`` and ``minimal_pairs``. An unrelated text has its words in the same pieces;
+Sources are those of ``agreement``, ``lama`` and ``minimal_pairs``. An unrelated text has its words in the same pieces,
+and others where the pair differs (none has, where a licensor is always *not*);
 pairs without one do not count in the number, and where all are without one there is no number.
 """
 

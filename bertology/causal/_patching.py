@@ -49,7 +49,8 @@ def patch(
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
         by_word: each word is a place of its own; that is so of one pair when left out.
         source: where states come from. ``pair``: the other text of the pair. ``unrelated``: a text of another cluster
-            that has the same value of what decides, such as a plural subject, and its places where this one has them.
+            that has the same value of what decides, such as a plural subject, its places where this one has them, and
+            other words there.
             ``same_value``: such a text with the value of the text that is patched, so that nothing should change.
             ``mean_difference``: the text itself, moved by the difference of the mean states of texts of either value,
             of a half of the clusters that it is not in; of hidden states alone.

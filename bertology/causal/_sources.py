@@ -34,6 +34,9 @@ def donors(
 ) -> dict[int, NDArray[np.int64]]:
     """A text of another cluster for each pair that has one: as long, each place in the same pieces, the same value.
 
+    Where the texts of the pair differ it has other words than the text of that value: with the same words there would
+    be nothing to find out.
+
     Args:
         pairs: all of them.
         aligned: by number those that fit the model.
@@ -56,14 +59,15 @@ def donors(
     random = np.random.default_rng(seed)
     chosen = {}
     for number, one in aligned.items():
+        differ = one.ids[0] != one.ids[1]
         of_others = [
-            found
-            for found in by_layout[_layout(one), pairs[number].values[side]]
-            if _cluster(pairs, found[0]) != _cluster(pairs, number)
+            aligned[donor].ids[of]
+            for donor, of in by_layout[_layout(one), pairs[number].values[side]]
+            if _cluster(pairs, donor) != _cluster(pairs, number)
         ]
+        of_others = [ids for ids in of_others if (ids != one.ids[side])[differ].any()]
         if of_others:
-            donor, of = of_others[int(random.integers(len(of_others)))]
-            chosen[number] = aligned[donor].ids[of]
+            chosen[number] = of_others[int(random.integers(len(of_others)))]
     if aligned and not chosen:
         raise NoOtherTextError("no pair has a text of another cluster with its words in the same places and its value")
     return chosen

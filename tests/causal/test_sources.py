@@ -38,6 +38,8 @@ def test_donors_have_the_value_and_the_places_and_are_other_texts(encoder: Encod
             assert all(n != number for n, _ in homes)
             assert {pairs[n].values[of] for n, of in homes} == {pairs[number].values[side]}
             assert len(ids) == len(aligned[number].ids[0])
+            places = aligned[number].places["subject"]
+            assert (ids[places] != aligned[number].ids[side][places]).any()
             assert (ids == encoder.mask_id).nonzero()[0].tolist() == [aligned[number].mask]
 
 
