@@ -55,8 +55,8 @@ _EMBEDDED = {
     "pocket": "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
     "pocket:20000 has so many training sentences",
     "bilingual": "sentences of the pocket world with translations into a made-up language, trees and word links known "
-    "(train, dev, test); bilingual:20000 has so many training pairs, bilingual:order=reversed,anchors=0.2 another "
-    "second language",
+    "(train, dev, test); bilingual:20000 has so many training pairs, bilingual:joined=3 texts of so many sentences, "
+    "bilingual:order=reversed,anchors=0.2 another second language",
 }
 """Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes them."""
 _JOIN, _LAYER = "+", "#"

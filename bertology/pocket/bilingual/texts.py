@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from types import MappingProxyType
 
 from pydantic import ValidationError
 
 from bertology._inputs import is_numeral
-from bertology.corpora import Corpus, Links, Sentence, Sentences, translations
+from bertology.corpora import Corpus, Links, Sentence, Sentences, Target, translations
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket.bilingual.dictionary import leaves, sense_of
 from bertology.pocket.bilingual.settings import Language, SecondLanguage
@@ -31,7 +31,9 @@ _OTHER_SEED = 2_000_003
 
 
 MOST_PAIRS = 100_000
-_AS_IN = "write bilingual:20000, bilingual:order=reversed,anchors=0.2 or bilingual:fake=shift"
+MOST_JOINED = 10
+"""Sentences in a text."""
+_AS_IN = "write bilingual:20000, bilingual:joined=3, bilingual:order=reversed,anchors=0.2 or bilingual:fake=shift"
 
 
 @lru_cache(maxsize=4)
@@ -39,8 +41,9 @@ def load_bilingual(options: str = "") -> Corpus:
     """The bilingual corpus by what follows ``bilingual:`` in its name, made when it is first used.
 
     Args:
-        options: separated by commas: a number of training pairs, fields of :class:`Language` as ``key=value``, and
-            ``only=en`` or ``only=qpo`` for the sentences of one language.
+        options: separated by commas: a number of training pairs, fields of :class:`Language` as ``key=value``,
+            ``joined=3`` for pairs of texts of so many sentences each, and ``only=en`` or ``only=qpo`` for the sentences
+            of one language.
 
     Raises:
         CorpusError: an option is unknown or has a wrong value.
@@ -55,13 +58,18 @@ def load_bilingual(options: str = "") -> Corpus:
             n_train = int(key)
         else:
             raise CorpusError(f"{cut(name)}: {quoted(key)} is no number of pairs from 1 to {MOST_PAIRS}; {_AS_IN}")
+    only, joined = fields.pop("only", None), fields.pop("joined", "1")
+    if not (is_numeral(joined) and 1 <= int(joined) <= MOST_JOINED):
+        raise CorpusError(
+            f"{cut(name)}: joined={quoted(joined)} is no number of sentences from 1 to {MOST_JOINED}; {_AS_IN}"
+        )
     try:
-        only = fields.pop("only", None)
         second = Language.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         raise CorpusError(f"{cut(name)}: {first['loc'][0]}: {first['msg']}; {_AS_IN}") from None
-    corpus = replace(bilingual_corpus(second, sizes={**SIZES, "train": n_train}), name=name)
+    sizes = {**SIZES, "train": n_train}
+    corpus = replace(bilingual_corpus(second, sizes=sizes, joined=int(joined)), name=name)
     if only is None:
         return corpus
     if only not in (FIRST, second.code):
@@ -71,17 +79,25 @@ def load_bilingual(options: str = "") -> Corpus:
     return replace(corpus, splits=splits, language=only)
 
 
-def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed: int = 0) -> Corpus:
+def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed: int = 0, joined: int = 1) -> Corpus:
     """Sentences of the pocket corpus, each followed by its translation, with links between their words.
 
     Trees, tags, entities and roles are annotated in both. The layer ``sense`` holds, for each word whose form is
     ambiguous in the first language and for its translation, what it means: ``watch/NOUN`` or ``watch/VERB``.
+
+    Args:
+        second: the second language.
+        sizes: pairs in each split.
+        seed: of the sentences.
+        joined: number of successive sentences that make one text. Texts of several sentences have no trees. Words of
+            one part of speech are linked by chance in a short sentence more often than in a long text.
     """
     used: set[str] = set()
     splits = {}
     for split, size in sizes.items():
-        lines = islice(lines_of(split, seed, used), size)
-        splits[split] = Sentences(chain.from_iterable(pair(line, sentence, second) for line, sentence in lines))
+        lines = lines_of(split, seed, used)
+        texts = (list(islice(lines, joined)) for _ in range(size))
+        splits[split] = Sentences(chain.from_iterable(pair(text, second) for text in texts))
     return Corpus(
         name="bilingual",
         splits=splits,
@@ -91,20 +107,73 @@ def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed
     )
 
 
-def pair(line: Line, sentence: Sentence, second: Language) -> list[Sentence]:
-    """A sentence of the first language and its translation, marked as such, with their links."""
+def pair(lines: Sequence[tuple[Line, Sentence]], second: Language) -> list[Sentence]:
+    """A text of the first language and its translation, marked as such, with their links.
+
+    Args:
+        lines: the sentences of the text with the trees that they were read off.
+        second: the language of the translation.
+    """
+    firsts, others, links = zip(*(_translated(line, sentence, second) for line, sentence in lines), strict=True)
+    places = list(zip(*map(_starts, (firsts, others)), strict=True))
+    moved = (
+        frozenset((i + first, j + other) for (first, other), one in zip(places, of_kind, strict=True) for i, j in one)
+        for of_kind in zip(*((one.sure, one.possible) for one in links), strict=True)
+    )
+    both = {FIRST: _in_one(firsts), second.code: _in_one(others)}
+    return translations(both, unit=firsts[0].id, links={(FIRST, second.code): Links(*moved)})
+
+
+def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sentence, Sentence, Links]:
+    """A sentence of the first language and its translation, both with senses, and their links."""
     made = second.translator(line.tree)
     other = read(line._replace(tree=made.tree), id=sentence.id, english=False)
-    links = Links(sure=made.sure, possible=made.possible)
     senses = _senses(sentence)
     translated: list[str | None] = [None] * len(other)
     for source, place in sorted(made.sure, reverse=True):  # of several words, the first
         translated[place] = senses[source]
-    both = {
-        FIRST: replace(sentence, layers={**sentence.layers, "sense": senses}),
-        second.code: replace(other, layers={**other.layers, "sense": tuple(translated)}),
+    return (
+        replace(sentence, layers={**sentence.layers, "sense": senses}),
+        replace(other, layers={**other.layers, "sense": tuple(translated)}),
+        Links(sure=made.sure, possible=made.possible),
+    )
+
+
+def _in_one(sentences: Sequence[Sentence]) -> Sentence:
+    """One text of several sentences, with the annotation of their words and spans, without their trees."""
+    if len(sentences) == 1:
+        return sentences[0]
+    names = dict.fromkeys(chain.from_iterable(sentence.layers for sentence in sentences))
+    nothing = (None,)
+    layers = {
+        name: tuple(chain.from_iterable(one.layers.get(name, nothing * len(one)) for one in sentences))
+        for name in names
     }
-    return translations(both, unit=sentence.id, links={(FIRST, second.code): links})
+    spans, targets = [], defaultdict[str, list[Target]](list)
+    ends = accumulate((len(sentence.text) + 1 for sentence in sentences), initial=0)
+    for sentence, start, word in zip(sentences, ends, _starts(sentences), strict=False):
+        spans += [(first + start, last + start) for first, last in sentence.spans]
+        for name, of_name in sentence.targets.items():
+            targets[name] += [_moved(target, word) for target in of_name]
+    return Sentence(
+        id=sentences[0].id,
+        text=" ".join(sentence.text for sentence in sentences),
+        words=tuple(chain.from_iterable(sentence.words for sentence in sentences)),
+        spans=tuple(spans),
+        layers=layers,
+        targets={name: tuple(of_name) for name, of_name in targets.items()},
+        derived=frozenset[str]().union(*(sentence.derived for sentence in sentences)),
+    )
+
+
+def _starts(sentences: Sequence[Sentence]) -> list[int]:
+    """The place of the first word of each sentence in a text of them."""
+    return [*accumulate(map(len, sentences[:-1]), initial=0)]
+
+
+def _moved(target: Target, by: int) -> Target:
+    (start, end), other = target.span1, target.span2
+    return Target((start + by, end + by), target.label, other and (other[0] + by, other[1] + by))
 
 
 def _senses(sentence: Sentence) -> tuple[str | None, ...]:

@@ -213,7 +213,8 @@ def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) ->
     config: dict[str, Any] = model.config.to_dict()
     config |= {"architectures": ["BertForPreTraining"], "dtype": "float32"}
     write_atomically(folder / "config.json", (json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
-    save_tokenizer(tokenizer, folder, max_pieces=model.config.max_position_embeddings)
+    positions_from = getattr(model.config, "second_language", {}).get("positions_from")
+    save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
 
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

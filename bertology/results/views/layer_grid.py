@@ -56,13 +56,15 @@ _BASELINE_NOTES = {
 """By control, what tables say of a baseline."""
 _STATISTIC_NOTES = {
     "majority": Note(
-        "majority", "the most frequent answer in training: the sense of each word, or the place in a sentence"
+        "majority", "the most frequent answer in training: a label, the sense of each word, or the place in a sentence"
     ),
     "lexical": Note(
         "words",
         "the same without vectors: from spelling, from other words of the context (TF-IDF), or from forms and places",
     ),
-    "word_majority": Note("dictionary", "the most frequent translation of each word in other sentences"),
+    "word_majority": Note(
+        "word", "majority: what the same word form has most often, a label in training or a translation elsewhere"
+    ),
     "diagonal": Note("diagonal", "the word at the same relative place of the translation"),
     "first": Note("first", "the first word of the kind asked for, and last the last one"),
 }

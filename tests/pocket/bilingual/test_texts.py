@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bertology.corpora import Corpus, ParallelText, load_corpus
+from bertology.corpora import Corpus, ParallelText, Sentence, load_corpus
 from bertology.errors import CorpusError
 from bertology.pocket import pretraining_documents
 from bertology.pocket.bilingual.settings import Language, SecondLanguage
@@ -112,6 +112,8 @@ def test_it_has_a_name_with_options() -> None:
         ("bilingual:order=best", "order: Input should be 'same', 'own' or 'reversed'; write bilingual:20000"),
         ("bilingual:anchors=0.4", "anchors: Input should be less than or equal to 0.3"),
         ("bilingual:anchors=nan", "anchors: Input should be"),
+        ("bilingual:joined=0", "joined='0' is no number of sentences from 1 to 10; write bilingual:20000"),
+        ("bilingual:joined=two", "joined='two' is no number of sentences from 1 to 10"),
         ("bilingual:parallel=true", "parallel: Extra inputs are not permitted"),
     ],
 )
@@ -139,3 +141,44 @@ def test_one_language_alone() -> None:
     assert load_corpus("bilingual:40,only=qpo").language == "qpo"
     with pytest.raises(CorpusError, match="only='de' is neither en nor qpo"):
         load_corpus("bilingual:only=de")
+
+
+@pytest.fixture(scope="module")
+def texts() -> Corpus:
+    """The first 30 pairs of train of the other, three to a text."""
+    return bilingual_corpus(Language(), sizes={"train": 10}, joined=3)
+
+
+def test_joined_sentences_keep_their_words_and_spans(corpus: Corpus, texts: Corpus) -> None:
+    def labelled(one: Sentence) -> list[object]:
+        spans = [(target.label, target.span1, target.span2) for target in one.targets.get("srl", ())]
+        return [(label, *(span and one.words[slice(*span)] for span in both)) for label, *both in spans]
+
+    for place, one in enumerate(texts["train"]):
+        first = place // 2 * 6 + place % 2
+        of_it = [corpus["train"][number] for number in range(first, first + 6, 2)]
+        assert one.text == " ".join(sentence.text for sentence in of_it)
+        assert [one.text[start:end] for start, end in one.spans] == list(one.words)
+        for name in ("upos", "lemma", "deprel", "sense"):
+            values = [sentence.layers.get(name, (None,) * len(sentence)) for sentence in of_it]
+            assert one.layers[name] == sum(values, ())
+        assert labelled(one) == [target for sentence in of_it for target in labelled(sentence)]
+        assert one.heads is None
+
+
+def test_joined_sentences_keep_their_links(corpus: Corpus, texts: Corpus) -> None:
+    def linked(corpus: Corpus, kind: str) -> list[set[tuple[str, str]]]:
+        text, found = ParallelText.of(corpus["train"]), []
+        for (first, second), links in zip(text.pairs("en", "qpo"), text.links("en", "qpo"), strict=True):
+            one, other = (corpus["train"][int(number)].words for number in (first, second))
+            found.append({(one[i], other[j]) for i, j in getattr(links, kind)})
+        return found
+
+    for kind in ("sure", "possible"):
+        of_sentences = linked(corpus, kind)
+        assert linked(texts, kind) == [set.union(*of_sentences[start : start + 3]) for start in range(0, 30, 3)]
+
+
+def test_joined_texts_have_a_name() -> None:
+    made = load_corpus("bilingual:2,joined=2,only=qpo")
+    assert {split: len(texts) for split, texts in made.splits.items()} == {"train": 2, "dev": 500, "test": 1000}

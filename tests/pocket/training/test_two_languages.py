@@ -12,6 +12,8 @@ import torch
 from transformers import AutoModelForPreTraining
 
 from bertology import load_encoder
+from bertology.activations import read_words
+from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
 from bertology.pocket import load_settings, pretrain
 from bertology.pocket.bilingual.dictionary import is_of_second
@@ -109,6 +111,16 @@ def test_special_tokens_and_positions_are_those_of_the_language_of_the_text(apar
         )
         found = body(input_ids=ids[None], output_hidden_states=True).hidden_states[0][0]
         torch.testing.assert_close(found, embeddings.LayerNorm(summed))
+
+
+def test_positions_of_the_other_language_are_not_read(apart: Path) -> None:
+    """A text longer than the positions of one language is read in windows."""
+    encoder = load_encoder(str(apart))
+    n_positions = encoder.model.body.config.second_language["positions_from"]
+    assert encoder.tokenizer.model_max_length == n_positions
+    for text in (FIRST, SECOND):
+        words = read_words(encoder, Sentences([Sentence.from_words(text.split() * n_positions)]), layers=[2])
+        assert np.isfinite(words.numpy()).all()
 
 
 def test_a_plain_load_shares_them_and_ours_does_not(apart: Path) -> None:
