@@ -139,7 +139,7 @@ class Patching(CausalProbe):
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
         sensitive = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else None
-        pairs = some if sensitive is None else sensitive.pairs
+        pairs: Sequence[PatchPair] = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
             pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
