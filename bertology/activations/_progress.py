@@ -9,6 +9,9 @@ from typing import Any
 
 _MOST_WRITTEN_OUT = 9999
 """Larger totals are written as 12.3k."""
+_DRAWING = Lock()
+"""Held while a bar is made and while a line is written: a line is put above all bars, and one of a notebook that
+another thread has only half made cannot be drawn."""
 
 
 class Progress:
@@ -66,7 +69,8 @@ class BarProgress(Progress):
 
     def start(self, total: int, *, unit: str) -> None:
         scaled = {"unit": f" {unit}", "unit_scale": total > _MOST_WRITTEN_OUT, "smoothing": 0.05}
-        self._bar = _tqdm()(total=total, desc=self._label, leave=False, **scaled)
+        with _DRAWING:
+            self._bar = _tqdm()(total=total, desc=self._label, leave=False, **scaled)
 
     def advance(self, amount: int) -> None:
         with self._lock:
@@ -80,7 +84,8 @@ class BarProgress(Progress):
     def say(self, text: str) -> None:
         """Show the text instead of a bar, with the time it has taken."""
         if self._bar is None:
-            self._bar = _tqdm()(total=1, bar_format="{desc} [{elapsed}]", leave=False)
+            with _DRAWING:
+                self._bar = _tqdm()(total=1, bar_format="{desc} [{elapsed}]", leave=False)
         self._bar.set_description_str(f"{self._label}: {text}")
 
     def finish(self) -> None:
@@ -89,4 +94,5 @@ class BarProgress(Progress):
 
     def line(self, text: str) -> None:
         """Print the line without breaking a bar."""
-        _tqdm().write(text, file=sys.stderr)
+        with _DRAWING:
+            _tqdm().write(text, file=sys.stderr)
