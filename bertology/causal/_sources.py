@@ -89,7 +89,7 @@ def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -
     """
     values = sorted({value for number in aligned for value in pairs[number].values})
     if len(values) != _N_VALUES or not all(values):
-        raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): means differ between two")
+        raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): there should be two")
     return values
 
 
@@ -101,7 +101,7 @@ def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, Aligned
     """
     clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
     if len(clusters) < _N_VALUES:
-        raise ClozeError("all pairs are of one cluster: means are of other clusters than the text that is moved")
+        raise ClozeError("all pairs are of one cluster: what changes a text is fitted to those of other clusters")
     half = {cluster: place % 2 for place, cluster in enumerate(clusters)}
     return {number: half[_cluster(pairs, number)] for number in aligned}
 
