@@ -181,7 +181,7 @@ class Patching(CausalProbe):
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
             yield share_sums("moved_accuracy", [moved], cause)
-        if maps and self.of != "minimal_pairs":
+        if len(maps) == 2 and self.of != "minimal_pairs":  # of texts of either value
             yield share_sums("interchange_accuracy", list(maps.values()), cause)
 
     def _patched(self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], source: str) -> PatchingMap:

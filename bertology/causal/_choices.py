@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertology.causal._erased_predictions import StateChange
 from bertology.causal._masked_states import Kind
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
 from bertology.causal._passes import batches_of_one_length
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
@@ -52,8 +52,9 @@ def choose_changed(
         places: whose states are changed, such as ``subject`` and ``mask``; those of all words when left out.
 
     Raises:
-        ClozeError: no pair fits the model.
+        ClozeError: no pair fits the model, or a pair has one word alone.
     """
+    check_choices(pairs)
     aligned = align_pairs(encoder, pairs, by_word=False)
     kept = [(number, one) for number, one in enumerate(aligned) if isinstance(one, AlignedPair)]
     if not kept:

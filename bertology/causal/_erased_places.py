@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.causal._choices import number_right
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
 from bertology.causal._passes import batches_of_one_length
 from bertology.causal._sources import halves_of_clusters, two_values
 from bertology.encoders import Encoder
@@ -61,9 +61,11 @@ def choose_erased(
         seed: of the random directions.
 
     Raises:
-        ClozeError: no pair fits the model, pairs have other than two values, or all are of one cluster.
+        ClozeError: no pair fits the model, pairs have other than two values, all are of one cluster, or a pair has one
+            word alone.
     """
     layers = tuple(layers)
+    check_choices(pairs)
     aligned = align_pairs(encoder, pairs, by_word=False)
     kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
     if not kept:

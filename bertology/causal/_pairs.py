@@ -165,6 +165,13 @@ def _piece_of(encoder: Encoder, word: str) -> int | None:
     return int(rest[0]) if len(rest) == 1 and rest[0] != backend.unk_token_id else None
 
 
+def check_choices(pairs: Sequence[PatchPair]) -> None:
+    """Check that each pair has two words to choose between; a :class:`ClozeError` names one that has not."""
+    for pair in pairs:
+        if not pair.bad:
+            raise ClozeError(f"{quoted(pair.text)}: a choice is between two words, and the pair has one: give it bad")
+
+
 def refused(pair: PatchPair, reason: str) -> ClozeError:
     """The error for a pair that was given by itself."""
     return ClozeError(f"{quoted(pair.text)} with {quoted(pair.other)}: {reason}")

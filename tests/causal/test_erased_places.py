@@ -51,6 +51,7 @@ def test_pairs_that_do_not_fit_are_named() -> None:
     [
         ([replace(pair, cluster="one") for pair in PAIRS[:10]], "all pairs are of one cluster"),
         ([replace(pair, values=("", "")) for pair in PAIRS[:10]], "1 values of what decides"),
+        ([replace(PAIRS[0], bad="")], "a choice is between two words"),
         ([replace(PAIRS[0], good="antidisestablishment")], "no single piece"),
     ],
 )

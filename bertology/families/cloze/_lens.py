@@ -54,7 +54,8 @@ def kept_lens(encoder: Encoder, config: ReadoutConfig, job: Job) -> TunedLens:
     from bertology.cloze import fit_lens, load_lens
 
     text, on_long = lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
-    key = digest([encoder.fingerprint.encode(), text.text_fingerprint.encode(), on_long.encode()])[:16]
+    decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
+    key = digest([part.encode() for part in decides])[:16]
     path = job.run / FITS / f"lens-{key}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.stem}.lock")):
