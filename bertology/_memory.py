@@ -5,31 +5,52 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from bertology.errors import BertologyError, ShortMemoryError
+from bertology.errors import BertologyError, ShortMemoryError, quoted
 
 _SIGNS = re.compile(
     r"can(?:'t|not) allocate memory|out of memory|bad_alloc|unable to allocate|could not create a primitive", re.I
 )
 _AMOUNTS = re.compile(r"allocate (\d+) bytes|mmap (\d+) bytes|malloc of size (\d+)|allocate ([\d.]+ [KMGT]iB)")
+_UNKNOWN = 4e9
+"""Free memory in bytes where the system does not tell."""
 REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run fewer processes (--jobs)"
 
 
-_LARGE = 8 << 20
-_LARGE_FROM = -3
-"""``M_MMAP_THRESHOLD`` of glibc."""
+MEMORY_VARIABLE = "BERTOLOGY_MEMORY"
+"""Environment variable with the memory that a run may use, for all its processes."""
+_VECTORS = 4
+"""One part of so many of that memory, or of the free memory, holds vectors."""
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", re.I)
+
+
+def memory_for_vectors() -> int:
+    """Bytes of vectors that the fits of a run may keep between passes: a quarter of the memory.
+
+    The memory is what the environment variable ``BERTOLOGY_MEMORY`` names (``4GB``), else what is free.
+
+    Raises:
+        BertologyError: the variable names no size.
+    """
+    given = os.environ.get(MEMORY_VARIABLE)
+    return int((_size(given) if given else _free_memory() or _UNKNOWN) // _VECTORS)
+
+
+def _size(text: str) -> float:
+    if (match := _SIZE.fullmatch(text)) is None:
+        raise BertologyError(f"memory {quoted(text)} is no size: give one such as 4GB or 500MB")
+    return float(match[1]) * 1000.0 ** " kmgt".index(match[2].lower() or " ")
 
 
 def give_back_freed_memory() -> None:
     """Return freed memory to the operating system, where the C library has a call for it (glibc); else do nothing.
 
-    Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus. From the
-    first call on, blocks of 16 MiB and more are returned as soon as they are freed; glibc would otherwise come to keep
-    blocks of up to 32 MiB, such as a chunk of vectors, among small ones that hold them back.
+    Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
     if (trim := _trim()) is not None:
         trim(0)
@@ -40,7 +61,6 @@ def _trim() -> Callable[[int], int] | None:
     try:
         library = ctypes.CDLL(None)
         trim: Callable[[int], int] = library.malloc_trim
-        library.mallopt(_LARGE_FROM, _LARGE)
     except (OSError, TypeError, AttributeError):  # no C library of that name, or another one than glibc
         return None
     return trim

@@ -79,11 +79,13 @@ class Workers:
     """As many threads as torch may use, while in the ``with`` block; one on an accelerator, which has its own.
 
     Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
-    ``most``, the greatest number of workers that there is memory for, on an equal share of them.
+    ``most``, the greatest number of workers that there is memory for, on an equal share of them. With ``n`` there are
+    so many threads, whatever torch may use outside.
     """
 
-    def __init__(self, device: torch.device, *, most: int | None = None) -> None:
-        self._threads = torch.get_num_threads()
+    def __init__(self, device: torch.device, *, most: int | None = None, n: int | None = None) -> None:
+        self._threads = n or torch.get_num_threads()
+        self._before = torch.get_num_threads()
         self.n = min(self._threads, most or self._threads) if device.type == "cpu" else 1
         self._pool: ThreadPoolExecutor | None = None
 
@@ -99,7 +101,7 @@ class Workers:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-            torch.set_num_threads(self._threads)
+            torch.set_num_threads(self._before)
 
     def spread(self, chunks: Iterable[tuple[Tensor, Tensor]], jobs: Sequence[Callable[[Tensor, Tensor], None]]) -> None:
         """Give chunks to the jobs in turn; a job gets its next chunk only when it is done with the last.

@@ -30,32 +30,6 @@ def test_holes_are_given_back() -> None:
     assert len(keep) == 20
 
 
-_BLOCKS = """
-import resource
-from pathlib import Path
-from bertology import _memory
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-_memory.give_back_freed_memory()
-for _ in range(2):  # once one of its size is freed, glibc would keep the next
-    block, pin = bytearray(20 << 20), bytearray(1000)
-    block[:: 1 << 12] = b"x" * len(block[:: 1 << 12])
-    before = resident()
-    del block
-    assert resident() < before - (19 << 20)
-    assert len(pin) == 1000
-"""
-
-
-def test_a_large_block_goes_back_at_once_whatever_was_freed_before() -> None:
-    if platform.libc_ver()[0] != "glibc":
-        pytest.skip("the C library is not glibc: there is nothing to call")
-    # In a process of its own: a hole that other tests left in the heap may hold the block.
-    subprocess.run([sys.executable, "-c", _BLOCKS], check=True, timeout=60)
-
-
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(_: Any) -> Any:
         raise OSError("no such library")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ Chunk = TypeVar("Chunk")
 
 
 class _StoredItems(ABC, Generic[Chunk]):
-    """Items with vectors of an entry, in chunks of float32; up to a number of bytes, they stay in memory as stored."""
+    """Items with vectors of an entry, in chunks of float32; up to a number of bytes, they stay in memory."""
 
     def __init__(self, entry: Entry, layers: Sequence[int] | None, memory: int) -> None:
         self.layers = tuple(entry.manifest.layers if layers is None else layers)
@@ -41,6 +41,14 @@ class _StoredItems(ABC, Generic[Chunk]):
         self._kept: dict[int, Chunk] = {}
         self._kept_bytes = 0
 
+    def at(self, places: Sequence[int]) -> Self:
+        """The same items in some of the layers, by their places in ``layers``; the others are not read."""
+        chosen = copy(self)
+        chosen.layers, chosen.n_layers = tuple(self.layers[place] for place in places), len(places)
+        chosen._kept, chosen._kept_bytes = {}, 0
+        chosen._memory = self._memory * len(places) // self.n_layers
+        return chosen
+
     def chunks(self) -> Iterator[Chunk]:
         """All items once, in the same order every time."""
         for number, (first, last) in enumerate(self._cuts()):
@@ -51,10 +59,17 @@ class _StoredItems(ABC, Generic[Chunk]):
         if number in self._kept:
             return self._kept[number]
         chunk, n_bytes = self._read(first, last)
-        if self._kept_bytes + n_bytes <= self._memory:
-            self._kept[number] = chunk
-            self._kept_bytes += n_bytes
+        in_float32 = n_bytes * 4 // self.dtype.itemsize
+        for n_kept, converted in ((in_float32, True), (n_bytes, False)):
+            if self._keeps(n_kept, n_kept / n_bytes):
+                self._kept[number] = self._in_float32(chunk) if converted else chunk
+                self._kept_bytes += n_kept
+                return self._kept[number]
         return chunk
+
+    def _keeps(self, n_bytes: int, factor: float) -> bool:
+        """Whether a chunk of ``n_bytes``, which is ``factor`` times what it takes as stored, stays in memory."""
+        return factor == 1 and self._kept_bytes + n_bytes <= self._memory
 
     @abstractmethod
     def _cuts(self) -> Iterator[tuple[int, int]]:
@@ -93,8 +108,9 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """Features ``[layer, item, dim]`` of chosen words, for readouts.
 
     Items come in the order of the store, in chunks of their numbers ``[m]`` and their vectors ``[layer, m, dim]``.
-    If all of them take no more than ``memory`` bytes, they stay in memory in the type in which they are stored, so that
-    passes after the first are faster and memory does not grow with the corpus; all are handed out in float32.
+    If all of them take no more than ``memory`` bytes, in float32 or else in the type in which they are stored, they
+    stay in memory, so that passes after the first are faster and memory does not grow with the corpus; all are handed
+    out in float32. Some of the layers (:meth:`at`) have their share of ``memory``.
 
     Args:
         entry: the stored vectors.
@@ -117,20 +133,11 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     ) -> None:
         super().__init__(entry, layers, memory)
         self.n_items = len(words)
-        if self.n_layers * len(words) * self.dim * self.dtype.itemsize > memory:
-            self._memory = 0
         place = entry.place[words]
         if (place < 0).any():
             raise ValueError("words without vectors were chosen; leave them out by Entry.place")
         self._order = np.lexsort((place[:, 1], place[:, 0]))
         self._place = place[self._order]
-
-    def at(self, places: Sequence[int]) -> WordVectors:
-        """The same words in some of the layers, by their places in ``layers``; the others are not read."""
-        chosen = copy(self)
-        chosen.layers, chosen.n_layers = tuple(self.layers[place] for place in places), len(places)
-        chosen._memory, chosen._kept = 0, {}
-        return chosen
 
     def array(self) -> NDArray[np.float32]:
         """All features at once, ``[layer, item, dim]``, in the order in which words were chosen."""
@@ -138,6 +145,9 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
         for items, vectors in self.chunks():
             whole[:, items.numpy()] = vectors.numpy()
         return whole
+
+    def _keeps(self, n_bytes: int, factor: float) -> bool:
+        return factor * self.n_layers * self.n_items * self.dim * self.dtype.itemsize <= self._memory
 
     def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
         vectors = self._vectors(self._place[first:last])
@@ -243,6 +253,11 @@ class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
         self.dtype = torch.float32
         self.n_items, self.dim = spans.n_items, dim
         self._spans, self._pool = spans, pool
+
+    def at(self, places: Sequence[int]) -> Self:
+        chosen = super().at(places)
+        chosen._spans = self._spans.at(places)
+        return chosen
 
     def _cuts(self) -> Iterator[tuple[int, int]]:
         return self._spans._cuts()

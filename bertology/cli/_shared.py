@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bertology._memory import MEMORY_VARIABLE, memory_for_vectors
 from bertology._page import PageAndFigure, is_page
 from bertology.errors import BertologyError, cut_path
 
@@ -17,6 +19,24 @@ if TYPE_CHECKING:
 
 Dtype = Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
+
+
+def _with_memory(size: str | None) -> str | None:
+    if size is not None:
+        os.environ[MEMORY_VARIABLE] = size
+        memory_for_vectors()
+    return size
+
+
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        callback=_with_memory,
+        metavar="SIZE",
+        help="Memory that the run may use, such as 4GB; what is free. A quarter of it holds vectors between passes.",
+    ),
+]
+"""Put into the environment, where other processes of the run find it."""
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
 Trust = Annotated[bool, typer.Option(help="Run code that comes with a hub model.")]
 Format = Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")]

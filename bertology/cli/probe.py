@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Device, Revision, Trust
+from bertology.cli._shared import Device, Memory, Revision, Trust
 
 COLUMNS_HELP = (
     "What the columns of column files hold: form,xpos,chunk, _ for one to leave out; or which columns of a table hold "
@@ -35,7 +35,11 @@ def probe(
         ),
     ] = "all",
     random_draws: Annotated[
-        str, typer.Option(help="Draws of random weights that the control random is the mean of: auto, or a number.")
+        str,
+        typer.Option(
+            help="Draws of random weights that the control random is the mean of; auto: one, none for choices between "
+            "given answers."
+        ),
     ] = "auto",
     readout: Annotated[
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
@@ -47,6 +51,7 @@ def probe(
     dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
     store_dtype: Annotated[str, typer.Option(help="Vectors are kept in float16 or float32.")] = "float16",
     device: Device = "auto",
+    memory: Memory = None,
     on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
     max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
     max_items: Annotated[

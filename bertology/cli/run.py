@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bertology.cli._shared import Memory
 from bertology.cli.cache import confirm
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def run(
         typer.Option(min=1, metavar="SECONDS", help="Give up without any dask worker; 120, a queue of Slurm apart."),
     ] = None,
     jobs: Jobs = None,
+    memory: Memory = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
     retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from bertology._registry import Registered, Registry
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.request import Init, ReadoutConfig
+from bertology.families.request import CONTROLS, Init, ReadoutConfig
 from bertology.families.splits import TaskItems
 from bertology.families.tasks import (
     BaselineCells,
@@ -106,9 +106,24 @@ class Family(ABC):
         """Whether random weights are a control of the task."""
         return True
 
-    @abstractmethod
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """The most draws of random weights that the task takes, as a person asked for them or as cheap ones are."""
+    most_draws: ClassVar[int | None] = None
+    """The most draws of random weights that a task takes; as many as are asked for where there is no limit."""
+
+    def knows_chance(self, probe: Probe) -> bool:
+        """Whether the chance level is known by construction: then random weights are run only if they are asked for."""
+        return False
+
+    def runs_random_weights(self, probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]) -> bool:
+        """Whether random weights are run as a control of the task.
+
+        Args:
+            probe: the task.
+            controls: the controls of the run. All of them are the default, which asks for none in particular.
+            random_draws: draws of random weights; a number asks for them.
+        """
+        if "random" not in controls or not self.asks_random_weights(probe):
+            return False
+        return not self.knows_chance(probe) or random_draws != "auto" or set(controls) != set(CONTROLS)
 
     @abstractmethod
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:

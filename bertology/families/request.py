@@ -213,8 +213,9 @@ class ProbeRequest:
     init_seed: int = 0
     """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
     random_draws: int | Literal["auto"] = "auto"
-    """Draws of random weights that the control ``random`` is the mean of; ``auto``: three where that is cheap
-    (:func:`bertology.families.tasks.n_draws`), else one. Tasks about attention heads have one."""
+    """Draws of random weights that the control ``random`` is the mean of; ``auto``: one, and none for a choice between
+    given answers, whose chance level is known, unless ``controls`` names some, ``random`` among them. Tasks about
+    attention heads have at most one."""
     configs: Mapping[str, tuple[ReadoutConfig, ...]] = field(default_factory=dict)
     """By task, its readout configurations, instead of ``readout``."""
 
@@ -245,6 +246,11 @@ class ProbeRequest:
             raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
         if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
             raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of random weights."""
+        return 1 if self.random_draws == "auto" else self.random_draws
 
     @property
     def of_reference(self) -> ProbeRequest | None:

@@ -18,11 +18,6 @@ from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
-# What the fits of a process keep together of stored vectors between passes over the training data; what does not fit is
-# read again, which takes a small part of the time of a pass.
-TRAIN_MEMORY = 32 << 20
-# The same for readouts of spans, which read a pass in a fraction of the time that they compute on it.
-SPAN_MEMORY = 256 << 20
 # Between the spans of an item's form: no word has a line break in it.
 _SPAN = "\n"
 

@@ -311,8 +311,8 @@ class Job:
     """The model with the weights of the groups, loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
     """By signal and split the stored vectors that the family reads."""
-    side_by_side: int = 1
-    """Fits that run at once in this process, and share the memory for vectors."""
+    memory: int = 0
+    """Bytes of vectors that the fits of the job may keep between passes over them."""
     n_threads: int = 1
     """That layers may be computed on side by side, where what is computed does not depend on it."""
     reference: Job | None = None
@@ -368,25 +368,9 @@ class Tables:
         return cls(tuple(shared), tuple(comparisons))
 
 
-DRAWS = 3
-"""Of the control ``random`` where they are cheap."""
-MOST_WORK = 4e12
-"""Weights of the blocks × words read × seeds up to which a draw is cheap: about a minute of forward passes on one core.
-An encoder of 6 layers of 384 takes 2.7e12 for the English Web Treebank, BERT-base 2.2e13."""
 _APART = 10_000
 
 
 def control_seeds(n_draws: int) -> tuple[int, ...]:
     """The seeds of the draws of the control ``random``: 0, then far from those that people give their own models."""
     return tuple(range(0, n_draws * _APART, _APART))
-
-
-def n_draws(pair: Pair, n_words: float, *, is_quick: bool) -> int:
-    """How many draws a task has: as many as are asked for, else three where they are cheap and one where they are not.
-
-    They are cheap where a draw reads few words (``n_words``), and what is fitted to the vectors takes little time.
-    """
-    if pair.request.random_draws != "auto":
-        return pair.request.random_draws
-    work = 12 * pair.shape.dim**2 * max(pair.layers) * n_words
-    return DRAWS if is_quick and work <= MOST_WORK else 1

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from bertology._memory import memory_for_vectors
 from bertology.errors import BertologyError
 from bertology.families.contract import Family, SplitName
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
-from bertology.families.task_data import TRAIN_MEMORY, items_fingerprint
+from bertology.families.task_data import items_fingerprint
 from bertology.families.tasks import (
     BaselineCells,
     CellGrid,
@@ -22,7 +23,6 @@ from bertology.families.tasks import (
     Signal,
     Tables,
     Unreadable,
-    n_draws,
 )
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, is_installed
@@ -105,13 +105,6 @@ class VectorFamily(Family):
         own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
         return {**identity, **own}
 
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """Three where one vector is read for an item and the corpus is small for the model."""
-        kinds = {readout_kind(str(config.readout)).reads for config in configs}
-        is_quick = kinds <= {"words", "numbers"} and not any(config.codelength for config in configs)
-        n_words = pair.request.seeds * sum(split.n_words for split in pair.splits.by_name.values())
-        return n_draws(pair, float(n_words), is_quick=is_quick)
-
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
         kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
@@ -157,4 +150,4 @@ class VectorFamily(Family):
 def training_memory(pair: Pair, n_items: int) -> float:
     """Bytes of vectors that a fit keeps between its passes over the training items."""
     width = 2 if pair.request.stored_dtype == "float16" else 4
-    return min(TRAIN_MEMORY, n_items * len(pair.layers) * pair.shape.dim * width)
+    return min(memory_for_vectors(), n_items * len(pair.layers) * pair.shape.dim * width)

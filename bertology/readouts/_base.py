@@ -247,6 +247,7 @@ class Readout(Settings):
         seed: int = 0,
         device: str = "cpu",
         progress: Progress | None = None,
+        n_threads: int | None = None,
     ) -> FittedReadout:
         """Fit every problem in every layer side by side, and choose the strength by dev accuracy.
 
@@ -258,6 +259,8 @@ class Readout(Settings):
             seed: of everything random in the fit.
             device: where to compute, as torch names it.
             progress: called with one line about how far the fit has come.
+            n_threads: threads that layers may be spread over, where the result does not depend on it; as many as torch
+                uses when left out.
 
         Raises:
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not

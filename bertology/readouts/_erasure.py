@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,6 +80,12 @@ class Erasure:
         left, right, bias = (part.to(vectors.device, vectors.dtype) for part in (self.left, self.right, self.bias))
         return vectors - torch.bmm(torch.bmm(vectors - bias[:, None], right.mT), left.mT)
 
+    def at(self, places: Sequence[int]) -> Erasure:
+        """The erasure of some of the layers, by their places."""
+        chosen = list(places)
+        layers = tuple(self.layers[place] for place in chosen)
+        return Erasure(self.left[chosen], self.right[chosen], self.bias[chosen], layers)
+
     def layer(self, number: int) -> LayerErasure:
         """The erasure of the layer that has this number in its model.
 
@@ -99,12 +106,16 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
     """
     check_same_shape(source, *erasure.bias.shape)
     shape = source.n_layers, source.n_items, source.dim, source.layers
+
+    def at(places: Sequence[int]) -> AnySource:
+        return erased(source.at(places), erasure.at(places))
+
     if isinstance(source, SpanSource):
         chunks = source.chunks
         return DerivedSpans(
-            *shape, lambda: (replace(one, words=erasure.erase(one.words)) for one in chunks()), source.n_spans
+            *shape, lambda: (replace(one, words=erasure.erase(one.words)) for one in chunks()), source.n_spans, at=at
         )
-    return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()))
+    return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()), at=at)
 
 
 def fit_erasure(

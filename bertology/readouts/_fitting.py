@@ -146,6 +146,8 @@ class TrainingData:
     seed: int
     device: torch.device
     progress: Progress
+    n_threads: int | None = None
+    """Threads that layers may be spread over; as many as torch uses when left out."""
 
     @cached_property
     def items(self) -> Items:
@@ -177,6 +179,7 @@ class LabelReadout(Readout, Generic[Fitted]):
         seed: int = 0,
         device: str = "cpu",
         progress: Progress | None = None,
+        n_threads: int | None = None,
     ) -> Fitted:
         """Fit every problem in every layer side by side: see :meth:`Readout.fit`."""
         if targets.is_multi_label and not self.gives_sets:
@@ -185,7 +188,7 @@ class LabelReadout(Readout, Generic[Fitted]):
             )
         check_problems(train, targets, dev, dev_targets)
         tell = progress or (lambda line: None)
-        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell))
+        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
 
 
 class Standardised(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,10 @@ class Moments:
     """``[layer, dim]`` in double precision."""
     deviation: Tensor
     """``[layer, dim]`` standard deviations."""
+
+    def at(self, places: Sequence[int]) -> Moments:
+        """Those of some of the layers, by their places."""
+        return Moments(self.mean[list(places)], self.deviation[list(places)])
 
 
 def moments(source: AnySource) -> Moments:
@@ -57,11 +62,14 @@ def rescaled(source: AnySource, own: Moments, other: Moments) -> AnySource:
         scale, offset = (part[:, None].to(vectors.device, vectors.dtype) for part in (factor, shift))
         return vectors * scale + offset
 
+    def at(places: Sequence[int]) -> AnySource:
+        return rescaled(source.at(places), own.at(places), other.at(places))
+
     shape = source.n_layers, source.n_items, source.dim, source.layers
     if isinstance(source, SpanSource):
         spans = source
         return DerivedSpans(
-            *shape, lambda: (replace(one, words=moved(one.words)) for one in spans.chunks()), spans.n_spans
+            *shape, lambda: (replace(one, words=moved(one.words)) for one in spans.chunks()), spans.n_spans, at=at
         )
     vectors_of = source
-    return Derived(*shape, lambda: ((items, moved(vectors)) for items, vectors in vectors_of.chunks()))
+    return Derived(*shape, lambda: ((items, moved(vectors)) for items, vectors in vectors_of.chunks()), at=at)

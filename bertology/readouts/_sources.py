@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations import SpanVectors, WordVectors
+from bertology.activations import SpanVectors
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,9 @@ class Shaped(Protocol):
     def layers(self) -> Sequence[int]:
         """``[layer]`` the number of each layer in its model, to name it in messages."""
 
+    def at(self, places: Sequence[int]) -> Any:
+        """The same items in some of the layers, by their places; the others are not read."""
+
 
 class FeatureSource(Shaped, Protocol):
     """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
@@ -80,6 +83,7 @@ class SpanSource(Shaped, Protocol):
 
 AnySource = FeatureSource | SpanSource
 """Items with a vector each, or with spans of words."""
+Source = TypeVar("Source", bound=Shaped)
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,8 @@ class Derived(Generic[Chunk]):
     layers: Sequence[int]
     chunks: Callable[[], Iterator[Chunk]]
     dtype: torch.dtype = field(default=torch.float32, kw_only=True)
+    at: Callable[[Sequence[int]], Any] = field(kw_only=True)
+    """The same in some of the layers, by their places."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,11 @@ class ArraySpans:
         self._chunk_items = chunk_items
         self._views: dict[int, SpanChunk] = {}
 
+    def at(self, places: Sequence[int]) -> ArraySpans:
+        """The same items in some of the layers."""
+        layers = [self.layers[place] for place in places]
+        return ArraySpans(self._values[list(places)], self._spans, layers=layers, chunk_items=self._chunk_items)
+
     def chunks(self) -> Iterator[SpanChunk]:
         for first in range(0, self.n_items, self._chunk_items):
             yield self._views.get(first) or self._chunk(first)
@@ -210,17 +221,10 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
     return numbers
 
 
-def layers_of(source: FeatureSource, places: Integers) -> FeatureSource:
-    """Some of the layers of a source, by their places."""
-    if isinstance(source, ArrayFeatures | WordVectors):
-        return source.at(places.tolist())
-    chosen, layers = torch.from_numpy(places), tuple(source.layers[place] for place in places.tolist())
-    part = (len(places), source.n_items, source.dim, layers)
-
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        return ((items, vectors[chosen.to(vectors.device)]) for items, vectors in source.chunks())
-
-    return Derived(*part, chunks, dtype=source.dtype)
+def layers_of(source: Source, places: Sequence[int] | Integers) -> Source:
+    """Some of the layers of a source, by their places; the others are not read."""
+    chosen: Source = source.at([int(place) for place in places])
+    return chosen
 
 
 def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
@@ -234,6 +238,10 @@ def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
     wanted = torch.from_numpy(chosen)
     numbers = wanted.cumsum(0) - 1
     shape = source.n_layers, int(np.count_nonzero(chosen)), source.dim, source.layers
+
+    def at(places: Sequence[int]) -> AnySource:
+        return subset(source.at(places), chosen)
+
     if isinstance(source, SpanSource):
 
         def span_chunks() -> Iterator[SpanChunk]:
@@ -242,12 +250,12 @@ def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
                 if len(chunk.items):
                     yield replace(chunk, items=numbers[chunk.items])
 
-        return DerivedSpans(*shape, span_chunks, source.n_spans)
+        return DerivedSpans(*shape, span_chunks, source.n_spans, at=at)
 
     def chunks() -> Iterator[tuple[Tensor, Tensor]]:
         return ((numbers[items], vectors) for items, vectors in used_chunks(source, wanted))
 
-    return Derived(*shape, chunks, dtype=source.dtype)
+    return Derived(*shape, chunks, dtype=source.dtype, at=at)
 
 
 def as_spans(source: AnySource) -> SpanSource:
@@ -256,7 +264,13 @@ def as_spans(source: AnySource) -> SpanSource:
         return source
 
     shape = source.n_layers, source.n_items, source.dim, source.layers
-    return DerivedSpans(*shape, lambda: (_of_single_words(*chunk) for chunk in source.chunks()), 1)
+    chunks = source.chunks
+    return DerivedSpans(
+        *shape,
+        lambda: (_of_single_words(*chunk) for chunk in chunks()),
+        1,
+        at=lambda places: as_spans(source.at(places)),
+    )
 
 
 def _of_single_words(items: Tensor, words: Tensor, n_spans: int = 1) -> SpanChunk:
@@ -295,7 +309,11 @@ def pooled(
     if memory and isinstance(source, SpanVectors) and n_parts == 1:
         return source.pooled(pool, dim=dim, memory=memory)
     shape = source.n_layers, source.n_items, dim, source.layers
-    return Derived(*shape, lambda: ((chunk.items, pool(chunk)) for chunk in source.chunks()))
+    return Derived(
+        *shape,
+        lambda: ((chunk.items, pool(chunk)) for chunk in source.chunks()),
+        at=lambda places: pooled(source.at(places), pooling=pooling, compare=compare, memory=memory),
+    )
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
@@ -306,7 +324,8 @@ def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
         for chunk in source.chunks():
             yield _of_single_words(chunk.items, _pooled_words(chunk, pooling).flatten(1, 2), n_spans)
 
-    return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, n_spans)
+    shape = source.n_layers, source.n_items, source.dim, source.layers
+    return DerivedSpans(*shape, chunks, n_spans, at=lambda places: pooled_parts(source.at(places), pooling))
 
 
 def _pooled_words(chunk: SpanChunk, pooling: str) -> Tensor:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import Timeout
 
-from bertology._memory import give_back_freed_memory
+from bertology._memory import give_back_freed_memory, memory_for_vectors
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
 from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Signal, Weights, texts_read
@@ -56,7 +56,7 @@ class Context:
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
     progress: ProgressFor = lambda _: silent
     side_by_side: int = 1
-    """Units that are computed at once in this process."""
+    """Units that are computed at once on this machine, and share its memory."""
 
 
 def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exception]:
@@ -119,7 +119,7 @@ def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_thr
         close_encoder()
     common: dict[str, Any] = {
         "progress": context.progress(label),
-        "side_by_side": context.side_by_side,
+        "memory": memory_for_vectors() // context.side_by_side,
         "n_threads": n_threads,
     }
 

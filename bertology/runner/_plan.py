@@ -16,7 +16,6 @@ from bertology.families.cells import Cell
 from bertology.families.contract import Family, family_of
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.families.tasks import (
-    DRAWS,
     BaselineCells,
     FitCells,
     FitGroup,
@@ -56,16 +55,21 @@ class Plan:
             (init, probe.task): self._fits_of(probe, init)
             for init in self.pair.inits
             for probe in self.probes
-            if (init == self.pair.request.init or family_of(probe).asks_random_weights(probe))
+            if (init == self.pair.request.init or self._runs_random_weights(probe))
             and (self.pair.reference is not None or not family_of(probe).needs_reference(probe))
         }
+
+    def _runs_random_weights(self, probe: Probe) -> bool:
+        request = self.pair.request
+        return family_of(probe).runs_random_weights(probe, request.controls, request.random_draws)
 
     def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
         family, fits = family_of(probe), list[Draws]()
         every = [weights for weights in self.pair.fingerprints if weights.init == init]
         for configs in family.fitted_together(probe, self.configs_of(probe)):
-            draws = every if len(every) == 1 else every[: family.n_draws(self.pair, probe, configs)]
-            groups = ([self._cells(probe, config, weights) for config in configs] for weights in draws)
+            groups = (
+                [self._cells(probe, config, weights) for config in configs] for weights in every[: family.most_draws]
+            )
             fits.append(tuple(FitGroup(tuple(cells)) for cells in groups))
         return tuple(fits)
 
@@ -174,8 +178,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     splits = finder.splits(corpus, probes, request)
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":
-        n_draws = DRAWS if request.random_draws == "auto" else request.random_draws
-        every += [Weights("random", seed) for seed in control_seeds(n_draws)]
+        every += [Weights("random", seed) for seed in control_seeds(request.n_draws)]
     fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
     own_name = checkpoint_name(source.name, pretraining_seed=request.pretraining_seed, step=request.step)
     source = replace(source, name=request.model_id or own_name)

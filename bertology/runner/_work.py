@@ -199,7 +199,10 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                     Place(model, corpus, init, task, config, weight)
                     for task, asked in enumerate(tasks)
                     if settings.reference is not None or not needs_reference(asked.name, finder)
-                    if init == settings.init or family_of(probes[task]).asks_random_weights(probes[task])
+                    if init == settings.init
+                    or family_of(probes[task]).runs_random_weights(
+                        probes[task], experiment.chosen_controls, experiment.random_draws
+                    )
                     for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
                 )
 

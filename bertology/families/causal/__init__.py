@@ -30,6 +30,9 @@ _PASSES = 12
 class _Causal(Family):
     """What does a model no longer predict when states of a layer are changed?"""
 
+    most_draws = 1
+    """A model of random weights predicts nothing that it could lose, which one draw shows."""
+
     def answers(self, probe: Probe) -> bool:
         return isinstance(probe, CausalProbe)
 
@@ -53,10 +56,6 @@ class _Causal(Family):
         for config in configs:
             with named_task(probe):
                 _configured(probe, config).counts(_texts(pair, probe), _items(pair, probe))
-
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """One: a model of random weights predicts nothing that it could lose, which one draw shows."""
-        return 1
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         read = {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()}

@@ -26,7 +26,6 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
-    n_draws,
 )
 from bertology.families.unfitted import own_readout, own_source
 from bertology.probing import ClozeItems, ClozeProbe, Probe
@@ -69,9 +68,10 @@ class _Cloze(Family):
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
         return configs
 
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """Three where the texts are short for the model."""
-        return n_draws(pair, _words_read(pair, probe), is_quick=True)
+    def knows_chance(self, probe: Probe) -> bool:
+        """Of a choice among given words, or between two texts."""
+        assert isinstance(probe, ClozeProbe)
+        return probe.asks in ("choices", "sentences", "next_sentence")
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         return {"items_fingerprint": _items_of(pair, probe).fingerprint, **own_source(probe)}

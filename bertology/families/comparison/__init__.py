@@ -53,6 +53,9 @@ _MATCHES = ("depth", "cka")
 class _Comparison(Family):
     """What differs between a model and its reference, and in which layer?"""
 
+    most_draws = 1
+    """A draw shows what is alike without training."""
+
     def answers(self, probe: Probe) -> bool:
         return isinstance(probe, ComparisonProbe) and not isinstance(probe, ReadoutComparison)
 
@@ -92,10 +95,6 @@ class _Comparison(Family):
     def asks_random_weights(self, probe: Probe) -> bool:
         assert isinstance(probe, ComparisonProbe)
         return probe.asks_random_weights
-
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """One: a draw shows what is alike without training."""
-        return 1
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         return {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()} | own_source(

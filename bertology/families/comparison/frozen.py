@@ -19,7 +19,7 @@ from bertology.families.labels import FAMILY as LABELS
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, run_rows, scored_tables
 from bertology.families.scoring import Column, Counts, score_fits
-from bertology.families.task_data import TRAIN_MEMORY, TaskData, task_data
+from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables, skipped_words
 from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, compare, difference, over_runs
@@ -42,6 +42,8 @@ _CHANGES = {
 class _Frozen(VectorFamily):
     """What does a readout that was fitted to one model find in the vectors of another?"""
 
+    most_draws = 1
+
     has_control_task = False
 
     def answers(self, probe: Probe) -> bool:
@@ -53,9 +55,6 @@ class _Frozen(VectorFamily):
     def asks_random_weights(self, probe: Probe) -> bool:
         """What random weights know, the task itself shows."""
         return False
-
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        return 1
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Those of the task, of readouts that read one layer and predict labels."""
@@ -143,10 +142,9 @@ def _fit_both(cells: FitCells, job: Job) -> None:
     of_task = replace(cells, probe=_of(cells.probe))
     of_reference = replace(of_task, layers_read=tuple(layer for _, layer in pairs))
     data = _readable(of_task, job, other)
-    memory = TRAIN_MEMORY // (2 * job.side_by_side)
 
     def vectors(of: FitCells, where: Job, split: str) -> Any:
-        return vectors_of(of, data, where, split, memory=memory if split == "train" else 0)
+        return vectors_of(of, data, where, split, memory=job.memory // 2 if split == "train" else 0)
 
     def fit(of: FitCells, where: Job) -> Any:
         readout = get_readout(cells.readout, **cells.config.settings)

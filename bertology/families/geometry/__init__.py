@@ -32,7 +32,6 @@ from bertology.families.tasks import (
     Signal,
     Tables,
     Unreadable,
-    n_draws,
     skipped_words,
 )
 from bertology.families.unfitted import named_task, own_readout, own_source
@@ -69,10 +68,6 @@ class _Geometry(Family):
                 configured(probe, config).words(_texts(pair, probe))
         if any(config.pool == "cls" for config in configs):
             pair.check_cls()
-
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """Three where the text is small for the model."""
-        return n_draws(pair, float(_n_words(pair, probe)), is_quick=True)
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         return {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()} | own_source(

@@ -32,6 +32,9 @@ from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
 class _Heads(Family):
     """What do attention heads look at, and what does the model lose without them?"""
 
+    most_draws = 1
+    """Heads of random weights are no replicates of one another."""
+
     def answers(self, probe: Probe) -> bool:
         return isinstance(probe, HeadProbe)
 
@@ -48,10 +51,6 @@ class _Heads(Family):
     def asks_random_weights(self, probe: Probe) -> bool:
         """Of attention maps; what a random model loses without a head means nothing."""
         return not isinstance(probe, GateProbe)
-
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """One: heads of random weights are no replicates of one another."""
-        return 1
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         names = self.splits_read(probe)

@@ -17,11 +17,10 @@ from bertology.families.item_vectors import items_param, keep_fit, readable, vec
 from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
-from bertology.families.task_data import SPAN_MEMORY, TRAIN_MEMORY, TaskData, task_data
+from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, Job, skipped_words
 from bertology.measures import SpanWords, lexical_labels, majority, word_majority
 from bertology.probing import get_probe
-from bertology.readouts import readout_kind
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, FittedReadout
@@ -35,9 +34,8 @@ def fit(cells: FitCells, job: Job) -> None:
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
     data = readable(cells, task_data(cells.probe, job.pair.splits), job)
     erasure = _erasure(cells, data, job.entries, job.device) if cells.config.erase is not None else None
-    memory = (SPAN_MEMORY if readout_kind(cells.readout).reads == "spans" else TRAIN_MEMORY) // job.side_by_side
     sources = {
-        split: vectors_of(cells, data, job, split, memory=memory if split == "train" else 0, erasure=erasure)
+        split: vectors_of(cells, data, job, split, memory=job.memory if split == "train" else 0, erasure=erasure)
         for split in data.items
     }
     if cells.config.codelength is not None:
@@ -51,6 +49,7 @@ def fit(cells: FitCells, job: Job) -> None:
         dev_targets=targets_of(data, problems, "dev"),
         device=job.device,
         progress=job.progress.say,
+        n_threads=job.n_threads,
     )
     job.progress.finish()
     predicted = fitted.predict(sources["test"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.families.cells import KEPT, Stopwatch, versions, write_cell
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
-from bertology.families.task_data import SPAN_MEMORY, TaskData, task_data
+from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, skipped_words
 from bertology.families.trees._marks import (
     ROOT,
@@ -81,7 +81,7 @@ class _TreeFit:
     @cached_property
     def _train(self) -> Any:
         """Read for distances and depths alike; what it keeps in memory serves both."""
-        return self.source("train", memory=SPAN_MEMORY // self.job.side_by_side)
+        return self.source("train", memory=self.job.memory)
 
     def source(self, split: str, *, memory: int = 0) -> Any:
         """The words of a split's sentences."""
@@ -116,7 +116,7 @@ class _TreeFit:
         for split in ("train", "dev"):
             trees = self.trees[split]
             names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
-            vectors, is_read, of_word = self.words(split, memory=SPAN_MEMORY // self.job.side_by_side // 2)
+            vectors, is_read, of_word = self.words(split, memory=self.job.memory // 2)
             labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)[is_read]
             weights = self._weights()[:, of_word] if split == "train" else None
             parts.append((vectors, Targets(np.repeat(labels[None], len(self.problems), axis=0), len(number), weights)))

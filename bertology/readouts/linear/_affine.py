@@ -63,13 +63,18 @@ class Affine:
     def only(self, problems: Integers) -> Affine:
         return Affine(self.coefficients[problems], self.intercepts[problems])
 
-    def only_layers(self, layers: Integers) -> Affine:
-        return Affine(self.coefficients[:, layers], self.intercepts[:, layers])
+    @classmethod
+    def of_layers(cls, parts: Sequence[Affine]) -> Affine:
+        """Regressions of single layers, side by side."""
+        return cls(
+            torch.cat([part.coefficients for part in parts], dim=1),
+            torch.cat([part.intercepts for part in parts], dim=1),
+        )
 
-    def replaced(self, problem: int, layers: Integers, other: Affine) -> Affine:
-        """The same but for some layers of one problem, which are those of ``other``."""
+    def replaced(self, problem: int, other: Affine) -> Affine:
+        """The same but for one problem, which is the only one of ``other``."""
         coefficients, intercepts = self.coefficients.clone(), self.intercepts.clone()
-        coefficients[problem, layers], intercepts[problem, layers] = other.coefficients[0], other.intercepts[0]
+        coefficients[problem], intercepts[problem] = other.coefficients[0], other.intercepts[0]
         return Affine(coefficients, intercepts)
 
     def pick(self, strength: Integers) -> Affine:

@@ -11,23 +11,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
-from bertology.readouts._base import FitReport, Targets, best_places
+from bertology.readouts._base import FitReport, best_places
 from bertology.readouts._fitting import LabelReadout, TrainingData
 from bertology.readouts._moments import Moments, Sample, choose_items, survey
-from bertology.readouts._sources import FeatureSource, Floats, Integers, layers_of, resident
+from bertology.readouts._sources import Floats, Integers, layers_of, resident
 from bertology.readouts.linear._affine import EXTENSIONS, Affine, FittedAffine, StrengthPath
 from bertology.readouts.linear._curvature import Bound, Spread, measure_curvature
 from bertology.readouts.linear._objective import Fits, Minima, Objective, Precondition, minimise
 
-_SAMPLE_A_FEATURE = 48
-"""Items a feature below which a sample would say too little; of more, half at most are sampled."""
+_SAMPLE_LEAST = 8192
+_SAMPLE_A_FEATURE = 32
+"""A sample has at least so many items, and so many a feature; fewer items are all in it."""
+_PART = 4
+"""Of many items, one of so many is in the sample."""
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
+_COMPARED = 10.0
+"""How many times the tolerance is allowed where fits are only compared with each other on dev."""
 
 
 @dataclass(frozen=True)
@@ -62,74 +66,100 @@ class LinearReadout(LabelReadout[FittedAffine]):
 
     def fit_to(self, data: TrainingData) -> FittedAffine:
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
-        device = data.device
-        data = replace(data, train=resident(data.train, device), dev=resident(data.dev, device))
-        whole = (*data.shape, len(path.strengths))
-        record = {name: np.full(whole, np.nan) for name in ("dev_accuracy", "gradient_norm")}
-        record |= {"iterations": np.zeros(whole, dtype=np.int64), "converged": np.zeros(whole, dtype=bool)}
-        with Workers(device) as workers:
-            search = _Search(path, _Solver.on(data, workers, self), data.dev, data.dev_targets, record)
-            chosen, best = search.run(np.array(data.targets.strength_sources))
-        return FittedAffine(self.name, chosen, FitReport.of_tried(path.strengths, best, **record))
+        data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
+        # A layer is fitted on one thread, so that the result does not depend on how many there are.
+        with Workers(data.device, n=data.n_threads) as workers:
+            layers = workers.map(lambda place: _LayerSearch.of(data, place, path, self).run(), data.train.n_layers)
+        regressions, best, records = zip(*layers, strict=True)
+        record = {name: np.concatenate([one[name] for one in records], axis=1) for name in records[0]}
+        report = FitReport.of_tried(path.strengths, np.concatenate(best, axis=1), **record)
+        return FittedAffine(self.name, Affine.of_layers(regressions), report)
 
 
 @dataclass(frozen=True)
-class _Search:
-    """Fits along the path of strengths, and beyond its ends where these are best."""
+class _LayerSearch:
+    """The choice of the strength in one layer, and the fit of every problem at its strength.
+
+    Strengths are compared by fits to a part of the training items (all of them where they are few), whose penalty is
+    that of a fit to all; only the chosen strength is then fitted to all items, from where the fit to the part ended.
+    """
 
     path: StrengthPath
     solver: _Solver
-    dev: FeatureSource
-    dev_targets: Targets
     record: Mapping[str, NDArray[Any]]
-    """What is known of the fits, ``[problem, layer, strength]`` by field of :class:`FitReport`."""
+    """Details of the fits, ``[problem, layer, strength]`` by field of :class:`FitReport`; of one layer."""
 
-    def run(self, strength_sources: Integers) -> tuple[Affine, Integers]:
-        """The regressions at their strengths, and ``[problem, layer]`` the places of these on the path."""
+    @classmethod
+    def of(cls, data: TrainingData, place: int, path: StrengthPath, readout: LinearReadout) -> _LayerSearch:
+        """The layer at a place among those of the sources."""
+        chosen = np.array([place])
+        train, dev = layers_of(data.train, chosen), layers_of(data.dev, chosen)
+        whole = (data.targets.n_problems, 1, len(path.strengths))
+        record: dict[str, NDArray[Any]] = {name: np.full(whole, np.nan) for name in ("dev_accuracy", "gradient_norm")}
+        record |= {"iterations": np.zeros(whole, dtype=np.int64), "converged": np.zeros(whole, dtype=bool)}
+        with Workers(data.device, n=1) as workers:
+            solver = _Solver.on(replace(data, train=train, dev=dev), workers, readout)
+        return cls(path, solver, record)
+
+    def run(self) -> tuple[Affine, Integers, Mapping[str, NDArray[Any]]]:
+        """The regressions at their strengths, ``[problem, 1]`` the places of these on the path, and the record."""
+        strength_sources = np.array(self.solver.data.targets.strength_sources)
         leading = np.unique(strength_sources)
-        following = np.flatnonzero(strength_sources != np.arange(len(strength_sources)))
-        layers = np.arange(self.dev.n_layers)
-        places = np.tile(np.array(self.path.given), (len(leading), len(layers), 1))
-        fitted, minima = self._fit(leading, layers, places)
-        regressions = fitted.pick(best_places(self.record["dev_accuracy"][leading]) - self.path.given.start)
-        # [end, problem, layer, parameter]: where fits beyond an end begin
-        ends = minima.points.view(*places.shape, -1)[:, :, [0, -1]].movedim(2, 0)
+        is_final = self.solver.sample.is_everything
+        places = np.tile(np.array(self.path.given), (len(leading), 1, 1))
+        fitted, points = self._fit(leading, places, on_all=False)
+        regressions = fitted.pick(self._best(leading) - self.path.given.start)
+        starts = points[np.arange(len(leading)), (self._best(leading) - self.path.given.start)[:, 0]]
         for row, problem in enumerate(leading.tolist()):
-            regressions = self._beyond(problem, regressions, row, ends[:, row].clone())
-        best = np.zeros(self.record["dev_accuracy"].shape[:2], dtype=np.int64)
-        best[leading] = best_places(self.record["dev_accuracy"][leading])
+            beyond = self._beyond(problem, points[row, [0, -1]].clone())
+            if beyond is not None:
+                regressions = regressions.replaced(row, beyond[0])
+                starts[row] = beyond[1]
+        best = np.zeros((len(strength_sources), 1), dtype=np.int64)
+        best[leading] = self._best(leading)
         best = best[strength_sources]
+        if not is_final:
+            regressions, _ = self._fit(leading, best[leading][:, :, None], on_all=True, start=starts)
+        following = np.flatnonzero(strength_sources != np.arange(len(strength_sources)))
         parts = [regressions]
         if len(following):
-            parts.append(self._fit(following, layers, best[following][:, :, None])[0])
-        return Affine.joined(parts).only(np.argsort([*leading, *following])), best
+            parts.append(self._fit(following, best[following][:, :, None], on_all=True)[0])
+        return Affine.joined(parts).only(np.argsort([*leading, *following])), best, self.record
 
-    def _beyond(self, problem: int, best: Affine, row: int, ends: Tensor) -> Affine:
-        """Go on beyond the ends of the path that are best for a problem, each fit from where the one before it ended.
+    def _best(self, problems: Integers) -> Integers:
+        return best_places(self.record["dev_accuracy"][problems])
 
-        ``best`` holds the problem in ``row``; ``ends [end, layer, parameter]`` are where fits at both ends ended.
+    def _beyond(self, problem: int, ends: Tensor) -> tuple[Affine, Tensor] | None:
+        """Continue beyond an end of the path that is best, each fit from where the one before it ended.
+
+        ``ends [end, parameter]`` are where the fits at both ends of the path ended. Returned is the best fit beyond it
+        and where that fit ended; None where no strength beyond an end is better.
         """
-        one, accuracy = np.array([problem]), self.record["dev_accuracy"]
-        while len(layers := np.flatnonzero((places := self.path.next_places(accuracy[one])[0]) >= 0)):
-            end = (places[layers] >= self.path.given.stop).astype(np.int64)
-            regressions, minima = self._fit(one, layers, places[None, layers, None], start=ends[end, layers])
-            ends[end, layers] = minima.points
-            is_best = best_places(accuracy[one])[0, layers] == places[layers]
-            best = best.replaced(row, layers[is_best], regressions.only_layers(np.flatnonzero(is_best)))
+        one, accuracy, best = np.array([problem]), self.record["dev_accuracy"], None
+        while (place := int(self.path.next_places(accuracy[one])[0, 0])) >= 0:
+            end = int(place >= self.path.given.stop)
+            regressions, points = self._fit(one, np.array([[[place]]]), on_all=False, start=ends[end][None])
+            ends[end] = points[0, 0]
+            if self._best(one)[0, 0] == place:
+                best = regressions, points[0, 0]
         return best
 
     def _fit(
-        self, problems: Integers, layers: Integers, places: Integers, *, start: Tensor | None = None
-    ) -> tuple[Affine, Minima]:
-        """Fit ``problems`` in ``layers`` at ``places [problem, layer, …]`` of the path, and note how it went."""
-        is_all = len(layers) == self.dev.n_layers
-        solver, dev = (self.solver, self.dev) if is_all else (self.solver.at(layers), layers_of(self.dev, layers))
-        regressions, minima = solver.solve(problems, np.array(self.path.strengths)[places], start=start)
-        where = problems[:, None, None], layers[:, None], places
-        self.record["dev_accuracy"][where] = regressions.accuracy(dev, self.dev_targets.only(problems))
+        self, problems: Integers, places: Integers, *, on_all: bool, start: Tensor | None = None
+    ) -> tuple[Affine, Tensor]:
+        """Fit ``problems`` at ``places [problem, 1, strength]`` of the path, and record how it went.
+
+        Returns:
+            The regressions, and ``[problem, strength, parameter]`` where their fits ended.
+        """
+        solver, data = self.solver, self.solver.data
+        regressions, minima = solver.solve(problems, np.array(self.path.strengths)[places], on_all=on_all, start=start)
+        where = problems[:, None, None], np.zeros((1, 1), dtype=np.int64), places
+        if not on_all or solver.sample.is_everything or np.isnan(self.record["dev_accuracy"][where]).any():
+            self.record["dev_accuracy"][where] = regressions.accuracy(data.dev, data.dev_targets.only(problems))
         for name in ("iterations", "converged", "gradient_norm"):
             self.record[name][where] = getattr(minima, name).view(places.shape).cpu().numpy()
-        return regressions, minima
+        return regressions, minima.points.view(len(problems), places.shape[2], -1)
 
 
 @dataclass(frozen=True)
@@ -146,49 +176,51 @@ class _Solver:
     @classmethod
     def on(cls, data: TrainingData, workers: Workers, readout: LinearReadout) -> _Solver:
         train, items = data.train, data.items
-        wanted = max(_SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // 2)
+        wanted = max(_SAMPLE_LEAST, _SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // _PART)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
         moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=data.seed), workers)
-        spread = Spread.of(sample, workers)
-        give_back_freed_memory()
-        return cls(data, moments, sample, spread, workers, readout)
+        return cls(data, moments, sample, Spread.of(sample, workers), workers, readout)
 
-    def at(self, layers: Integers) -> _Solver:
-        chosen = torch.from_numpy(layers).to(self.data.device)
-        return replace(
-            self,
-            data=replace(self.data, train=layers_of(self.data.train, layers)),
-            moments=self.moments.at(chosen),
-            sample=self.sample.at(chosen),
-            spread=self.spread.at(chosen),
-        )
+    def solve(
+        self, problems: Integers, strengths: Floats, *, on_all: bool, start: Tensor | None = None
+    ) -> tuple[Affine, Minima]:
+        """Fit ``problems`` at ``strengths [problem, layer, strength]`` to the sample, or to all items.
 
-    def solve(self, problems: Integers, strengths: Floats, *, start: Tensor | None = None) -> tuple[Affine, Minima]:
-        """Fit ``problems`` at ``strengths [problem, layer, …]``.
-
-        Roughly on a sample, then on everything from there with the curvature measured there; from ``start`` ``[fit,
-        parameter]``, which is near the end already, on everything at once.
+        Roughly on the sample first, then with the curvature measured there; from ``start`` ``[fit, parameter]``, which
+        is near the end already, with the curvature at once.
         """
         some = torch.from_numpy(problems).to(self.data.device)
-        items, workers = self.data.items.only(some), self.workers
-        fits = Fits(items, self.moments.only(some), torch.from_numpy(strengths))
-        sampled = items.at(self.sample.items)
-        on_sample = Objective(fits, self.sample.source, sampled, workers)
+        items, workers, sample = self.data.items.only(some), self.workers, self.sample
+        sampled = items.at(sample.items)
+        # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
+        fits = Fits(items if on_all else sampled, self.moments.only(some), torch.from_numpy(strengths))
+        on_sample = Objective(fits, sample.source, sampled, workers)
         if start is None:
-            start = self._minimise("a sample", on_sample, fits.start(), Bound(fits, self.spread), _ROUGH).points
-        give_back_freed_memory()
+            start = self._minimise(
+                "a sample", on_sample, fits.start(), Bound(fits, self.spread), relative=_ROUGH
+            ).points
         curvature = measure_curvature(
-            fits, self.sample, sampled, start, self.spread.correlations, workers, memory=_CURVATURE_BYTES
+            fits, sample, sampled, start, self.spread.correlations, workers, memory=_CURVATURE_BYTES
         )
-        give_back_freed_memory()  # a fit takes the most from here on
-        on_all = on_sample if self.sample.is_everything else Objective(fits, self.data.train, items, workers)
-        minima = self._minimise("all items", on_all, start, curvature)
+        if sample.is_everything:
+            minima = self._minimise("all items", on_sample, start, curvature)
+        elif on_all:
+            minima = self._minimise("all items", Objective(fits, self.data.train, items, workers), start, curvature)
+        else:
+            minima = self._minimise("a part of the items", on_sample, start, curvature, slack=_COMPARED)
         coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)
         by_fit = (*fits.shape, fits.n_classes)
         return Affine(coefficients.view(*by_fit, -1), intercepts.view(by_fit)), minima
 
     def _minimise(
-        self, what: str, objective: Objective, start: Tensor, precondition: Precondition, relative: float = 0.0
+        self,
+        what: str,
+        objective: Objective,
+        start: Tensor,
+        precondition: Precondition,
+        *,
+        relative: float = 0.0,
+        slack: float = 1.0,
     ) -> Minima:
         def report(iteration: int, left: int) -> None:
             done = f"{len(start) - left} of {len(start)} have converged"
@@ -199,7 +231,7 @@ class _Solver:
             start,
             precondition=precondition,
             max_iter=self.readout.max_iter,
-            tolerance=self.readout.tolerance,
+            tolerance=slack * self.readout.tolerance,
             relative=relative,
             report=report,
         )

@@ -170,7 +170,8 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
                 temp_folder=tempfile.gettempdir(),
             )
             sent = ([(number, send(unit)) for number, unit in load] for load in loads)
-            results = parallel(delayed(_unpacked)(load, context.run, context.device, context.wait) for load in sent)
+            where = (context.run, context.device, context.wait, min(n_jobs, len(loads)))
+            results = parallel(delayed(_unpacked)(load, *where) for load in sent)
             with contextlib.closing(results):
                 for outcomes in results:
                     yield from outcomes
@@ -236,7 +237,7 @@ def in_telling_order(
 
 
 def _unpacked(
-    load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool
+    load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool, side_by_side: int
 ) -> list[tuple[int, Outcome | Exception]]:
     units = [(number, loaded(unit, splits_in(file))) for number, (unit, file) in load]
-    return _computed(units, Context(run, device, wait))
+    return _computed(units, Context(run, device, wait, side_by_side=side_by_side))

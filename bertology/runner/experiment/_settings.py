@@ -326,8 +326,8 @@ class Experiment(_Settings):
     `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the same word) and `rule`; of numbers
     `mean` and `word_mean`; of word order `first` and `last`; of word alignments `diagonal` (the same place)."""
     random_draws: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
-    """Draws of random weights that the control `random` is the mean of; `auto`: three where the text is read quickly
-    and the fits are of single words, else one."""
+    """Draws of random weights that the control `random` is the mean of; `auto`: one, and none for choices between
+    given answers, whose chance level is known, unless `controls` names `random`."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
