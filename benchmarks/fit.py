@@ -2,18 +2,25 @@
 
     python -m benchmarks.fit [--items 0] [--repeats 1] [--peer-layers 0,3,6] [--synthetic]
     python -m benchmarks.fit --vectors train.npy --labels train-labels.npy --test-vectors … --test-labels …
+    python -m benchmarks.fit --stored CORPUS [--controls none]
 
 (c) is ``linear.v1`` on all layers and the whole path of strengths, the choice on dev included, divided by
 scikit-learn's ``LogisticRegression`` (lbfgs, its default ``tol``, as many iterations as it needs) layer by layer and
 strength by strength on the same float32 vectors, standardised beforehand. Both stop when no component of the gradient
 of the mean loss is above 1e-4. scikit-learn is slow: with ``--peer-layers`` it fits only these layers, and its time is
-scaled up to all of them. Vectors are those of the treebank's words in the encoder, or of a ``.npy`` file
+scaled up to all of them. ``--stored`` compares the whole command on a corpus whose vectors are stored with their
+extraction: processor seconds of both, and the system time and page faults of the fit. Vectors are those of the treebank's words in the encoder, or of a ``.npy`` file
 ``[layer, word, dim]``, or (``--synthetic``, and where there is no encoder) drawn with spectra like an encoder's.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,9 +78,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--peer-layers", default="", help="layers that scikit-learn fits; empty for all")
     parser.add_argument("--synthetic", action="store_true")
+    parser.add_argument("--stored", type=Path, help="folder of a treebank")
+    parser.add_argument("--controls", default="none", help="controls of the command that is measured with --stored")
     for name in ("vectors", "labels", "test-vectors", "test-labels"):
         parser.add_argument(f"--{name}", type=Path)
     args = parser.parse_args()
+    if args.stored:
+        show(stored(args.stored, controls=args.controls, repeats=args.repeats))
+        return
     if args.vectors:
         data = from_files(args.vectors, args.labels, args.test_vectors, args.test_labels)
     else:
@@ -89,6 +101,46 @@ def run(*, quick: bool) -> list[Line]:
     if quick:
         return compare(Data(data.train.some(20_000), data.dev.some(5000), data.test.some(0)), [0, 3, 6], 1)
     return compare(Data(data.train.some(0), data.dev.some(0), data.test.some(0)), [0, 3, 6], 1)
+
+
+_EXTRACT = """
+import sys
+from bertology.activations import Recipe, extract
+from bertology.corpora import load_corpus
+from bertology.encoders import load_encoder
+corpus, encoder = load_corpus(sys.argv[1]), load_encoder(sys.argv[2], device="cpu")
+for split in ("train", "dev", "test"):
+    recipe = Recipe(encoder.fingerprint, corpus[split].text_fingerprint)
+    extract(lambda: encoder, corpus[split], recipe=recipe, layers=range(encoder.n_layers + 1))
+"""
+_PROBE = """
+import sys
+from bertology import probe
+probe("pos", corpus=sys.argv[1], model=sys.argv[2], controls=sys.argv[3], out=sys.argv[4], progress=False)
+"""
+
+
+def stored(corpus: Path, *, controls: str, repeats: int) -> list[Line]:
+    """The whole command with stored vectors beside the extraction of these vectors, each in processes of its own."""
+    ratios, details = [], []
+    with own_cache(), tempfile.TemporaryDirectory() as folder:
+        extraction = _usage(_EXTRACT, str(corpus), str(MODEL))
+        for number in range(repeats):
+            fit = _usage(_PROBE, str(corpus), str(MODEL), controls, f"{folder}/{number}")
+            ratios.append((fit.ru_utime + fit.ru_stime) / (extraction.ru_utime + extraction.ru_stime))
+            details.append(f"{fit.ru_utime:.1f} s user, {fit.ru_stime:.1f} s system, {fit.ru_minflt:,} page faults")
+    what = f"    probe with stored vectors, controls {controls} ÷ extraction, processor time"
+    return [Line(what, *_middle(ratios), "", details[int(np.argsort(ratios)[len(ratios) // 2])])]
+
+
+def _usage(code: str, *arguments: str) -> resource.struct_rusage:
+    """What a process that runs ``code`` took."""
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"the process ended with status {process.returncode}")
+    return usage
 
 
 def compare(data: Data, peer_layers: Sequence[int], repeats: int) -> list[Line]:

@@ -4,7 +4,8 @@
 
 Each run is a process of its own that reads a CoNLL-U folder and extracts all layers (``--job extract``) or does the
 whole main job without controls (``--job probe``) or with them (``--job controls``); its peak resident memory is what
-the operating system reports of it. The larger corpus holds the sentences of the smaller one again and again.
+the operating system reports of it. The larger corpus holds the sentences of the smaller one again and again. Every run has the
+same memory to use (``--memory 256MB``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ import tempfile
 from pathlib import Path
 
 from benchmarks._common import MODEL, Line, sample, show
+from bertology._memory import MEMORY_VARIABLE
 from bertology.corpora import Sentences, write_conllu
+
+MEMORY = "256MB"
+"""What every run may use: what it keeps of vectors is then the same for any corpus."""
 
 _EXTRACT = """
 import sys
@@ -118,7 +123,7 @@ def peak(code: str, corpus: Path, cache: Path, *more: str) -> tuple[int, float]:
     process = os.fork()
     if process == 0:
         # A child of its own, so that its children's peak is that of this one run.
-        environment = {**os.environ, "BERTOLOGY_CACHE": str(cache)}
+        environment = {**os.environ, "BERTOLOGY_CACHE": str(cache), MEMORY_VARIABLE: MEMORY}
         done = subprocess.run(
             [sys.executable, "-c", code, str(corpus), str(MODEL), *more],
             env=environment,

@@ -70,11 +70,13 @@ class Norms(Family):
     def check(self, pair, probe, configs):
         pass
 
+    most_draws = 1
+
     def asks_random_weights(self, probe):
         return True
 
-    def n_draws(self, pair, probe, configs):
-        return 1
+    def knows_chance(self, probe):
+        return False
 
     def task_identity(self, pair, probe):
         return {"test_fingerprint": pair.splits.test.fingerprint}

@@ -113,18 +113,6 @@ class Family(ABC):
         """Whether the chance level is known by construction: then random weights are run only if they are asked for."""
         return False
 
-    def runs_random_weights(self, probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]) -> bool:
-        """Whether random weights are run as a control of the task.
-
-        Args:
-            probe: the task.
-            controls: the controls of the run. All of them are the default, which asks for none in particular.
-            random_draws: draws of random weights; a number asks for them.
-        """
-        if "random" not in controls or not self.asks_random_weights(probe):
-            return False
-        return not self.knows_chance(probe) or random_draws != "auto" or set(controls) != set(CONTROLS)
-
     @abstractmethod
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """What decides the numbers of a task and of its baselines, besides its name and version: data fingerprints."""
@@ -242,3 +230,19 @@ def family_of(probe: Probe) -> Family:
         which = f"several do: {', '.join(answering)}" if answering else "none does"
         raise BertologyError(f"task {probe.task}: one family should answer a {type(probe).__name__}, {which}")
     return next(iter(answering.values()))
+
+
+def runs_random_weights(
+    family: Family, probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]
+) -> bool:
+    """Whether random weights are run as a control of a task.
+
+    Args:
+        family: of the task.
+        probe: the task.
+        controls: the controls of the run. All of them are the default, which asks for none in particular.
+        random_draws: draws of random weights; a number asks for them.
+    """
+    if "random" not in controls or not family.asks_random_weights(probe):
+        return False
+    return not family.knows_chance(probe) or random_draws != "auto" or set(controls) != set(CONTROLS)

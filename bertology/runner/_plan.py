@@ -13,7 +13,7 @@ from bertology._names import checkpoint_name, training_name
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
-from bertology.families.contract import Family, family_of
+from bertology.families.contract import Family, family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.families.tasks import (
     BaselineCells,
@@ -61,7 +61,7 @@ class Plan:
 
     def _runs_random_weights(self, probe: Probe) -> bool:
         request = self.pair.request
-        return family_of(probe).runs_random_weights(probe, request.controls, request.random_draws)
+        return runs_random_weights(family_of(probe), probe, request.controls, request.random_draws)
 
     def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
         family, fits = family_of(probe), list[Draws]()

@@ -13,7 +13,7 @@ from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut, quoted
-from bertology.families.contract import family_of
+from bertology.families.contract import family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest
 from bertology.results import ResultRow
 from bertology.runner._checkpoints import with_checkpoints
@@ -200,8 +200,8 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                     for task, asked in enumerate(tasks)
                     if settings.reference is not None or not needs_reference(asked.name, finder)
                     if init == settings.init
-                    or family_of(probes[task]).runs_random_weights(
-                        probes[task], experiment.chosen_controls, experiment.random_draws
+                    or runs_random_weights(
+                        family_of(probes[task]), probes[task], experiment.chosen_controls, experiment.random_draws
                     )
                     for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
                 )

@@ -1,28 +1,24 @@
-"""Random weights are drawn three times where that is cheap, and scores are means over draws and over seeds."""
+"""Random weights are drawn as often as asked for, and scores are means over draws and over seeds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families import labels
-from bertology.families.contract import family_of
-from bertology.families.request import ReadoutConfig
+from bertology.families.contract import family_of, runs_random_weights
+from bertology.families.request import CONTROLS
 from bertology.families.tasks import Weights, control_seeds
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner._plan import make_plan
 from bertology.runner.experiment import load_experiment
-
-EWT = 254_800
 
 
 @pytest.fixture
@@ -31,53 +27,25 @@ def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: 
     return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0,1", controls=("random",))
 
 
-def shape(n_layers: int, dim: int) -> ModelShape:
-    return ModelShape(n_layers=n_layers, dim=dim, n_heads=4, family="bert")
-
-
-def words(number: int) -> Any:
-    return SimpleNamespace(by_name={"train": SimpleNamespace(n_words=number)})
-
-
-def n_draws(task: str, config: ReadoutConfig, size: tuple[int, int], splits: Any, *, seeds: int) -> int:
-    """Of a model of this size whose layers are all asked about."""
-    probe, model = get_probe(task), shape(*size)
-    request = ProbeRequest(seeds=seeds)
-    pair: Any = SimpleNamespace(request=request, shape=model, splits=splits, layers=tuple(range(size[0] + 1)))
-    family = family_of(probe)
-    return family.n_draws(pair, probe, family.configs(probe, [config], model))
-
-
-@pytest.mark.parametrize(
-    ("task", "config", "size", "n_words", "seeds", "draws"),
-    [
-        ("pos", {}, (4, 128), 60_000, 1, 3),  # the embedded model and corpus
-        ("pos", {}, (6, 384), EWT, 1, 3),  # a small encoder, a whole treebank
-        ("pos", {"readout": "mlp"}, (6, 384), EWT, 1, 3),
-        ("pos", {}, (6, 384), EWT, 5, 1),
-        ("pos", {}, (12, 768), 30_000, 1, 3),
-        ("pos", {}, (12, 768), EWT, 1, 1),  # BERT-base, a whole treebank
-        ("pos", {"codelength": "online"}, (4, 128), 60_000, 1, 1),
-        ("edge_dependencies", {}, (4, 128), 60_000, 1, 1),
-        ("structural_distance", {}, (4, 128), 60_000, 1, 1),
-        ("head_statistics", {}, (4, 128), 60_000, 1, 1),
-    ],
-)
-def test_what_is_cheap_is_known_from_the_request(
-    task: str, config: dict[str, Any], size: tuple[int, int], n_words: int, seeds: int, draws: int
-) -> None:
-    assert n_draws(task, ReadoutConfig(**config), size, words(n_words), seeds=seeds) == draws
-
-
-def test_cloze_items_are_counted_in_words() -> None:
-    items = [SimpleNamespace(text="a word " * 5, other="")]
-    for number, draws in ((1000, 3), (5_000_000, 1)):
-        splits = SimpleNamespace(items={"lama": SimpleNamespace(items=items * number)})
-        assert n_draws("lama", ReadoutConfig(), (6, 384), splits, seeds=1) == draws
+def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
+    every, some = CONTROLS, ("random",)
+    pos, pairs, facts = map(get_probe, ("pos", "minimal_pairs", "lama"))
+    for probe, controls, random_draws, expected in (
+        (pos, every, "auto", True),
+        (facts, every, "auto", True),
+        (pairs, every, "auto", False),
+        (pairs, some, "auto", True),  # named
+        (pairs, every, 1, True),
+        (pos, ("majority",), 3, False),
+    ):
+        draws: Any = random_draws
+        assert runs_random_weights(family_of(probe), probe, controls, draws) is expected
+    assert ProbeRequest().n_draws == 1
+    assert ProbeRequest(random_draws=4).n_draws == 4
 
 
 def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path: Path) -> None:
-    results = run_probes(request_of, out=tmp_path / "out")
+    results = run_probes(replace(request_of, random_draws=3), out=tmp_path / "out")
     frame = results.to_pandas()
     fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
     assert sorted(set(fresh.init_seed)) == list(control_seeds(3)) == [0, 10_000, 20_000]
@@ -114,9 +82,9 @@ def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path
 def test_more_draws_go_on_from_the_first(
     request_of: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = replace(request_of, random_draws=1)
-    assert make_plan(one).run_id == make_plan(request_of).run_id
-    before = run_probes(one, out=tmp_path / "out").to_pandas()
+    three = replace(request_of, random_draws=3)
+    assert make_plan(three).run_id == make_plan(request_of).run_id
+    before = run_probes(request_of, out=tmp_path / "out").to_pandas()
     assert "one draw of random weights" in (tmp_path / "out" / "layers.md").read_text()
     fitted: list[Any] = []
     original = labels.fit
@@ -126,7 +94,7 @@ def test_more_draws_go_on_from_the_first(
         original(cells, job)
 
     monkeypatch.setattr(labels, "fit", fit)
-    after = run_probes(request_of, out=tmp_path / "out").to_pandas()
+    after = run_probes(three, out=tmp_path / "out").to_pandas()
     assert sorted(fitted, key=lambda weights: weights.seed) == [Weights("random", 10_000), Weights("random", 20_000)]
     assert set(before.cell_id) < set(after.cell_id)
     kept = after[after.cell_id.isin(set(before.cell_id))].reset_index(drop=True)
