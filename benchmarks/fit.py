@@ -9,8 +9,9 @@ scikit-learn's ``LogisticRegression`` (lbfgs, its default ``tol``, as many itera
 strength by strength on the same float32 vectors, standardised beforehand. Both stop when no component of the gradient
 of the mean loss is above 1e-4. scikit-learn is slow: with ``--peer-layers`` it fits only these layers, and its time is
 scaled up to all of them. ``--stored`` compares the whole command on a corpus whose vectors are stored with their
-extraction: processor seconds of both, and the system time and page faults of the fit. Vectors are those of the treebank's words in the encoder, or of a ``.npy`` file
-``[layer, word, dim]``, or (``--synthetic``, and where there is no encoder) drawn with spectra like an encoder's.
+extraction: processor seconds of both, and the system time and page faults of the fit. Vectors are those of the
+treebank's words in the encoder, or of a ``.npy`` file ``[layer, word, dim]``, or (``--synthetic``, and where there is
+no encoder) drawn with spectra like an encoder's.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Each run is a process of its own that reads a CoNLL-U folder and extracts all layers (``--job extract``) or does the
 whole main job without controls (``--job probe``) or with them (``--job controls``); its peak resident memory is what
-the operating system reports of it. The larger corpus holds the sentences of the smaller one again and again. Every run has the
-same memory to use (``--memory 256MB``).
+the operating system reports of it. The larger corpus holds the sentences of the smaller one again and again. Every
+run has the same memory to use (``--memory 256MB``).
 """
 
 from __future__ import annotations
