@@ -13,8 +13,8 @@ from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
-from bertology.corpora import Corpus, Sentence, Sentences, as_sentences, kept_name, load_corpus
-from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, load_corpus
+from bertology.errors import BertologyError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
@@ -148,7 +148,7 @@ def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
 @explained_system_errors()
 @explained_shortage("this search")
 def neighbours(
-    text: str | Sentence,
+    text: Text,
     word: str,
     *,
     occurrence: int | None = None,
@@ -159,6 +159,8 @@ def neighbours(
     split: str = "all",
     tag: str | None = None,
     sense: str | None = None,
+    language: str | None = None,
+    split_at_spaces: bool = False,
     progress: bool | None = None,
     **settings: Any,
 ) -> Neighbours:
@@ -171,8 +173,8 @@ def neighbours(
     extracted into it. Search is exact, in blocks read from the store, so that memory does not grow with the corpus.
 
     Args:
-        text: a text, whose words are found by the rules of English, or an annotated sentence. Where it is one of the
-            corpus, the word is not its own neighbour, and its tag and sense are known from there.
+        text: a text, a list of words, or an annotated sentence. Where it is one of the corpus, the word is not its own
+            neighbour, and its tag and sense are known from there.
         word: the form of a word in it, in whatever case.
         occurrence: which one, from 1, where the word stands in the text several times.
         corpus: what is searched: a name or path, a :class:`~bertology.Corpus`, or data in memory.
@@ -182,6 +184,8 @@ def neighbours(
         split: splits that are searched, with commas, or ``all``.
         tag: the word's own tag, where the text does not have it; neighbours are compared with it.
         sense: the word's own sense, likewise.
+        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of the text are what white space parts.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
@@ -197,10 +201,9 @@ def neighbours(
     from bertology.activations import extract, read_words
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
     from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
-    from bertology.parsing import sentence_of_text
 
     request = ProbeRequest(model=name_of(model), **settings)
-    sentence = text if isinstance(text, Sentence) else sentence_of_text(text)
+    sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
     place = word_place(sentence, word, occurrence)
     loaded = load_corpus(corpus, columns=request.columns)
     splits = {name: loaded[name] for name in (loaded.splits if split == "all" else parse_names(split))}
@@ -248,12 +251,12 @@ def neighbours(
 @overload
 def align(first: str | Sentence, second: str | Sentence, **settings: Any) -> AlignedTexts: ...
 @overload
-def align(first: Sequence[str | Sentence], second: Sequence[str | Sentence], **settings: Any) -> list[AlignedTexts]: ...
+def align(first: Sequence[Text], second: Sequence[Text], **settings: Any) -> list[AlignedTexts]: ...
 @explained_system_errors()
 @explained_shortage("this alignment")
 def align(
-    first: str | Sentence | Sequence[str | Sentence],
-    second: str | Sentence | Sequence[str | Sentence],
+    first: str | Sentence | Sequence[Text],
+    second: str | Sentence | Sequence[Text],
     *,
     model: str | Path | Encoder | tuple[Any, Any] = "bilingual",
     layers: str | Sequence[int] = "all",
@@ -261,6 +264,8 @@ def align(
     method: str = "argmax",
     distortion: float = 0.0,
     pooling: str = "mean",
+    language: str | Sequence[str | None] | None = None,
+    split_at_spaces: bool = False,
     **loading: Any,
 ) -> AlignedTexts | list[AlignedTexts]:
     """Which words of a text and of its translation belong together, by the similarity of their vectors.
@@ -271,7 +276,7 @@ def align(
     As SimAlign (Jalili Sabet et al. 2020); the task ``languages:alignment`` measures it on text with gold links.
 
     Args:
-        first: a text, whose words are found by the rules of English, or an annotated sentence; or a list of such.
+        first: a text or an annotated sentence; or a list of such, and of lists of words.
         second: its translation, or that of each.
         model: as of :func:`probe`; ``bilingual`` is the embedded model of two languages.
         layers: those that are read: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
@@ -281,6 +286,9 @@ def align(
             as many as possible).
         distortion: by how much similarity falls with the distance of relative places, from 0 to 1.
         pooling: a word's vector from its pieces': ``mean``, ``first`` or ``last``.
+        language: of the first and of the second, ``"en,de"``, by whose rules words are found
+            (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of texts are what white space parts.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -295,15 +303,22 @@ def align(
     from bertology.geometry.languages import aligned_texts
 
     are_many = not isinstance(first, str | Sentence)
-    firsts, seconds = (as_sentences([one] if isinstance(one, str | Sentence) else one) for one in (first, second))
+    languages = parse_names(language) if isinstance(language, str) else language or (None, None)
+    if len(languages) != 2:
+        raise CorpusError(f"language {quoted(language)}: name that of the texts and that of their translations, en,de")
+    given: list[Sequence[Any]] = [[one] if isinstance(one, str | Sentence) else one for one in (first, second)]
+    firsts, seconds = (
+        [as_sentence(text, language=of, split_at_spaces=split_at_spaces) for text in texts]
+        for texts, of in zip(given, languages, strict=True)
+    )
     source = resolve_model(name_of(model), revision=loading.pop("revision", None))
     n_layers = model_shape(source).n_layers
     shown = parse_layers([layer], n_layers) if layer is not None else ()
     read = tuple(sorted({*parse_layers(layers, n_layers), *shown}))
     found = aligned_texts(
         load_encoder(source, **loading),
-        list(firsts),
-        list(seconds),
+        firsts,
+        seconds,
         layers=read,
         layer=shown[0] if shown else None,
         method=method,

@@ -29,6 +29,8 @@ def patch(
     layers: str | Sequence[int] = "all",
     site: Site = "hidden_state",
     direction: Literal["denoise", "noise"] = "denoise",
+    language: str | None = None,
+    split_at_spaces: bool = False,
     **loading: Any,
 ) -> PatchingMap:
     """Which states of a text decide between two words at its mask, layer by layer and word by word.
@@ -49,6 +51,8 @@ def patch(
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
+        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of the text are what white space parts.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -67,7 +71,8 @@ def patch(
     chosen = parse_layers(layers, encoder.n_layers)
     if site != "hidden_state" and layers == "all":
         chosen = chosen[1:]
-    return patch_pairs(encoder, PatchPair(text, other, *words), site=site, layers=chosen, direction=direction)
+    pair = PatchPair(text, other, *words, language=language, split_at_spaces=split_at_spaces)
+    return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction)
 
 
 @explained_system_errors()
@@ -80,6 +85,8 @@ def attribute(
     methods: str | Sequence[str] | None = None,
     layers: str | Sequence[int] = "-1",
     baseline: Literal["mask", "pad"] = "mask",
+    language: str | None = None,
+    split_at_spaces: bool = False,
     **loading: Any,
 ) -> Attributions:
     """Which words of a text does a choice between two words at its mask rest on, by several methods.
@@ -97,6 +104,8 @@ def attribute(
         methods: with commas or as names; all that the model's family allows when left out.
         layers: whose hidden states, attention and values are asked about; the last when left out.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
+        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of the text are what white space parts.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -113,7 +122,7 @@ def attribute(
     words = _two(candidates)
     encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
     chosen = None if methods is None else parse_names(methods)
-    question = PatchPair(text, text, *words)
+    question = PatchPair(text, text, *words, language=language, split_at_spaces=split_at_spaces)
     of_layers = parse_layers(layers, encoder.n_layers)
     return attribute_questions(encoder, [question], methods=chosen, layers=of_layers, baseline=baseline)
 

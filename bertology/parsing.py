@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 from bertology._files import cache_folder
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
-from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus
+from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
@@ -60,17 +59,6 @@ class ParseRequest:
     device: str = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
-
-
-def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
-    """A sentence as one writes it, its words found by the rules of English, or at spaces where it ``is_split``."""
-    text = text.strip()
-    if not text:
-        raise BertologyError("there is no word in the sentence: give some text")
-    if not is_split:
-        return english_sentence(text)
-    words = list(re.finditer(r"\S+", text))
-    return Sentence("", text, tuple(match[0] for match in words), tuple(match.span() for match in words))
 
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:

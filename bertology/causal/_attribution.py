@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def attribute(
     chosen = (encoder.n_layers,) if layers is None else tuple(layers)
     for layer in chosen:
         Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-    alone = [PatchPair(one.text, one.text, one.good, one.bad) for one in questions]
+    alone = [replace(one, other=one.text, places=()) for one in questions]
     aligned = align_pairs(encoder, alone, by_word=True)
     excluded = tuple((number, one) for number, one in enumerate(aligned) if isinstance(one, str))
     if len(excluded) == len(questions):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertology._names import folder_name, layer_label
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology._text import aligned, decimals, signed
-from bertology.causal._pairs import PatchPair, masked_sentences, word_names
+from bertology.causal._pairs import PatchPair, word_names
 from bertology.measures import intervals_over_clusters
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class PatchingMap(PageAndFigure):
 
     def _cells(self) -> dict[str, Any]:
         """The effects as the page's script fills their table, the embeddings at the bottom."""
-        words = [one.words for one in masked_sentences(self.pairs[0])]
+        words = [one.words for one in self.pairs[0].sentences()]
         differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b}
         return {
             "corner": "layer",
@@ -224,7 +224,7 @@ class PatchingMap(PageAndFigure):
 
 def _marked(pair: PatchPair) -> list[list[tuple[str, bool]]]:
     """Both texts in parts, each with whether it is a word that differs."""
-    texts = masked_sentences(pair)
+    texts = pair.sentences()
     found = []
     for one, other in (texts, texts[::-1]):
         ends = [0, *(stop for _, stop in one.spans)]

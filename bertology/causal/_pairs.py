@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.cloze import Prompt
-from bertology.corpora import Sentence, as_sentences
+from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ class PatchPair:
     out: ``changed`` where the texts differ, ``mask``, ``other word``."""
     values: tuple[str, str] = ("", "")
     """What ``text`` and ``other`` have of what decides, such as ``singular`` and ``plural``."""
+    language: str | None = None
+    """Of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
+    split_at_spaces: bool = False
+    """Whether words are what white space parts."""
+
+    def sentences(self, mask: str = "[MASK]") -> list[Sentence]:
+        """Both texts with their words."""
+        texts = [Prompt(text).written(mask) for text in (self.text, self.other)]
+        return list(as_sentences(texts, language=self.language, split_at_spaces=self.split_at_spaces))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +77,7 @@ def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) 
         pairs: the pairs.
         by_word: each word is a place of its own, named by its number and form.
     """
-    mask = encoder.mask_token
-    texts = as_sentences([Prompt(text).written(mask) for pair in pairs for text in (pair.text, pair.other)])
+    texts = Sentences(text for pair in pairs for text in pair.sentences(encoder.mask_token))
     words = [tuple(sentence.words) for sentence in texts]
     pieces = encoder.tokenize(texts)
     starts = texts.starts
@@ -149,11 +157,6 @@ def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """``[word]`` its number and form, or both forms where the two texts differ."""
     forms = zip(*words, strict=True)
     return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
-
-
-def masked_sentences(pair: PatchPair) -> list[Sentence]:
-    """Both texts with their words; the mask is written ``[MASK]``."""
-    return list(as_sentences([Prompt(text).written("[MASK]") for text in (pair.text, pair.other)]))
 
 
 def _piece_of(encoder: Encoder, word: str) -> int | None:

@@ -107,30 +107,12 @@ def _shared_words(one: Sentence, other: Sentence) -> list[int] | str:
         return "the two sentences are the same"
     if differ[-1] - differ[0] >= len(differ):
         return "sentences that differ in several places"
-    units = _units(one)
-    return [
-        place
-        for place, word in enumerate(one.words)
-        if place not in differ and units.count(units[place]) == 1 and any(map(str.isalpha, word))
-    ]
+    return [place for place, word in enumerate(one.words) if place not in differ and any(map(str.isalpha, word))]
 
 
 def _differing(one: Sentence, other: Sentence) -> list[int]:
-    """Places of words that differ, and of what is joined to them: a piece of *wasn't* may be of both its words."""
-    differ = [place for place in range(len(one)) if one.words[place] != other.words[place]]
-    joined = {side[place] for side in (_units(one), _units(other)) for place in differ}
-    return [place for place in range(len(one)) if {_units(one)[place], _units(other)[place]} & joined]
-
-
-def _units(sentence: Sentence) -> list[int]:
-    """``[word]`` the number of its unit: words with letters and no space between them are one."""
-    units: list[int] = []
-    for place, (start, _) in enumerate(sentence.spans):
-        neighbours = sentence.words[max(place - 1, 0) : place + 1]
-        is_joined = place > 0 and sentence.spans[place - 1][1] == start
-        is_joined = is_joined and all(any(map(str.isalpha, word)) for word in neighbours)
-        units.append(units[-1] if is_joined else place)
-    return units
+    """Places of words that differ."""
+    return [place for place in range(len(one)) if one.words[place] != other.words[place]]
 
 
 def _masked(sentence: Sentence, place: int) -> str:

@@ -39,6 +39,10 @@ Memory = Annotated[
 """Put into the environment, where other processes of the run find it."""
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
 Trust = Annotated[bool, typer.Option(help="Run code that comes with a hub model.")]
+Language = Annotated[
+    str | None, typer.Option(help="Of the text, such as en or zh: its rules find words, not those of Unicode.")
+]
+SplitAtSpaces = Annotated[bool, typer.Option(help="The words of the text are parted by spaces.")]
 Format = Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")]
 
 

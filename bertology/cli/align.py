@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bertology._page import is_page
-from bertology.cli._shared import Device, Dtype, PageOrFigure, Revision, Trust, print_found, save_found
+from bertology.cli._shared import Device, Dtype, PageOrFigure, Revision, SplitAtSpaces, Trust, print_found, save_found
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.corpora import Sentence
     from bertology.geometry.languages import AlignedTexts
 
 _BAR = " ||| "
@@ -36,7 +35,10 @@ def align(
         float, typer.Option(help="By how much similarity falls with the distance of places, from 0 to 1.")
     ] = 0.0,
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
-    split_at_spaces: Annotated[bool, typer.Option(help="Words are parted by spaces.")] = False,
+    language: Annotated[
+        str | None, typer.Option(help="Of the text and its translation, such as en,de: their rules find words.")
+    ] = None,
+    split_at_spaces: SplitAtSpaces = False,
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
@@ -59,16 +61,18 @@ def align(
     if file is not None and out is not None:
         raise typer.BadParameter("it shows one pair: give a text and its translation", param_hint="--out")
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
-    firsts, seconds = ([_sentence(pair[side], split_at_spaces) for pair in pairs] for side in (0, 1))
+    firsts, seconds = zip(*pairs, strict=True)
     found = bertology.align(
-        firsts,
-        seconds,
+        list(firsts),
+        list(seconds),
         model=model,
         layers="all" if layer is None or is_page(out) else (layer,),
         layer=layer,
         method=method,
         distortion=distortion,
         pooling=pooling,
+        language=language,
+        split_at_spaces=split_at_spaces,
         dtype=dtype,
         device=device,
         revision=revision,
@@ -93,12 +97,6 @@ def _pairs(file: Path) -> list[tuple[str, str]]:
     if not pairs:
         raise CorpusError(f"{file}: no line in it; write a text and its translation in each, TEXT{_BAR}TRANSLATION")
     return pairs
-
-
-def _sentence(text: str, split_at_spaces: bool) -> Sentence:
-    from bertology.parsing import sentence_of_text
-
-    return sentence_of_text(text, is_split=split_at_spaces)
 
 
 def _table(found: list[AlignedTexts]) -> str:

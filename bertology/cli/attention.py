@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Device, Revision, Trust
+from bertology.cli._shared import Device, Language, Revision, SplitAtSpaces, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def attention(
     gold: Annotated[str | None, typer.Option(help="Treebank with the sentence, whose dependencies are drawn.")] = None,
     sentence: Annotated[str | None, typer.Option(help="Id of the sentence in --gold's test split.")] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     device: Device = "auto",
     revision: Revision = None,
     trust_remote_code: Trust = False,
@@ -81,6 +83,8 @@ def attention(
         level=level,
         weights=weights,
         threshold=threshold,
+        language=language,
+        split_at_spaces=split_at_spaces,
     )
     if head is None:
         page.save(path)

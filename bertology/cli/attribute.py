@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 import typer
 
 from bertology._page import is_page
-from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
+from bertology.cli._shared import (
+    Device,
+    Dtype,
+    Format,
+    Language,
+    PageOrFigure,
+    Revision,
+    SplitAtSpaces,
+    Trust,
+    print_found,
+    save_found,
+)
 
 
 def attribute(
@@ -36,6 +47,8 @@ def attribute(
     baseline: Annotated[
         Literal["mask", "pad"], typer.Option(help="What words are replaced by where integrated gradients start.")
     ] = "mask",
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
@@ -56,6 +69,8 @@ def attribute(
         methods=methods,
         layers=("all" if is_page(out) else "-1") if layers is None else layers,
         baseline=baseline,
+        language=language,
+        split_at_spaces=split_at_spaces,
         dtype=dtype,
         device=device,
         revision=revision,

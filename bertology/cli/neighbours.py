@@ -11,7 +11,7 @@ import typer
 
 from bertology._names import folder_name, layer_label
 from bertology._text import aligned
-from bertology.cli._shared import Device, Dtype, Format, Revision, Trust, print_found, records
+from bertology.cli._shared import Device, Dtype, Format, Language, Revision, SplitAtSpaces, Trust, print_found, records
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def neighbours(
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     k: Annotated[int, typer.Option("--k", "-k", help="Neighbours in each layer.")] = 10,
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
@@ -93,6 +95,8 @@ def neighbours(
         progress=not quiet and sys.stderr.isatty(),
         sentences=sentences,
         pooling=pooling,
+        language=language,
+        split_at_spaces=split_at_spaces,
         dtype=dtype,
         device=device,
         revision=revision,

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Device, Dtype, Format, PageOrFigure, Revision, Trust, print_found, save_found
+from bertology.cli._shared import (
+    Device,
+    Dtype,
+    Format,
+    Language,
+    PageOrFigure,
+    Revision,
+    SplitAtSpaces,
+    Trust,
+    print_found,
+    save_found,
+)
 
 
 def patch(
@@ -31,6 +42,8 @@ def patch(
         Literal["denoise", "noise"],
         typer.Option(help="Put states of the text into the pass over the other (denoise), or the other way round."),
     ] = "denoise",
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     dtype: Dtype = "float32",
     device: Device = "auto",
     revision: Revision = None,
@@ -53,6 +66,8 @@ def patch(
         layers=layers,
         site=site,
         direction=direction,
+        language=language,
+        split_at_spaces=split_at_spaces,
         dtype=dtype,
         device=device,
         revision=revision,

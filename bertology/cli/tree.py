@@ -11,7 +11,7 @@ import typer
 
 from bertology._names import folder_name
 from bertology._text import aligned
-from bertology.cli._shared import Device, Revision, Trust
+from bertology.cli._shared import Device, Language, Revision, SplitAtSpaces, Trust
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def tree(
     sentence: Annotated[
         str | None, typer.Option(help="Id of a sentence of the corpus' test split, drawn beside its gold tree.")
     ] = None,
-    split_at_spaces: Annotated[bool, typer.Option(help="The words of TEXT are parted by spaces.")] = False,
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     rank: Annotated[int | None, typer.Option(help="Rank of a probe that is fitted now.")] = None,
     pooling: Annotated[
         str | None, typer.Option(help="A word's vector from its pieces': mean, first or last; mean, or as --probe has.")
@@ -62,7 +63,8 @@ def tree(
     The probe is fitted on the treebank the first time, and kept.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.parsing import ParseRequest, parse, sentence_of_request, sentence_of_text
+    from bertology.corpora import sentence_of_text
+    from bertology.parsing import ParseRequest, parse, sentence_of_request
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
@@ -81,7 +83,7 @@ def tree(
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
     if text is not None:
-        chosen = sentence_of_text(text, is_split=split_at_spaces)
+        chosen = sentence_of_text(text, language=language, split_at_spaces=split_at_spaces)
     else:
         chosen = sentence_of_request(str(sentence), request)
     show = not quiet and sys.stderr.isatty()

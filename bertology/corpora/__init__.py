@@ -7,13 +7,13 @@ a :class:`Sentences`.
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._languages import multilingual_corpus, parallel_corpus
-from bertology.corpora._memory import Texts, as_sentences
+from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
 from bertology.corpora._parallel import Links, ParallelText, translations
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
 from bertology.corpora._table_columns import no_columns
-from bertology.corpora.formats._words import english_sentence
+from bertology.corpora.formats._words import sentence_of_text
 from bertology.corpora.formats.conllu_lines import write_conllu
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
 from bertology.corpora.formats.squad import question_sentence
@@ -26,12 +26,13 @@ __all__ = [
     "Sentence",
     "Sentences",
     "Target",
+    "Text",
     "Texts",
     "WordLayer",
     "annotate_text",
+    "as_sentence",
     "as_sentences",
     "corpus_is_available",
-    "english_sentence",
     "from_docs",
     "kept_name",
     "known_corpora",
@@ -40,6 +41,7 @@ __all__ = [
     "no_columns",
     "parallel_corpus",
     "question_sentence",
+    "sentence_of_text",
     "to_docs",
     "translations",
     "write_conllu",

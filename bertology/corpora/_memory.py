@@ -21,6 +21,7 @@ from bertology.corpora._tables import (
     rows_of_tables,
     with_names_of_classes,
 )
+from bertology.corpora.formats._words import sentence_of_text
 from bertology.corpora.formats.spacy_docs import sentences_by_document
 from bertology.corpora.formats.tables import read_table
 from bertology.errors import CorpusError, cut, quoted
@@ -72,12 +73,31 @@ Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
 """What :func:`as_sentences` makes sentences of."""
 
 
-def as_sentences(text: Texts) -> Sentences:
+Text = Sentence | str | Sequence[str]
+"""What :func:`as_sentence` makes a sentence of."""
+
+
+def as_sentence(text: Text, *, language: str | None = None, split_at_spaces: bool = False) -> Sentence:
+    """One text as a sentence: a sentence as it is, a list of words, or a text, whose words are found by
+    :func:`sentence_of_text`.
+
+    Raises:
+        CorpusError: it is nothing of the kind, or has no word.
+    """
+    if isinstance(text, str):
+        return sentence_of_text(text, language=language, split_at_spaces=split_at_spaces)
+    return text if isinstance(text, Sentence) else as_sentences([text])[0]
+
+
+def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: bool = False) -> Sentences:
     """What is given as text, as sentences: a text, texts, lists of words, sentences, or what a split is made of.
 
     Args:
         text: a :class:`Sentence`, :class:`Sentences`, a text, or data in memory as of :func:`load_corpus` without
-            splits; a text is one sentence, and its words are found by :func:`english_sentence`.
+            splits; a text is one sentence, and its words are found by :func:`sentence_of_text`. A list or tuple of
+            words within a list is a sentence of these words.
+        language: of the texts, by whose rules words are found.
+        split_at_spaces: words of texts are what white space parts.
 
     Raises:
         CorpusError: it is nothing of the kind, or has no word.
@@ -88,9 +108,25 @@ def as_sentences(text: Texts) -> Sentences:
         return Sentences()
     if isinstance(text, Corpus):
         raise CorpusError(f"{text.name} has splits, {cut(', '.join(text.splits))}; give one of them, as corpus['test']")
-    part = _part([text] if isinstance(text, str | Sentence) else text, IN_MEMORY, None)
-    rows = rows_of_tables(IN_MEMORY, {None: part}, None, Oddities())[0] if isinstance(part, Table) else part
-    return Sentences(row.sentence for row in rows)
+    rows: Any = [text] if isinstance(text, str | Sentence) else text
+    if isinstance(rows, list | tuple):
+        rows = [_as_words(row, number) for number, row in enumerate(rows)]
+    part = _part(rows, IN_MEMORY, None)
+    if not isinstance(part, Table):
+        return Sentences(row.sentence for row in part)
+    words = {"language": language, "split_at_spaces": split_at_spaces}
+    return Sentences(row.sentence for row in rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **words)[0])
+
+
+def _as_words(row: Any, number: int) -> Any:
+    """A tuple of words, such as those of a sentence, as a list: of texts no labels are asked for."""
+    if not isinstance(row, tuple) or not all(isinstance(word, str) for word in row):
+        return row
+    if any(len(word.split()) > 1 for word in row):
+        raise CorpusError(
+            f"{IN_MEMORY}, row {number}: {quoted(row)} is neither a text nor words; give texts alone, or lists of words"
+        )
+    return list(row)
 
 
 def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table | list[Row]:

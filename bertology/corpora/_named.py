@@ -119,7 +119,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     any of these, or the path of a table, for each split.
 
     Of a table, each column under ``label=`` becomes targets of its name, one for a sentence or pair of texts, and each
-    under ``tags=`` a layer of its name, one label a word. Words of texts are found by :func:`english_sentence`; given
+    under ``tags=`` a layer of its name, one label a word. Words of texts are found by :func:`sentence_of_text`; given
     words stay as they are, with single spaces between them. Without a column of splits, whatever comes as one piece is
     split 8 : 1 : 1 by a hash of its text, or of its group, so that no text and no group is in two splits.
 
@@ -127,7 +127,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
         corpus: the name, file or folder; or the data.
         columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
             what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``words``,
-            ``label``, ``tags``, ``split``, ``group``, ``id``. Inferred when left out.
+            ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
         name: what to call the corpus; as its files, or *data in memory*, when left out.
 
     Raises:

@@ -24,8 +24,6 @@ _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tu
 _NO_EXTRAS: _Extras = ({}, (), (), frozenset())
 _NOT_ANALYSIS = frozenset({"misc", "deps"})
 """Layers that are kept but used by no probe, and so are not part of the fingerprint."""
-_SPACE_RULE = b"white space inside a word belongs to no word"
-"""Part of the fingerprint of texts with such words only: their vectors were once means over that white space too."""
 _MARK = "\0"
 _ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
@@ -173,13 +171,7 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
-        has_space_in_words = any(
-            len(self._texts[number][begin:end].split()) > 1
-            for number in range(len(self))
-            for begin, end in self.char_spans[self.starts[number] : self.starts[number + 1]].tolist()
-        )
-        rule = [_SPACE_RULE] if has_space_in_words else []
-        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes(), *rule])
+        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes()])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -19,7 +19,7 @@ class TableColumns:
     """Which columns of a table hold what."""
 
     text: str | None = None
-    """The text of a sentence, or of the first of a pair; words are found by :func:`english_sentence`."""
+    """The text of a sentence, or of the first of a pair; words are found by :func:`sentence_of_text`."""
     text2: str | None = None
     """The second text of a pair."""
     at: str | None = None
@@ -37,6 +37,8 @@ class TableColumns:
     group: str | None = None
     """What is never parted by splits that are made, such as a document."""
     id: str | None = None
+    language: str | None = None
+    """No column, but the language of all texts, by whose rules words are found."""
     inferred: bool = field(default=False, compare=False)
 
     @classmethod
@@ -86,7 +88,7 @@ class TableColumns:
             raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
         if self.tags and self.words is None:
             raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
-        for name, of in (("at", "label"), ("at2", "text2")):
+        for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
             if getattr(self, name) and not getattr(self, of):
                 raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
         return self

@@ -18,7 +18,7 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns
 from bertology.corpora.formats._spans import with_iob2
-from bertology.corpora.formats._words import english_sentence, spacing_in, words_within
+from bertology.corpora.formats._words import sentence_of_text, spacing_in, words_within
 from bertology.errors import CorpusError, listed, quoted
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
@@ -90,13 +90,21 @@ def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str
     oddities = Oddities()
     rows, chosen = rows_of_tables(name, tables, columns, oddities)
     notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
-    return corpus_of_rows(name, list(rows), by=chosen.group or "text", notes=notes, oddities=oddities)
+    corpus = corpus_of_rows(name, list(rows), by=chosen.group or "text", notes=notes, oddities=oddities)
+    return replace(corpus, language=chosen.language)
 
 
 def rows_of_tables(
-    name: str, tables: Mapping[str | None, Table], columns: str | Sequence[str] | None, oddities: Oddities
+    name: str,
+    tables: Mapping[str | None, Table],
+    columns: str | Sequence[str] | None,
+    oddities: Oddities,
+    **words: Any,
 ) -> tuple[Iterator[Row], TableColumns]:
-    """The sentences of tables, in their order, and which columns they are from; see :func:`corpus_of_tables`."""
+    """The sentences of tables, in their order, and which columns they are from; see :func:`corpus_of_tables`.
+
+    ``words`` are options of :func:`sentence_of_text`, by which words of texts are found.
+    """
     first = next(iter(tables.values()))
     chosen = TableColumns.recognised(first.columns) if columns is None else TableColumns.stated(columns)
     if chosen is None:
@@ -107,7 +115,7 @@ def rows_of_tables(
                 raise name_not_found(f"column of {name}", column, table.columns)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
-    reader = _RowReader(chosen, tables, oddities)
+    reader = _RowReader(chosen, tables, oddities, {"language": chosen.language, **words})
     return (row for split, table in tables.items() for row in reader.rows(table, split)), chosen
 
 
@@ -172,8 +180,14 @@ def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentence
 class _RowReader:
     """The sentences of tables that have the same columns."""
 
-    def __init__(self, columns: TableColumns, tables: Mapping[str | None, Table], oddities: Oddities) -> None:
-        self._columns, self._oddities = columns, oddities
+    def __init__(
+        self,
+        columns: TableColumns,
+        tables: Mapping[str | None, Table],
+        oddities: Oddities,
+        words: Mapping[str, Any],
+    ) -> None:
+        self._columns, self._oddities, self._words = columns, oddities, words
         self._spelt = {name: _Spelling.of(name, tables, in_lists=False) for name in columns.label}
         self._spelt |= {name: _Spelling.of(name, tables, in_lists=True) for name in columns.tags}
 
@@ -197,7 +211,9 @@ class _RowReader:
         layers = {tags: self._tags(tags, cells, n, where) for tags in columns.tags}
         second = None
         if columns.text2 is not None:
-            other = english_sentence(_text(cells[columns.text2], where, columns.text2))
+            other = sentence_of_text(
+                _text(cells[columns.text2], where, columns.text2), where=f"{where}: ", **self._words
+            )
             first, last = self._span(columns.at2, cells, other, where)
             sentence, second = joined(sentence, other), (first + n, last + n)
             layers = {tags: (*values, *[None] * (len(sentence) - n)) for tags, values in layers.items()}
@@ -216,7 +232,7 @@ class _RowReader:
         columns = self._columns
         text = None if columns.text is None else _text(cells[columns.text], where, columns.text)
         if columns.words is None:
-            return english_sentence(text or "", name=name)
+            return sentence_of_text(text or "", name=name, where=f"{where}: ", **self._words)
         words = _items(cells[columns.words], where, columns.words)
         if not words:
             raise CorpusError(f"{where}: column {quoted(columns.words)} has no word; leave the row out")

@@ -108,6 +108,27 @@ def test_a_line_without_a_translation(bertology: Command, tiny_bert: Path, tmp_p
     assert "pairs.txt: no line in it; write a text and its translation in each" in done.err
 
 
+def test_lists_of_words_are_one_text_each(tiny_bert: Path) -> None:
+    (plain,) = align([TEXT], [OTHER], model=tiny_bert)
+    for kind in (list, tuple):
+        (found,) = align([kind(TEXT.split())], [kind(OTHER.split())], model=tiny_bert)
+        np.testing.assert_array_equal(found.similarity[1], plain.similarity[1])
+    (two,) = align([("the", "dog")], [("a", "cat")], model=tiny_bert)
+    assert (two.first.words, two.second.words) == (("the", "dog"), ("a", "cat"))
+
+
+def test_languages_of_both(tiny_bert: Path) -> None:
+    found = align("the dog's a cat", "l'eau dont a", model=tiny_bert, language="en,fr")
+    assert found.first.words == ("the", "dog", "'s", "a", "cat")
+    assert found.second.words == ("l'", "eau", "dont", "a")
+    plain = align("the dog's a cat", "l'eau dont a", model=tiny_bert)
+    assert (plain.first.words[1], plain.second.words[0]) == ("dog's", "l'eau")
+    with pytest.raises(BertologyError, match=r"language 'en': name that of the texts and that of their translations"):
+        align("a", "b", model=tiny_bert, language="en")
+    with pytest.raises(BertologyError, match="'今天天气' has no spaces between its words"):
+        align("a", "今天天气", model=tiny_bert)
+
+
 def test_lists_of_different_lengths(tiny_bert: Path) -> None:
     with pytest.raises(BertologyError, match="2 texts and 1 translations: give one translation of each text"):
         align(["a", "b"], ["c"], model=tiny_bert)

@@ -22,7 +22,8 @@ SENTENCE = "The old farmers near the river see the dog ."
 @pytest.fixture(scope="module")
 def fitted(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache in which the probe of layer 1 is fitted, and a run of it."""
-    from bertology.parsing import ParseRequest, parse, sentence_of_text
+    from bertology.corpora import sentence_of_text
+    from bertology.parsing import ParseRequest, parse
 
     folder = tmp_path_factory.mktemp("fitted")
     with pytest.MonkeyPatch.context() as patch:
@@ -77,10 +78,11 @@ def test_conllu_is_a_tree(tree: Command, tmp_path: Path) -> None:
 
 
 def test_words_parted_by_spaces(tree: Command) -> None:
-    parted = tree("don't see", "--split-at-spaces", "--format", "displacy")
-    by_rule = tree("don't see", "--format", "displacy")
-    words = [[word["text"] for word in json.loads(found.out)["words"]] for found in (parted, by_rule)]
-    assert words == [["don't", "see"], ["do", "n't", "see"]]
+    parted = tree("don't see.", "--split-at-spaces", "--format", "displacy")
+    by_rule = tree("don't see.", "--format", "displacy")
+    by_english = tree("don't see.", "--language", "en", "--format", "displacy")
+    words = [[word["text"] for word in json.loads(found.out)["words"]] for found in (parted, by_rule, by_english)]
+    assert words == [["don't", "see."], ["don't", "see", "."], ["do", "n't", "see", "."]]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, Target, as_sentences, english_sentence, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, Target, as_sentences, load_corpus, sentence_of_text
 from bertology.errors import CorpusError, NameNotFoundError
 
 N = 40
@@ -31,7 +31,7 @@ def test_a_text_with_a_label_is_a_sentence_with_a_target_of_all_its_words():
     assert corpus.notes["splits"] == "made by a hash of text, 8 : 1 : 1 (train 32, dev 4, test 4)"
     for sentences in corpus.splits.values():
         for sentence, label in zip(sentences, labels(sentences), strict=True):
-            expected = english_sentence(TEXTS[int(sentence.id)])
+            expected = sentence_of_text(TEXTS[int(sentence.id)])
             assert (sentence.text, sentence.words, sentence.spans) == (expected.text, expected.words, expected.spans)
             assert label == LABELS[int(sentence.id)]
             assert sentence.targets["label"] == (Target((0, len(sentence)), label),)
@@ -45,6 +45,29 @@ def test_a_pair_is_one_sentence_with_two_spans():
     assert tuple(sentence.text[start:end] for start, end in sentence.spans) == sentence.words
     (target,) = sentence.targets["label"]
     assert (target.span1, target.span2) == ((0, 3), (3, 7))
+
+
+def test_a_language_is_that_of_all_texts():
+    frame = FRAME.assign(text2="Geht's gut?")
+    spec = "text=text,label=label"
+    corpus = load_corpus(frame, columns="text=text,text2=text2,label=label,language=en")
+    assert corpus.language == "en"
+    assert corpus["dev"][0].words[2:4] == ("do", "n't")
+    assert corpus["dev"][0].words[-4:-2] == ("Geht", "'s")
+    assert load_corpus(frame, columns=spec).language is None
+    frame.loc[7, "text"] = "今天天气很好。"
+    with pytest.raises(
+        CorpusError, match=r"^data in memory, row 7: '今天天气很好。' has no spaces between its words: name"
+    ):
+        load_corpus(frame, columns=spec)
+    spaced = load_corpus(
+        frame.assign(text=[f"今天 天气 很 好 {number}" for number in range(N)]), columns="words=text,label=label"
+    )
+    assert spaced["dev"][0].words[:4] == ("今天", "天气", "很", "好")
+    with pytest.raises(CorpusError, match="language= stands without text="):
+        load_corpus(frame, columns="words=text,language=en")
+    with pytest.raises(NameNotFoundError, match="unknown language 'english'"):
+        load_corpus(frame, columns="text=text,language=english")
 
 
 def test_words_stay_as_they_are_and_their_labels_are_layers():
@@ -71,7 +94,7 @@ def test_the_same_words_are_found_by_spaces_at_a_place():
     ]
     spec = "text=a,text2=b,at=i,at2=j,label=same"
     sentence = load_corpus(rows, columns=spec)["train"][0]
-    assert sentence.words[:3] == ("Do", "n't", "bank")
+    assert sentence.words[:3] == ("Don't", "bank", "on")
     (target,) = sentence.targets["same"]
     assert sentence.words[slice(*target.span1)] == ("bank",)
     assert sentence.words[slice(*target.span2)] == ("The", "river", "-", "bank")
@@ -334,13 +357,17 @@ def test_numbers_are_labels_by_their_repr():
 
 
 def test_whatever_is_text_becomes_sentences():
-    expected = Sentences([english_sentence("He isn't.", name="0"), english_sentence("No.", name="1")])
+    expected = Sentences([sentence_of_text("He isn't.", name="0"), sentence_of_text("No.", name="1")])
     assert list(as_sentences(["He isn't.", "No."])) == list(expected)
     assert list(as_sentences("He isn't.")) == [expected[0]]
     assert as_sentences(expected) is expected
     assert list(as_sentences(expected[0])) == [expected[0]]
     assert [sentence.words for sentence in as_sentences([["a", "b c"]])] == [("a", "b c")]
-    assert list(as_sentences([(text, "x") for text in ("b", "a")]))[1].text == "a"
+    assert [sentence.words for sentence in as_sentences([("a", "b")])] == [("a", "b")]
+    assert as_sentences(["He isn't."], language="en")[0].words == ("He", "is", "n't", ".")
+    assert as_sentences(["He isn't."], split_at_spaces=True)[0].words == ("He", "isn't.")
+    with pytest.raises(CorpusError, match=r"row 1: \('a text', 'good'\) is neither a text nor words"):
+        as_sentences([("b", "x"), ("a text", "good")])
     assert not len(as_sentences([]))
     with pytest.raises(CorpusError, match=r"c has splits, test; give one of them"):
         as_sentences(Corpus("c", {"test": expected}))  # type: ignore[arg-type]

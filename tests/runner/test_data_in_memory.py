@@ -12,7 +12,7 @@ import torch
 from bertology import probe
 from bertology.activations import read_words
 from bertology.attention import sentence_maps
-from bertology.corpora import Sentences, english_sentence
+from bertology.corpora import Sentences, sentence_of_text
 from bertology.encoders import load_encoder
 from bertology.encoders.masked_loss import masked_lm_loss
 from bertology.errors import CorpusError
@@ -61,7 +61,7 @@ def test_a_corpus_in_memory_is_not_annotated(tiny_bert: Path, frame: pd.DataFram
 def test_plain_texts_are_read_as_their_sentences(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert), attention="eager")
     texts = ["the dogs chased the cats", "the cats saw it"]
-    sentences = Sentences(map(english_sentence, texts))
+    sentences = Sentences(map(sentence_of_text, texts))
     assert torch.equal(read_words(encoder, texts, layers=(1,)), read_words(encoder, sentences, layers=(1,)))
     assert sentence_maps(encoder, texts[0]).units == sentence_maps(encoder, sentences[0]).units
     assert masked_lm_loss(encoder, texts).bits == masked_lm_loss(encoder, sentences).bits

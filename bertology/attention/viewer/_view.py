@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -15,7 +15,7 @@ from bertology.attention._norms import check_norms, knows_norms
 from bertology.attention._ratios import Level
 from bertology.attention.viewer._page import LEVELS, payload, render_page
 from bertology.attention.viewer._read import AttentionReading, Weights, read_attention, read_decoder_attention
-from bertology.corpora import Sentence, english_sentence
+from bertology.corpora import Sentence, Text, as_sentence
 from bertology.encoders import Encoder, load_encoder, model_name
 from bertology.errors import BertologyError, NameNotFoundError, ResultsError, quoted
 
@@ -118,16 +118,18 @@ class AttentionView:
 
 
 def view(
-    sentence: str | Sentence | Sequence[str | Sentence],
-    second: str | Sentence | None = None,
+    sentence: str | Sentence | Sequence[Text],
+    second: Text | None = None,
     *,
-    target: str | Sentence | None = None,
+    target: Text | None = None,
     model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     layers: Sequence[int] | None = None,
     heads: str | Sequence[str] | None = None,
     level: Level = "word",
     weights: Weights = "raw",
     threshold: float = 0.0,
+    language: str | None = None,
+    split_at_spaces: bool = False,
 ) -> AttentionView:
     """Draw the attention maps of a sentence as a page.
 
@@ -135,8 +137,8 @@ def view(
     >>> view("The farmers near the river see the dog.")  # doctest: +SKIP
 
     Args:
-        sentence: text, whose words are found by the rules of English, or an annotated sentence: if it has heads, its
-            dependencies are drawn as well. Two in a list are shown side by side.
+        sentence: a text, or an annotated sentence: if it has heads, its dependencies are drawn as well. Several in a
+            list, at most two, are shown side by side; there a list of words is a text as well.
         second: one that follows, read with the first as the pair that the model takes.
         target: of an encoder-decoder (T5, BART), the text that its decoder reads: the page then shows cross-attention,
             from the target to the sentence, and both texts' own.
@@ -148,6 +150,8 @@ def view(
         weights: shown first, ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020); the page switches between them
             where the model's family is known. For long sentences a page holds only the level and weights given here.
         threshold: weights below it are not drawn at first, a share of 1; by norm, of the strongest.
+        language: of texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of texts are what white space parts.
 
     Returns:
         The page: shows itself in a notebook, and has ``.save(path)``.
@@ -161,7 +165,10 @@ def view(
             raise name_not_found(what, name, list(known))
     if not 0 <= threshold <= 1:
         raise BertologyError(f"threshold {threshold}: give a share from 0 to 1, such as 0.1")
-    texts, models = _side_by_side(sentence, model, second=second, target=target)
+    sentence_of = partial(as_sentence, language=language, split_at_spaces=split_at_spaces)
+    several: Sequence[Any] = sentence if isinstance(sentence, list | tuple) else [sentence]
+    texts = list(map(sentence_of, several))
+    models = _side_by_side(texts, model, second=second, target=target)
     named = None if heads is None else parse_heads(heads)
     encoders = [one if isinstance(one, Encoder) else load_encoder(model_name(one)) for one in models]
     norms = weights == "norm" or (target is None and all(knows_norms(encoder.family) for encoder in encoders))
@@ -170,18 +177,15 @@ def view(
     for encoder in encoders:
         for text in texts:
             if target is not None:
-                panels.append(_with_target(encoder, text, _sentence(target), norms=norms, **chosen))
+                panels.append(_with_target(encoder, text, sentence_of(target), norms=norms, **chosen))
                 continue
-            both = [text] if second is None else [text, _sentence(second)]
+            both = [text] if second is None else [text, sentence_of(second)]
             panels.append((read_attention(encoder, both, norms=norms, **chosen),))
     return AttentionView(tuple(panels), level, weights, threshold)
 
 
-def _side_by_side(
-    sentence: Any, model: Any, *, second: str | Sentence | None, target: str | Sentence | None
-) -> tuple[list[Sentence], list[Any]]:
-    """One text or two, and one model or two: no more than one of them two."""
-    texts = [_sentence(one) for one in (sentence if isinstance(sentence, list | tuple) else [sentence])]
+def _side_by_side(texts: list[Sentence], model: Any, *, second: Text | None, target: Text | None) -> list[Any]:
+    """One model or two, after a check that no more than one of texts and models is two."""
     models = model if isinstance(model, list) else [model]
     for what, several in (("texts", texts), ("models", models)):
         if not 1 <= len(several) <= 2:
@@ -192,7 +196,7 @@ def _side_by_side(
         raise BertologyError("two texts side by side are each read alone: leave the second or the target out")
     if second is not None and target is not None:
         raise BertologyError("a target belongs to one text: leave the second out")
-    return texts, models
+    return models
 
 
 def _with_target(
@@ -217,14 +221,6 @@ def _with_target(
     if (layers is not None and not layers) or (heads is not None and not heads):
         return cross, decoder
     return cross, decoder, read_attention(encoder, [source], layers=layers, heads=heads)
-
-
-def _sentence(text: str | Sentence) -> Sentence:
-    if isinstance(text, Sentence):
-        return text
-    if not text.strip():
-        raise BertologyError("there is no word in the sentence: give some text")
-    return english_sentence(text.strip())
 
 
 def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:

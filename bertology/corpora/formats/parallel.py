@@ -11,8 +11,9 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import corpus_name, split_files, split_of, text_lines
 from bertology.corpora._parallel import Links
 from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._words import sentence_of_text
 from bertology.corpora.formats.columns import looks_like_columns
-from bertology.corpora.formats.text import load_text, text_sentence
+from bertology.corpora.formats.text import load_text
 from bertology.errors import CorpusError, quoted
 
 _BETWEEN = "|||"
@@ -65,7 +66,10 @@ def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
                 texts[language].append((str(number), text.strip()))
     split = split_of(path) or "test"
     return {
-        language: Corpus(corpus_name(path), {split: Sentences(text_sentence(text, id=name) for name, text in of)})
+        language: Corpus(
+            corpus_name(path),
+            {split: Sentences(sentence_of_text(text, split_at_spaces=True, name=name) for name, text in of)},
+        )
         for language, of in texts.items()
     }
 

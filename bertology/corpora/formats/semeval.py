@@ -9,7 +9,7 @@ from pathlib import Path
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, at_least_one, first_line, line_blocks
 from bertology.corpora._sentence import Sentence, Target
-from bertology.corpora.formats._words import Span, english_words, sentence_of, words_within
+from bertology.corpora.formats._words import Span, sentence_of, text_words, words_within
 from bertology.errors import CorpusError, cut, quoted
 
 SEMEVAL_SUFFIXES = (".txt",)
@@ -53,7 +53,7 @@ def _sentence(item: list[str], path: Path, first: int, oddities: Oddities) -> Se
     if len(item) > 3 or (len(item) == 3 and not item[2].startswith(_COMMENT)):
         raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
     text, nominals = _untagged(match[2], f"{path}:{first}")
-    words = english_words(text)
+    words = text_words(text, "en")
     spans = [words_within(words, *nominal) for nominal in nominals]
     for span, nominal in zip(spans, nominals, strict=True):
         if (words[span[0]][0], words[span[1] - 1][1]) != nominal:

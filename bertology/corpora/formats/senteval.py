@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import at_least_one, corpus_name, files_in, first_line, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._words import sentence_of_text
 from bertology.corpora.sentence_tasks import sentence_target
 from bertology.errors import CorpusError, listed, quoted
 
@@ -27,7 +28,6 @@ _TASKS = {
     "odd_man_out": "odd_word",
     "coordination_inversion": "coordination",
 }
-_WORD = re.compile(r"\S+")
 
 
 def looks_like_senteval(path: Path) -> bool:
@@ -65,8 +65,5 @@ def _sentences(path: Path) -> Iterator[tuple[str, Sentence]]:
         if len(values) != 3 or values[0] not in _SPLITS or not all(map(str.strip, values)):
             due = "tr, va or te, a label and a sentence were due, with tabs between them"
             raise CorpusError(f"{path}:{number}: {quoted(line.strip())} where {due}")
-        matches = list(_WORD.finditer(values[2]))
-        words, spans = tuple(match[0] for match in matches), tuple(match.span() for match in matches)
-        targets = {target: (Target((0, len(words)), values[1]),)}
-        name = f"{path.stem}:{number}"
-        yield _SPLITS[values[0]], Sentence(name, values[2].rstrip(), words, spans, targets=targets)
+        sentence = sentence_of_text(values[2], split_at_spaces=True, name=f"{path.stem}:{number}")
+        yield _SPLITS[values[0]], replace(sentence, targets={target: (Target((0, len(sentence)), values[1]),)})

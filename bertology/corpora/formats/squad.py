@@ -12,10 +12,11 @@ from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._tables import joined
-from bertology.corpora.formats._words import english_sentence, words_within
+from bertology.corpora.formats._words import sentence_of_text, words_within
 from bertology.errors import CorpusError, quoted
 
 SQUAD_SUFFIXES = (".json",)
+_LANGUAGE = "en"
 ANSWERS = "answer"
 """Name of the targets that are answers: ``span1`` is the question, ``span2`` the answer in the text, the label the
 answer as it is written. A question without an answer has one target, with an empty label and no ``span2``."""
@@ -65,11 +66,12 @@ def question_sentence(question: str, text: str, answers: Sequence[tuple[str, int
     Raises:
         CorpusError: question or text has no word, or an answer is not at its place.
     """
-    asked, about = english_sentence(question, name=name), english_sentence(text)
-    if not len(asked) or not len(about):
-        raise CorpusError(
-            f"question {quoted(name)}: no word in its {'text' if len(asked) else 'question'}; leave it out"
-        )
+    for what, of in (("question", question), ("text", text)):
+        if not of.strip():
+            raise CorpusError(f"question {quoted(name)}: no word in its {what}; leave it out")
+    where = f"question {quoted(name)}: "
+    asked = sentence_of_text(question, language=_LANGUAGE, name=name, where=where)
+    about = sentence_of_text(text, language=_LANGUAGE, where=where)
     n = len(asked)
     targets = []
     for answer, start in answers:
@@ -100,7 +102,7 @@ def load_squad(path: Path) -> Corpus:
         BertologyError: a file is not as it should be; the message names the field or question.
     """
     corpus = corpus_from_files(
-        path, _sentences, SQUAD_SUFFIXES, what="questions in SQuAD's JSON", language=lambda _: "en"
+        path, _sentences, SQUAD_SUFFIXES, what="questions in SQuAD's JSON", language=lambda _: _LANGUAGE
     )
     return replace(corpus, reference="Rajpurkar et al. 2016, 2018")
 

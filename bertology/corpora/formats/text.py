@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, at_least_one, text_lines
 from bertology.corpora._sentence import Sentence
-
-_WORD = re.compile(r"\S+")
+from bertology.corpora.formats._words import sentence_of_text
 
 
 def read_text(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
@@ -29,13 +27,7 @@ def read_text(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence
 def _sentences(path: Path) -> Iterator[Sentence]:
     for number, line in enumerate(text_lines(path), 1):
         if text := line.strip():
-            yield text_sentence(text, id=str(number))
-
-
-def text_sentence(text: str, *, id: str = "") -> Sentence:
-    """A text as a sentence, words as white space parts them."""
-    matches = list(_WORD.finditer(text))
-    return Sentence(id, text, tuple(match[0] for match in matches), tuple(match.span() for match in matches))
+            yield sentence_of_text(text, split_at_spaces=True, name=str(number))
 
 
 def load_text(path: Path) -> Corpus:

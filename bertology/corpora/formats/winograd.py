@@ -10,7 +10,7 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, line_blocks, split_of, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._words import MASK, Span, english_words, sentence_of, words_within
+from bertology.corpora.formats._words import MASK, Span, sentence_of, text_words, words_within
 from bertology.errors import CorpusError, quoted
 
 _DETERMINERS = frozenset(
@@ -75,7 +75,7 @@ def _sentence(item: list[str], path: Path, first: int, name: str, oddities: Oddi
     if place is None:
         oddities.skip("items whose pronoun is not in the sentence", where)
         return None
-    words = english_words(text)
+    words = text_words(text, "en")
     targets = [
         Target(words_within(words, *span), "1" if candidate == answer else "0", words_within(words, *place))
         for candidate, span in zip(candidates, spans, strict=True)

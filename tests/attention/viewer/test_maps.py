@@ -12,7 +12,7 @@ from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaCo
 
 from bertology.attention import read_attention, view
 from bertology.attention.viewer._page import most_kept, pack
-from bertology.corpora import english_sentence
+from bertology.corpora import sentence_of_text
 from bertology.encoders import Encoder, load_encoder, word_attentions
 from bertology.errors import ModelError
 
@@ -48,7 +48,7 @@ def test_piece_maps_are_within_a_255th_of_hugging_face(
 
 
 def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
-    sentences = [english_sentence(SENTENCE), english_sentence(SECOND)]
+    sentences = [sentence_of_text(SENTENCE), sentence_of_text(SECOND)]
     reading = read_attention(encoder, sentences)
     assert reading.given.types is not None
     assert set(reading.given.types) == {0, 1}
@@ -62,14 +62,14 @@ def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
 
 
 def test_one_sentence_is_read_as_everywhere_else(encoder: Encoder) -> None:
-    sentence = english_sentence(SENTENCE)
+    sentence = sentence_of_text(SENTENCE)
     reading = read_attention(encoder, [sentence], layers=(1,))
     assert list(reading.given.ids) == encoder.tokenize([sentence]).window(0).tolist()
     assert reading.given.types is None
 
 
 def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
-    sentence = english_sentence(SENTENCE)
+    sentence = sentence_of_text(SENTENCE)
     html = view(sentence, model=encoder).html
     pieces = encoder.tokenize([sentence])
     maps = encoder.attentions(torch.from_numpy(pieces.window(0))[None].long(), layers=(2,))[2][0]
@@ -83,7 +83,7 @@ def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
 
 
 def test_norms_equal_a_formula_by_hand(encoder: Encoder) -> None:
-    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
     ids = torch.tensor([reading.given.ids])
     states = encoder.hidden_states(ids, layers=(1,))[1][0]  # what block 2 is given
     block = encoder.model.blocks[1]
@@ -99,7 +99,7 @@ def test_norms_equal_a_formula_by_hand(encoder: Encoder) -> None:
 
 def test_norm_weighted_vectors_of_all_heads_sum_to_the_blocks_own_output(encoder: Encoder) -> None:
     """That f(x) is what the model mixes: planted maps of one-hot rows would give it back row by row."""
-    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
     heard: list[torch.Tensor] = []
     dense = encoder.model.blocks[0].attention.output.dense
     handle = dense.register_forward_hook(lambda module, args, output: heard.append(output[0]))

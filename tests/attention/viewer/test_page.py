@@ -12,7 +12,7 @@ import pytest
 from bertology.attention import read_attention, view
 from bertology.attention.viewer._page import payload, render_page
 from bertology.attention.viewer._view import AttentionView, parse_heads
-from bertology.corpora import Sentence, english_sentence, load_corpus
+from bertology.corpora import Sentence, load_corpus, sentence_of_text
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, StoreError
 
@@ -90,7 +90,7 @@ def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
 
 def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertology.attention.viewer._page.MOST_CELLS", 100)
-    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
     values = payload([[reading]], level="piece", weights="norm")[0]
     assert list(values["panels"][0]["kinds"]["encoder"]["sets"]) == ["piece-norm"]
     assert values["isPart"]
@@ -178,7 +178,7 @@ def test_two_of_one_and_one_of_the_other(encoder: Encoder) -> None:
 
 
 def test_maps_that_were_not_read(encoder: Encoder) -> None:
-    reading = read_attention(encoder, [english_sentence(SENTENCE)], layers=(2,))
+    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], layers=(2,))
     with pytest.raises(BertologyError, match="layer 1 was not read"):
         reading.maps(1)
     with pytest.raises(BertologyError, match="weights='norm'"):
