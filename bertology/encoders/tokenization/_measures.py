@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 ALPHA = 2.5
 """The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
+_UNBOUNDED = 1 << 30
 _MARKS = "▁Ġ"
 _CONTINUED = "##"
 
@@ -42,8 +43,8 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     2021), ``unknown_share`` that of words with an unknown piece; ``characters_per_piece`` and
     ``single_character_share`` are about pieces of words; ``renyi_efficiency`` is H_α of the pieces' frequencies over
     the logarithm of the size of the vocabulary, α = 2.5 (Zouhar et al. 2023); ``vocabulary_used`` is the share of the
-    vocabulary that occurs, which grows with the text and has no interval. A piece that straddles two words counts for
-    both.
+    vocabulary that occurs, which grows with the text and has no interval. A piece that several words share, as those of
+    *don't* and French *du* (*de* and *le*) may, is counted once among pieces.
 
     Args:
         reader: the tokenizer, as :func:`bertology.encoders.load_reader` gives it.
@@ -54,26 +55,29 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
         CorpusError: the text has no word that the tokenizer can read.
     """
     sentences = as_sentences(texts)
-    read, word, ids = _pieces_of_words(reader, sentences)
+    all_ids, ranges = _read(reader, sentences)
+    n_pieces = ranges[:, 1] - ranges[:, 0]
+    read = np.flatnonzero(n_pieces)
     if not len(read):
         raise CorpusError("no word of the text can be tokenised: give text with words")
-    n_pieces = np.bincount(word, minlength=len(read))
-    is_unknown = np.zeros(len(ids), dtype=bool) if reader.unknown_id is None else ids == reader.unknown_id
+    word, places = _places(ranges[read])
+    has_unknown = np.bincount(word, all_ids[places] == reader.unknown_id, minlength=len(read)) > 0
+    places, firsts = np.unique(places, return_index=True)
+    ids = all_ids[places]
     vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
     is_single = _single_characters(reader, vocabulary)[ids]
-    lengths = (sentences.char_spans[:, 1] - sentences.char_spans[:, 0])[read]
+    lengths = _new_characters(sentences)[read]
     _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
-    of_piece = cluster[word]
+    of_piece = cluster[word[firsts]]
 
     def by_sentence(values: Any, clusters: Integers) -> Floats:
         sums = np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
         return np.asarray(sums, dtype=np.float64)
 
     words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
-    has_unknown = np.bincount(word, is_unknown, minlength=len(read)) > 0
     ratios = {
         "fertility": (all_pieces, words),
-        "continued_share": (by_sentence(n_pieces > 1, cluster), words),
+        "continued_share": (by_sentence(n_pieces[read] > 1, cluster), words),
         "unknown_share": (by_sentence(has_unknown, cluster), words),
         "characters_per_piece": (by_sentence(lengths, cluster), all_pieces),
         "single_character_share": (by_sentence(is_single, of_piece), all_pieces),
@@ -87,13 +91,10 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     return (*scores, TokenizerScore("vocabulary_used", used, float("nan"), float("nan")))
 
 
-def count_pieces(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
-    """``[word]`` number of pieces of each word of some texts; 0 where a word cannot be read."""
-    sentences = as_sentences(texts)
-    read, word, _ = _pieces_of_words(reader, sentences)
-    counts = np.zeros(sentences.n_words, dtype=np.int64)
-    counts[read] = np.bincount(word, minlength=len(read))
-    return counts
+def piece_ranges(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
+    """``[word, 2]`` the first piece of each word of some texts and the end of its pieces, counted through all texts:
+    equal where a word cannot be read, overlapping where words share pieces."""
+    return _read(reader, as_sentences(texts))[1]
 
 
 def tokenizer_parity(
@@ -114,7 +115,9 @@ def tokenizer_parity(
     """
     lengths = []
     for one in (as_sentences(texts), as_sentences(reference)):
-        of_sentence = np.bincount(one.sentence_of_word, count_pieces(reader, one), minlength=len(one))
+        word, places = _places(piece_ranges(reader, one))
+        _, firsts = np.unique(places, return_index=True)
+        of_sentence = np.bincount(one.sentence_of_word[word[firsts]], minlength=len(one))
         lengths.append({one.id(number): n for number, n in enumerate(of_sentence.tolist()) if one.id(number) and n})
     shared = [name for name in lengths[0] if name in lengths[1]]
     if not shared:
@@ -124,17 +127,26 @@ def tokenizer_parity(
     return TokenizerScore("parity", float(found.values[0]), float(found.ci_low[0]), float(found.ci_high[0]))
 
 
-def _pieces_of_words(reader: PieceReader, sentences: Sentences) -> tuple[Integers, Integers, Integers]:
-    """The words that can be read, and of each piece of one its place among them and its number in the vocabulary."""
-    pieces = reader.tokenize(sentences)
-    read = np.flatnonzero(pieces.word_window >= 0)
-    first = pieces.window_starts[pieces.word_window[read]] + pieces.word_first[read]
-    last = pieces.window_starts[pieces.word_window[read]] + pieces.word_last[read]
-    word = np.repeat(np.arange(len(read)), last - first)
-    places = np.arange(len(word)) - np.repeat((last - first).cumsum() - (last - first), last - first)
-    places += np.repeat(first, last - first)
-    is_piece = ~pieces.gaps[places]
-    return read, word[is_piece], pieces.ids[places[is_piece]]
+def _read(reader: PieceReader, sentences: Sentences) -> tuple[Integers, NDArray[np.int64]]:
+    """``[piece]`` numbers in the vocabulary, and :func:`piece_ranges`: each sentence is read whole, however long."""
+    pieces = replace(reader, max_pieces=_UNBOUNDED).tokenize(sentences)
+    ranges = np.stack([pieces.word_first, pieces.word_last], axis=1).astype(np.int64)
+    return pieces.ids, ranges + pieces.window_starts[pieces.word_window][:, None]
+
+
+def _places(ranges: Integers) -> tuple[Integers, Integers]:
+    """``[range · piece]`` the number of each range, and its pieces."""
+    lengths = ranges[:, 1] - ranges[:, 0]
+    number = np.repeat(np.arange(len(ranges)), lengths)
+    return number, np.arange(len(number)) - np.repeat(lengths.cumsum() - lengths - ranges[:, 0], lengths)
+
+
+def _new_characters(sentences: Sentences) -> Integers:
+    """``[word]`` number of its characters that no word before it has."""
+    base = sentences.sentence_of_word.astype(np.int64) * _UNBOUNDED
+    begin, end = sentences.char_spans.T + base
+    before = np.append(0, np.maximum.accumulate(end)[:-1]) if len(end) else end
+    return np.asarray(np.maximum(end - np.maximum(begin, before), 0))
 
 
 def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_]:

@@ -144,7 +144,7 @@ def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpu
         BertologyError: the tokenizer of the model cannot be loaded.
     """
     from bertology.encoders import load_reader, resolve_model  # imports torch
-    from bertology.encoders.tokenization import count_pieces
+    from bertology.encoders.tokenization import piece_ranges
 
     corpus = corpora.get(row.corpus_fingerprint)
     if corpus is None or row.split not in corpus:
@@ -152,7 +152,7 @@ def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpu
     if row.model is None:
         raise ResultsError(f"{row.control} reads no pieces: choose a layer of a model")
     sentences = corpus[row.split]
-    n_pieces, numbers = count_pieces(load_reader(resolve_model(row.model)), sentences), _numbers(sentences)
+    ranges, numbers = piece_ranges(load_reader(resolve_model(row.model)), sentences), _numbers(sentences)
     groups = []
     for item in kept.item_ids:
         name, _, place = item.rpartition(":")
@@ -161,7 +161,8 @@ def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpu
                 f"task {row.task} asks of whole sentences or prompts, which are not told by their pieces"
             )
         start = int(sentences.starts[numbers[name]])
-        n = sum(int(n_pieces[start + first : start + last].sum()) for first, last in spans_of(place))
+        words = [word for first, last in spans_of(place) for word in range(start + first, start + last)]
+        n = len({piece for word in words for piece in range(*ranges[word].tolist())})
         groups.append(f"{n} piece{'s' * (n > 1)}" if n < _MANY_PIECES else f"{_MANY_PIECES} pieces or more")
     return groups
 

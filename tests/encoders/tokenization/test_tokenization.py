@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bertology import load_corpus
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.encoders import load_reader, resolve_model
 from bertology.encoders.tokenization import (
-    count_pieces,
     morph_scores,
+    piece_ranges,
     read_morphs,
     tokenizer_parity,
     tokenizer_scores,
@@ -87,13 +88,12 @@ def test_measures_are_those_counted_by_hand() -> None:
     scores = {score.measure: score for score in tokenizer_scores(reader, text, n_resamples=200)}
     pieces = reader.tokenize(text)
     counts = np.array(pieces.word_last) - np.array(pieces.word_first)
-    assert scores["fertility"].value == pytest.approx(counts.mean())
+    n_pieces = sum(len(reader.backend.encode(text.text(number), add_special_tokens=False)) for number in range(50))
+    assert scores["fertility"].value == pytest.approx(n_pieces / text.n_words)
     assert scores["continued_share"].value == pytest.approx((counts > 1).mean())
     assert scores["fertility"].ci_low < scores["fertility"].value < scores["fertility"].ci_high
-    starts = pieces.window_starts[pieces.word_window]
-    ids = np.concatenate(
-        [pieces.ids[s + a : s + b] for s, a, b in zip(starts, pieces.word_first, pieces.word_last, strict=True)]
-    )
+    specials = [*reader.prefix, *reader.suffix]
+    ids = pieces.ids[~np.isin(pieces.ids, specials)]
     shares = np.unique(ids, return_counts=True)[1] / len(ids)
     entropy = np.log((shares**2.5).sum()) / (1 - 2.5)
     size = reader.backend.get_vocab_size()
@@ -146,7 +146,7 @@ def test_pieces_are_counted_by_word_and_translations_compared_by_their_pieces() 
             Sentence.from_words(["the", "the"], id="c"),
         ]
     )
-    counts = count_pieces(reader, text)
+    counts = np.diff(piece_ranges(reader, text), axis=1)[:, 0]
     expected = [len(reader.backend.encode(word, add_special_tokens=False).ids) for one in text for word in one.words]
     assert counts.tolist() == expected
     assert max(expected) > 1
@@ -156,3 +156,54 @@ def test_pieces_are_counted_by_word_and_translations_compared_by_their_pieces() 
     n_dogs, n_the = expected[1], expected[0]
     assert parity.value == pytest.approx((n_dogs + 5 * n_the) / (n_dogs + 2 * n_the))
     assert tokenizer_parity(reader, ["the dogs"], text) is None
+
+
+def shared_text() -> tuple[Sentences, Sentences]:
+    """Words that share pieces: *du* of two words, *don't* in halves; and the same text in words of its own."""
+    token = MultiwordToken(1, 2, "dogs")
+    spaced = [True, False, True, True, True]
+    shared = Sentences(
+        [
+            Sentence.from_words(["the", "do", "gs", "sleep"], id="a", multiword=[token], space_after=[True] * 4),
+            Sentence.from_words(["the", "unhapp", "ily", "sleep", "."], id="b", space_after=spaced),
+        ]
+    )
+    plain = Sentences(Sentence.from_words(shared.text(number).split(), id=shared.id(number)) for number in range(2))
+    return shared, plain
+
+
+def test_a_piece_of_several_words_is_counted_once() -> None:
+    reader = load_reader(resolve_model("pocket"))
+    shared, plain = shared_text()
+    parity = tokenizer_parity(reader, shared, plain)
+    assert parity is not None
+    assert parity.value == 1
+    encoded = [reader.backend.encode(plain.text(number), add_special_tokens=False) for number in range(len(plain))]
+    ids = np.concatenate([one.ids for one in encoded])
+    shares = np.unique(ids, return_counts=True)[1] / len(ids)
+    letters = sum(len(plain.text(number).replace(" ", "")) for number in range(len(plain)))
+    singles = sum(end - start == 1 for one in encoded for start, end in one.offsets)
+    scores = {one.measure: one.value for one in tokenizer_scores(reader, shared, n_resamples=10)}
+    assert scores["fertility"] == pytest.approx(len(ids) / shared.n_words)
+    assert scores["characters_per_piece"] == pytest.approx(letters / len(ids))
+    assert scores["single_character_share"] == pytest.approx(singles / len(ids))
+    size = reader.backend.get_vocab_size()
+    assert scores["renyi_efficiency"] == pytest.approx(np.log((shares**2.5).sum()) / -1.5 / np.log(size))
+
+
+def test_pieces_of_parallel_treebanks_are_those_of_their_texts(
+    real_data: Callable[[str], Path], real_model: Path
+) -> None:
+    reader = load_reader(resolve_model(str(real_model)))
+    french, english = (load_corpus(real_data(f"ud_{name}_pud"))["test"] for name in ("french", "english"))
+    parity = tokenizer_parity(reader, french, english, n_resamples=100)
+    counts = [
+        sum(
+            len(one)
+            for one in reader.backend.encode_batch([text.text(n) for n in range(len(text))], add_special_tokens=False)
+        )
+        for text in (french, english)
+    ]
+    assert parity is not None
+    assert parity.value == pytest.approx(counts[0] / counts[1])
+    assert round(parity.value, 3) == 1.713
