@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -135,11 +136,22 @@ class WindowReader:
             rows.append(torch.tensor(sorted({piece for span in spans for piece in range(*span)}), dtype=torch.int64))
         return rows
 
-    def words_of_entry(self, entry: int) -> NDArray[np.int64]:
-        """Numbers of words that begin with a vocabulary entry, one word for each such piece."""
-        first = self._pieces.window_starts[self._pieces.word_window] + self._pieces.word_first
-        words = np.flatnonzero(self._pieces.ids[first] == entry)
-        return words[np.unique(first[words], return_index=True)[1]]
+    def read_at(self, entry: int) -> NDArray[np.int64]:
+        """Read words that have a vocabulary entry, such as the mask, among their pieces from that piece alone.
+
+        Returns:
+            Their numbers, one word for each such piece.
+        """
+        pieces, places = self._pieces, np.flatnonzero(self._pieces.ids == entry)
+        starts = pieces.window_starts[pieces.word_window]
+        number, end = (np.searchsorted(places, starts + of_word) for of_word in (pieces.word_first, pieces.word_last))
+        words = np.flatnonzero((number < end) & (pieces.word_window >= 0))
+        first, last = pieces.word_first.copy(), pieces.word_last.copy()
+        first[words] = places[number[words]] - starts[words]
+        last[words] = first[words] + 1
+        self._pieces = replace(pieces, word_first=first, word_last=last)
+        self._encoded = replace(self._encoded, pieces=self._pieces)
+        return words[np.unique(number[words], return_index=True)[1]]
 
     def read_all(self, layers: Sequence[int]) -> Tensor:
         """The vectors ``[layer, word, dim]`` (float32) of all words.
@@ -193,7 +205,6 @@ class WindowReader:
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, device = self._pieces, encoder.device
-        places, is_piece = pieces.rows(batch.windows, batch.length)
         arrays = self._encoded.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
         inputs = {name: torch.from_numpy(values) for name, values in arrays.items() if values is not None}
         ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)
@@ -201,7 +212,6 @@ class WindowReader:
             inputs.clear()  # both segments are one to it
         if self._encoded.shift:
             inputs["position_shift"] = torch.from_numpy(self._encoded.shifts(batch.length))
-        gaps = pieces.gaps[places] & is_piece
         words = self.words_in(batch)
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
@@ -209,7 +219,6 @@ class WindowReader:
             torch.from_numpy(starts + pieces.word_first[words]).to(device),
             torch.from_numpy(starts + pieces.word_last[words]).to(device),
             self._pooling,
-            torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
         with self._around(batch):
             hidden = encoder.hidden_states(ids, mask, layers=layers, **inputs)

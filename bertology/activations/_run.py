@@ -53,11 +53,12 @@ def labelled_run(
         raise ModelError(
             f"a text is longer than the {encoder.max_pieces} pieces that the model takes: give shorter ones"
         )
+    masks = reader.read_at(encoder.mask_id) if has_mask else np.zeros(0, dtype=np.int64)
     vectors = reader.read_all((*chosen, encoder.n_layers))
     words = {"layer": chosen, "word": labels, "dim": range(encoder.dim)}
     parts = {"word": ("text", "place", "word")}
     logits = None
-    if has_mask and encoder.has_masked_lm_head and len(masks := reader.words_of_entry(encoder.mask_id)):
+    if encoder.has_masked_lm_head and len(masks):
         logits = _logits(encoder, vectors[-1, torch.from_numpy(masks)], [labels[n] for n in masks])
     return EncoderRun(LabelledArray(vectors[:-1].numpy(), words, parts), logits)
 

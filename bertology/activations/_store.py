@@ -34,6 +34,9 @@ from bertology.encoders import Encoding
 from bertology.errors import StoreError
 
 FORMAT = 1
+WORD_SIGNALS = 2
+"""Version of how vectors and attention maps of words are made from those of subwords, part of what both are known by.
+2: every subword belongs to a word, and attention to one that words share is divided among them."""
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
@@ -67,10 +70,7 @@ class Recipe:
     @cached_property
     def key(self) -> str:
         """Hash of the recipe; layers are not part of it."""
-        plain = {"format": FORMAT, **asdict(self)}
-        if self.encoding is None:
-            del plain["encoding"]  # so that what was stored before there were others is found
-        return digest([canonical_json(plain)])
+        return digest([canonical_json({"format": FORMAT, "word_signals": WORD_SIGNALS, **asdict(self)})])
 
     def folder(self, layers: Sequence[int]) -> Path:
         """The folder of the entry with exactly these layers."""

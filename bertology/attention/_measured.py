@@ -77,8 +77,7 @@ class NormShares(SumsStatistic):
 class Sharpness(SumsStatistic):
     """Entropy and confidence of heads.
 
-    - ``entropy_nats``: mean entropy of the attention of words, in nats (Clark et al. 2019, section 3.3); attention
-      that was cropped, as to pieces of no word, is left out and the rest taken as a whole.
+    - ``entropy_nats``: mean entropy of the attention of words, in nats (Clark et al. 2019, section 3.3).
     - ``cls_entropy_nats``: the same of the token that opens the text; NaN for a model without one.
     - ``confidence``: mean over words of the largest attention weight to a word (Voita et al. 2019, section 4:
       special tokens do not compete).

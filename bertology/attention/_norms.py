@@ -78,8 +78,7 @@ class MapNorms:
         and no second table of their size is made."""
         weights = self.inputs.row_shares[:, None, None]  # [sentence, 1, 1, piece]
         by_piece = (weights @ self.maps.float()).squeeze(2) * self.lengths
-        member = self.inputs.member
-        return by_piece if member is None else by_piece @ member.transpose(1, 2)
+        return by_piece if self.inputs.member is None else by_piece @ self.inputs.columns.transpose(1, 2)
 
     @cached_property
     def kept(self) -> Tensor:

@@ -28,7 +28,7 @@ class MapBatch:
     maps: Tensor
     """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
     padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
-    2019, section 4.1); what goes to pieces of no word is cropped."""
+    2019, section 4.1), and that to a piece which words share divided equally, so that rows sum to 1."""
     norms: MapNorms | None
     """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None unless
     norms were requested."""

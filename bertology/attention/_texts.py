@@ -16,12 +16,16 @@ from torch import Tensor
 from bertology.attention._ratios import Integers, Level
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
+from bertology.encoders.alignment.words import column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 
 _MAP_VALUES = 1 << 23
 """Weights of the maps of one layer in a batch; a single window may have more."""
 _WORD, _CLS, _SEP, _OTHER = range(4)
+_SEPARATOR, _CUT = -1, -2
+"""In the place of the number of a word: the separator of a pair, and a word that a window shows in part, whose pieces
+are one unit of no word."""
 _UNBOUNDED = 1 << 30
 _UNITS_IN_BAND = 64
 
@@ -87,7 +91,7 @@ class Inputs:
         if self.member is None:
             return maps
         n_heads, n_pieces = maps.shape[1:3]
-        flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
+        flat, turned = maps.flatten(1, 2), self.columns.transpose(1, 2)
         columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
         to_units = _joined(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
         shares = self._shares[:, None]
@@ -107,17 +111,26 @@ class Inputs:
         if self.member is None:
             within = torch.diag_embed(rows)
         else:
-            within = (rows[:, :, None] * self._shares).transpose(1, 2) @ self.member  # [sentence, piece, piece]
+            within = (rows[:, :, None] * self._shares).transpose(1, 2) @ self.columns  # [sentence, piece, piece]
         n_cells = int((within > 0).flatten(1).sum(1).max())
         weights, cells = within.flatten(1).topk(n_cells, dim=1)
         return cells // within.shape[-1], cells % within.shape[-1], weights
 
     @cached_property
     def _shares(self) -> Tensor:
-        """``[sentence, unit, piece]`` how much each piece counts in a mean over those of its unit."""
+        """``[sentence, unit, piece]`` weight of each piece in the row of its unit."""
+        return row_weights(self._member)
+
+    @cached_property
+    def columns(self) -> Tensor:
+        """``[sentence, unit, piece]`` share of each piece in the column of a unit."""
+        return column_weights(self._member)
+
+    @property
+    def _member(self) -> Tensor:
         if self.member is None:
             raise ValueError("pieces are units of their own")
-        return self.member / self.member.sum(-1, keepdim=True).clamp_min(1)
+        return self.member
 
 
 def _joined(parts: list[Tensor], *, dim: int) -> Tensor:
@@ -137,12 +150,11 @@ def _bands(member: Booleans) -> Bands:
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """One input of the model, a window or a pair of them, and the words that it shows whole."""
+    """One input of the model, a window or a pair of them, and the words that it shows."""
 
     ids: Integers  # [piece] vocabulary numbers
     types: Integers  # [piece] token types
-    gaps: Booleans  # [piece] white space between pieces of one word
-    words: Integers  # [word] numbers through all sentences; −1 for the separator of a pair
+    words: Integers  # [word] numbers through all sentences; or _SEPARATOR, _CUT
     first: Integers  # [word] first piece
     last: Integers  # [word] end of its pieces, exclusive
     is_read: Booleans  # [word] whether the window is the one that the word is read from
@@ -220,13 +232,12 @@ class MapText:
         words, counts, kinds, first, last = zip(*rows, strict=True)
         n_units = np.array([len(row) for row in words])
         width = int(n_units.max()) if by_word else batch.length
-        word, kind = padded(words, width, -1), padded(kinds, width, _OTHER)
+        word, kind = np.maximum(padded(words, width, -1), -1), padded(kinds, width, _OTHER)
         pieces, member = np.arange(batch.length), None
         position = np.tile(pieces, (len(windows), 1))
         if by_word:
             member = pieces >= padded(first, width, 0)[:, :, None]
             member &= pieces < padded(last, width, 0)[:, :, None]
-            member &= ~padded([one.gaps for one in windows], batch.length, False)[:, None]
             # Of a pair, places go on through the second sentence.
             begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
             position = np.where(word < 0, 0, word - begins)
@@ -266,8 +277,7 @@ class MapText:
         return _Window(
             ids=np.concatenate(parts),
             types=np.repeat(self._segments, [len(part) for part in parts]),
-            gaps=np.concatenate([one.gaps[:start], np.zeros(len(middle), dtype=bool), other.gaps[self._n_prefix :]]),
-            words=np.concatenate([one.words, np.full(len(middle), -1), other.words]),
+            words=np.concatenate([one.words, np.full(len(middle), _SEPARATOR), other.words]),
             first=np.concatenate([one.first, start + middle, other.first + shift]),
             last=np.concatenate([one.last, start + middle + 1, other.last + shift]),
             is_read=np.concatenate([one.is_read, np.ones(len(middle), dtype=bool), other.is_read]),
@@ -282,10 +292,12 @@ class MapText:
             begins = int(self._sentences.starts[sentence])
             shift = self._whole[sentence][0][words[0] - begins] - first[0]
             first, last = (ends - shift for ends in self._whole[sentence])
-            shown = np.flatnonzero((first >= self._n_prefix) & (last <= len(ids) - self._n_suffix) & (last > first))
-            words, first, last = shown + begins, first[shown], last[shown]
-            is_read = pieces.word_window[words] == number
-        return _Window(ids, np.zeros(len(ids), dtype=np.int64), pieces.window_gaps(number), words, first, last, is_read)
+            low, high = self._n_prefix, len(ids) - self._n_suffix
+            shown = np.flatnonzero((last > low) & (first < high) & (last > first))
+            words, is_read = shown + begins, pieces.word_window[shown + begins] == number
+            words = np.where((first[shown] >= low) & (last[shown] <= high), words, _CUT)
+            first, last = np.maximum(first[shown], low), np.minimum(last[shown], high)
+        return _Window(ids, np.zeros(len(ids), dtype=np.int64), words, first, last, is_read)
 
     def _read_whole(self) -> dict[int, tuple[Integers, Integers]]:
         """First and last pieces of the words of each sentence in several windows, as if one window held them all: as a
@@ -303,7 +315,7 @@ class MapText:
         closing = np.arange(n - self._n_suffix, n)
         word = np.concatenate([np.full(len(opening), -1), one.words, np.full(len(closing), -1)])
         counts = np.concatenate([opening >= 0, one.is_read, closing >= 0])
-        kind = self._kinds(word, self._n_prefix + np.flatnonzero(one.words < 0))
+        kind = self._kinds(word, self._n_prefix + np.flatnonzero(one.words == _SEPARATOR))
         first = np.concatenate([opening, one.first, closing])
         return word, counts, kind, first, np.concatenate([opening + 1, one.last, closing + 1])
 
@@ -314,10 +326,9 @@ class MapText:
         # Where two words share a piece, it belongs to the first of them.
         for number in reversed(range(len(one.words))):
             inside = np.arange(one.first[number], one.last[number])
-            inside = inside[~one.gaps[inside]]
             word[inside], counts[inside] = one.words[number], one.is_read[number]
         counts[: self._n_prefix] = counts[len(pieces) - self._n_suffix :] = True
-        return word, counts, self._kinds(word, one.first[one.words < 0]), pieces, pieces + 1
+        return word, counts, self._kinds(word, one.first[one.words == _SEPARATOR]), pieces, pieces + 1
 
     def _kinds(self, word: Integers, separators: Integers) -> Integers:
         kind = np.where(word >= 0, _WORD, _OTHER)

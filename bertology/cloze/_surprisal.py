@@ -135,8 +135,8 @@ def surprisal(
     Args:
         model: an :class:`~bertology.Encoder`, or what :func:`~bertology.load_encoder` loads or makes one of: a name, a
             folder, or a transformers model and its tokenizer ``(model, tokenizer)``.
-        texts: a text or several, each a string, whose words are found by the rules of English, or a list of words; or
-            sentences of a corpus.
+        texts: a text or several, each a string or a list of words; or sentences of a corpus. Words of texts are found
+            by :func:`bertology.corpora.as_sentences`, which knows rules of languages.
         first: of a left-to-right model, what the first piece is predicted from: ``bos``, its token for the beginning
             of a text (``<|endoftext|>`` of GPT-2, after which each text of its training began); or ``exclude``:
             nothing, so that the first word has no surprisal (the default of minicons).
@@ -231,12 +231,9 @@ class _Read:
 
 def _owners(n_pieces: int, firsts: Integers, lasts: Integers) -> Integers:
     """``[piece]`` the word that each piece counts for, from the ranges of pieces of the words of a text."""
-    owner = np.full(n_pieces, -1, dtype=np.int64)
-    for word in reversed(range(len(firsts))):  # of two words with one piece the first
-        owner[max(0, firsts[word]) : lasts[word]] = word
-    for piece in reversed(range(n_pieces)):  # white space belongs to what follows, at the end to what comes before
-        if owner[piece] < 0:
-            owner[piece] = owner[piece + 1] if piece + 1 < n_pieces else max(0, int(owner.max(initial=0)))
+    owner = np.zeros(n_pieces, dtype=np.int64)
+    for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
+        owner[firsts[word] : lasts[word]] = word
     return owner
 
 

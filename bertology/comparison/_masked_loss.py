@@ -169,5 +169,5 @@ def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArra
         return np.asarray(total[last] - total[first])
 
     readable = np.zeros(len(pieces.word_window), dtype=bool)
-    readable[here] = (count(~pieces.gaps) > 0) & (count(pieces.ids == unknown) == 0 if unknown is not None else True)
+    readable[here] = True if unknown is None else count(pieces.ids == unknown) == 0
     return readable

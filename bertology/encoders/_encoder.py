@@ -178,7 +178,7 @@ class Encoder(LabelledSignals, EncodedInputs):
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
         A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
-        none. Text that spells a special token (``[MASK]``) is read as that token.
+        the word that follows. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
             sentences: the text: sentences, or plain texts, each of which is one.

@@ -232,5 +232,4 @@ def _places(pieces: Pieces, masked: NDArray[np.int64]) -> Places:
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     window = np.repeat(pieces.word_window[masked].astype(np.int64), lengths)
     piece = np.repeat(pieces.word_first[masked].astype(np.int64), lengths) + within
-    is_piece = ~pieces.gaps[pieces.window_starts[window] + piece]
-    return Places(np.repeat(masked, lengths)[is_piece], window[is_piece], piece[is_piece])
+    return Places(np.repeat(masked, lengths), window, piece)

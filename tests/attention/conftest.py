@@ -102,13 +102,14 @@ def hugging_face_maps(encoder: Encoder, ids: Sequence[int]) -> Floats:
 
 
 def summed(maps: Floats, groups: list[range]) -> Floats:
-    """To a group of pieces the sum, from it the mean."""
+    """To a group of pieces the sum, a shared one divided among its groups; from it the mean."""
+    n_groups = np.bincount([piece for group in groups for piece in group])
     out = np.zeros((*maps.shape[:2], len(groups), len(groups)))
     for i, rows in enumerate(groups):
         for j, columns in enumerate(groups):
             for row in rows:
                 for column in columns:
-                    out[:, :, i, j] += maps[:, :, row, column] / len(rows)
+                    out[:, :, i, j] += maps[:, :, row, column] / len(rows) / n_groups[column]
     return out
 
 

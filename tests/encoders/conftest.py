@@ -98,8 +98,8 @@ def build_tokenizer(family: str) -> tuple[Tokenizer, str, dict[str, Any]]:
     roberta = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>"}
     roberta |= {"unk_token": "<unk>", "mask_token": "<mask>"}
     bert = {ROLES[token]: token for token in BERT_SPECIALS}
-    if family in ("bert", "electra"):
-        return *word_piece("BertTokenizer", BERT_SPECIALS), bert
+    if family in ("bert", "bert-cased", "electra"):
+        return *word_piece("BertTokenizer", BERT_SPECIALS, lower=family != "bert-cased"), bert
     if family == "distilbert":
         return *word_piece("DistilBertTokenizer", BERT_SPECIALS), bert
     if family == "mpnet":
@@ -142,7 +142,7 @@ def build_config(family: str, vocabulary: int) -> Any:
     dimensions = {"d_model": HIDDEN, "encoder_layers": LAYERS, "encoder_attention_heads": HEADS, "encoder_ffn_dim": 37}
     dimensions |= {"decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 21}
     make: dict[str, Callable[[], Any]] = {
-        "bert": lambda: transformers.BertConfig(**plain),
+        **dict.fromkeys(("bert", "bert-cased"), lambda: transformers.BertConfig(**plain)),
         "roberta": lambda: transformers.RobertaConfig(**plain | {"pad_token_id": 1}),
         "xlm-roberta": lambda: transformers.XLMRobertaConfig(**plain | {"pad_token_id": 1}),
         "mpnet": lambda: transformers.MPNetConfig(**plain | {"pad_token_id": 1}),
@@ -249,7 +249,8 @@ def save_model_fixture() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def overlaps() -> Callable[[Any, Sentence], list[list[int]]]:
-    """For each word of a sentence the pieces of the encoded text that show any of its characters, by brute force."""
+    """For each word of a sentence its pieces in the encoded text, by brute force: those that show any of its
+    characters, and those of no word before them, or at the end after them."""
 
     def search(tokenizer: Any, sentence: Sentence) -> list[list[int]]:
         encoded = tokenizer(sentence.text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
@@ -261,6 +262,14 @@ def overlaps() -> Callable[[Any, Sentence], list[list[int]]]:
             visible = [place for place in range(start, end) if not sentence.text[place].isspace()]
             nothing = not visible or is_special or (metaspace and not token.strip("▁"))
             shown.append(set() if nothing else set(range(visible[0], visible[-1] + 1)))
-        return [[i for i, places in enumerate(shown) if places & set(range(*span))] for span in sentence.spans]
+        words = [[i for i, places in enumerate(shown) if places & set(range(*span))] for span in sentence.spans]
+        words = [list(range(own[0], own[-1] + 1)) if own else [] for own in words]
+        without = {i for i, is_special in enumerate(special) if not is_special}.difference(*words)
+        for own in [own for own in words if own]:
+            while own[0] - 1 in without:
+                own.insert(0, own[0] - 1)
+            at_end = range(own[-1] + 1, len(tokens) - sum(special[own[-1] :]))
+            own += at_end if without.issuperset(at_end) else ()
+        return words
 
     return search

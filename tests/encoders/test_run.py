@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from bertology import Encoder, load_encoder
@@ -195,6 +196,11 @@ def test_every_family_with_a_head(masked_family: str, tiny: Callable[[str], Path
     assert patched.logits is not None
     assert plainly.logits is not None
     assert len(plainly.logits.labels["mask"]) == 1
+    model: Any = transformers.AutoModelForMaskedLM.from_pretrained(tiny(masked_family)).eval()
+    inputs = own.tokenizer(other.replace("[MASK]", own.mask_token), return_tensors="pt")
+    with torch.inference_mode():
+        expected = model(**inputs).logits[0][inputs["input_ids"][0] == own.mask_id]
+    np.testing.assert_allclose(plainly.logits.to_numpy().reshape(1, -1), expected.numpy(), atol=1e-4, rtol=1e-4)
     np.testing.assert_allclose(patched.logits.to_numpy(), plainly.logits.to_numpy(), atol=1e-5, rtol=1e-6)
     changed = own.run(text, interventions=[Intervention.adding(1, torch.ones(own.dim), words="dogs")]).vectors
     moved = changed.to_numpy()[1] - own.run(text).vectors.to_numpy()[1]

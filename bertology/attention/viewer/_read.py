@@ -18,6 +18,7 @@ from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
 from bertology.corpora import as_sentences
 from bertology.encoders import LabelledArray, layers_from_end
+from bertology.encoders.alignment.words import column_weights, row_weights
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
 from bertology.errors import BertologyError, ModelError
 
@@ -69,7 +70,6 @@ class Input:
     words: ShownUnits
     pieces: ShownUnits
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
-    gaps: tuple[int, ...]  # pieces between those of one word that belong to none: white space
 
     def units(self, level: Level) -> ShownUnits:
         """Words or pieces."""
@@ -79,11 +79,8 @@ class Input:
         """``[unit, piece]`` 1 where a piece belongs to a unit."""
         first, last = torch.tensor(self.units(level).spans).T[:, :, None]
         places = torch.arange(len(self.ids))
-        member = (places >= first) & (places < last)
-        if level == "word":
-            member[:, list(self.gaps)] = False
-        covered: Tensor = member.float()
-        return covered
+        member: Tensor = ((places >= first) & (places < last)).float()
+        return member
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +136,7 @@ class AttentionReading:
             maps = maps * self._norms[layer][:, None]
         if level == "word":
             rows, columns = self.given.members(level), (self.source or self.given).members(level)
-            maps = (rows / rows.sum(-1, keepdim=True)) @ maps @ columns.T
+            maps = row_weights(rows) @ maps @ column_weights(columns).T
         return maps.numpy()
 
     def labelled(self, *, level: Level = "word", weights: Weights = "raw") -> LabelledArray:
@@ -268,7 +265,6 @@ def _one_later(given: Input, start_id: int, start: str) -> Input:
         types=None,
         words=moved(given.words),
         pieces=moved(given.pieces),
-        gaps=tuple(place + 1 for place in given.gaps if place + 1 < n_pieces),
     )
 
 
@@ -329,10 +325,8 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     encoding = backend.encode(*(sentence.text for sentence in sentences))
     _check_length(encoder, encoding, len(sentences))
     spans: list[tuple[int, int] | None] = []
-    gaps: list[int] = []
     for number, sentence in enumerate(sentences):
         shift = encoding.sequence_ids.index(number) - encoder.n_prefix
-        gaps += [int(place) + shift for place in np.flatnonzero(pieces.window_gaps(number))]
         for word in range(len(spans), len(spans) + len(sentence)):
             span = int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift
             spans.append(span if pieces.word_window[word] >= 0 else None)
@@ -341,7 +335,7 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     of_piece = [-1] * len(encoding.ids)
     # Where two words share a piece, it belongs to the first of them.
     for (first, last), number, _ in reversed(words):
-        of_piece[first:last] = [-1 if place in gaps else number for place in range(first, last)]
+        of_piece[first:last] = [number] * (last - first)
     labels = (_label(encoder, encoding, sentences, place) for place in range(len(of_piece)))
     single = [((place, place + 1), *unit) for place, unit in enumerate(zip(of_piece, labels, strict=True))]
     specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
@@ -352,7 +346,6 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
         words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
         pieces=ShownUnits.of(single, encoding),
         left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),
-        gaps=tuple(gaps),
     )
 
 

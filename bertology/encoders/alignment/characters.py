@@ -32,12 +32,6 @@ def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> t
     return starts, np.maximum(preceding[ends], starts)
 
 
-def follow_spaces(starts: Integers, text: NDArray[np.uint32]) -> Flags:
-    """``[interval]`` whether the character before each one's start is white space."""
-    before = text[np.maximum(starts, 1) - 1]
-    return np.asarray((starts > 0) & _space_table()[np.minimum(before, _TABLE_END)])
-
-
 _TABLE_END = 0x3001
 
 
@@ -83,12 +77,31 @@ def words_to_pieces(
     return first, last
 
 
-def gaps_in_words(first: Integers, last: Integers, is_space: Flags) -> Flags:
-    """``[piece]`` white space between pieces of one word: in the word's range, but not one of its pieces."""
-    steps = np.zeros(len(is_space) + 1, dtype=np.int64)
+def with_unowned(first: Integers, last: Integers, n_pieces: Integers) -> tuple[Integers, Integers]:
+    """Ranges of words grown by the pieces in none, such as a lone ``▁`` or white space: each belongs to the word that
+    follows in its sentence, at the end of the sentence to the word before.
+
+    Args:
+        first: ``[word]`` first piece, counted through all sentences.
+        last: ``[word]`` end, exclusive; equal to ``first`` where a word has none, and then left as it is.
+        n_pieces: ``[sentence]``
+    """
+    ends = np.cumsum(n_pieces)
+    places = np.arange(n_pieces.sum())
+    sentence_start, sentence_end = np.repeat(ends - n_pieces, n_pieces), np.repeat(ends, n_pieces)
+    steps = np.zeros(len(places) + 1, dtype=np.int64)
     np.add.at(steps, first, 1)
     np.add.at(steps, last, -1)
-    return np.asarray(is_space & (np.cumsum(steps[:-1]) > 0))
+    owned = np.cumsum(steps[:-1]) > 0
+    # Before each piece the end of the nearest owned one, and from each piece on the next owned one.
+    before = np.append(0, np.maximum.accumulate(np.where(owned, places + 1, 0)))
+    after = np.append(np.minimum.accumulate(np.where(owned, places, len(places))[::-1])[::-1], len(places))
+    first, last = first.copy(), last.copy()
+    words = np.flatnonzero(last > first)
+    first[words] = np.maximum(before[first[words]], sentence_start[first[words]])
+    end = sentence_end[last[words] - 1]
+    last[words] = np.where(after[last[words]] >= end, end, last[words])
+    return first, last
 
 
 def text_bases(texts: Sequence[str]) -> Integers:

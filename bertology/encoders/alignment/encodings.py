@@ -104,7 +104,6 @@ def encode(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on_
             window_starts=starts,
             word_first=pieces.word_first + added * (pieces.word_window >= 0),
             word_last=pieces.word_last + added * (pieces.word_window >= 0),
-            gaps=laid_out(False, pieces.gaps[is_text], bool),
         ),
         segments if segments.any() else None,
         laid_out(hides, False, bool) if encoding.is_hidden and hides.any() else None,
@@ -149,6 +148,5 @@ def _without(pieces: Pieces, kept: Flags, sentences: Sentences, more: int, most:
         window_starts=np.append(0, np.cumsum(pieces.window_lengths[kept])),
         window_sentence=pieces.window_sentence[kept],
         word_window=number[pieces.word_window].astype(np.int32),
-        gaps=pieces.gaps[is_piece],
         skipped=tuple(skipped[word] for word in sorted(skipped)),
     )

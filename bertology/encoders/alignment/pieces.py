@@ -16,11 +16,10 @@ from bertology.encoders.alignment.characters import (
     Flags,
     Integers,
     code_points,
-    follow_spaces,
-    gaps_in_words,
     text_bases,
     trim_spaces,
     windows_of,
+    with_unowned,
     words_to_pieces,
 )
 from bertology.errors import CorpusError, ModelError, quoted
@@ -65,9 +64,8 @@ class Pieces:
     word_first: Ids
     """``[word]`` first piece of the word, counted inside its window, special tokens included."""
     word_last: Ids
-    """``[word]`` end of its pieces, exclusive; ``gaps`` in between are not among them."""
-    gaps: Flags
-    """``[piece]`` white space between pieces of one word (a no-break space in a number), which belongs to no word."""
+    """``[word]`` end of its pieces, exclusive. Every piece of a text is one of a word: what stands for white space
+    alone belongs to the word that follows. A piece that two words share belongs to both."""
     skipped: Skipped
     pad_id: int
     """The vocabulary number that pads shorter windows of a batch."""
@@ -91,29 +89,24 @@ class Pieces:
 
     @cached_property
     def word_of_piece(self) -> Integers:
-        """``[piece]`` the word that is read from it; −1 of special tokens, gaps, and context that windows share."""
+        """``[piece]`` the word that is read from it; −1 of special tokens, and context that windows share."""
         words = np.flatnonzero(self.word_window >= 0)
         lengths = (self.word_last - self.word_first)[words].astype(np.int64)
         first = self.window_starts[self.word_window[words]] + self.word_first[words]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         of_piece = np.full(len(self.ids), -1, dtype=np.int64)
         of_piece[np.repeat(first, lengths) + within] = np.repeat(words, lengths)
-        of_piece[self.gaps] = -1
         return of_piece
 
     def window(self, number: int) -> Ids:
         """``[piece]`` the vocabulary numbers of one window."""
         return self.ids[self.window_starts[number] : self.window_starts[number + 1]]
 
-    def window_gaps(self, number: int) -> Flags:
-        """``[piece]`` which pieces of one window are ``gaps``."""
-        return self.gaps[self.window_starts[number] : self.window_starts[number + 1]]
-
     def rows(self, windows: NDArray[np.int64], length: int) -> tuple[Integers, Flags]:
         """Windows as rows of a batch that is padded to ``length`` pieces.
 
         Returns:
-            ``[window, piece]`` the place of each piece in ``ids`` and ``gaps``, and which are pieces, not padding.
+            ``[window, piece]`` the place of each piece in ``ids``, and which are pieces, not padding.
         """
         columns = np.arange(length)
         is_piece = columns < self.window_lengths[windows][:, None]
@@ -137,8 +130,6 @@ class PieceReader:
     """Special tokens that close it."""
     marker_ids: Ids
     """Pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character."""
-    space_ids: Ids
-    """Pieces of white space alone, for some of which the tokenizer gives no characters."""
     unknown_id: int | None
     pad_id: int
     max_pieces: int
@@ -180,7 +171,6 @@ class PieceReader:
             word_window=window,
             word_first=np.zeros_like(window),
             word_last=np.ones_like(window),
-            gaps=np.zeros(int(is_piece.sum()), dtype=bool),
             skipped=tuple(skipped),
         )
 
@@ -196,8 +186,6 @@ class _Aligned:
     """``[word]`` first piece, counted through all sentences."""
     last: Integers
     """``[word]`` end of its pieces, exclusive; equal to ``first`` where it has none."""
-    gaps: Flags
-    """``[piece]`` white space between pieces of one word."""
 
     @classmethod
     def joined(cls, parts: Sequence[_Aligned]) -> _Aligned:
@@ -205,8 +193,8 @@ class _Aligned:
         before = np.cumsum([0, *(len(part.ids) for part in parts)])
         moved = [replace(p, first=p.first + n, last=p.last + n) for p, n in zip(parts, before, strict=False)]
         nothing = np.zeros(0, dtype=np.int64)
-        empty = cls(nothing.astype(np.int32), nothing, nothing, nothing, nothing.astype(bool))
-        columns = ("ids", "n_pieces", "first", "last", "gaps")
+        empty = cls(nothing.astype(np.int32), nothing, nothing, nothing)
+        columns = ("ids", "n_pieces", "first", "last")
         return cls(*(np.concatenate([getattr(part, column) for part in (empty, *moved)]) for column in columns))
 
 
@@ -242,13 +230,10 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64) + np.repeat(bases[:-1], counts)[:, None]
     # A span that overruns its text must not reach the next one.
     spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
+    # The offsets of a mark may be those of the character after the white space that it stands for.
     is_mark = np.isin(ids, reader.marker_ids)
     first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), ~is_mark)
-    is_space = (starts == ends) & ((offsets[:, 0] < offsets[:, 1]) | np.isin(ids, reader.space_ids))
-    # The offsets of a mark may be those of the character after the white space that it stands for; one that a
-    # normaliser makes of a visible character, such as a free accent, stands for that.
-    is_space |= is_mark & follow_spaces(starts, characters)
-    return _Aligned(ids, n_pieces, first, last, gaps_in_words(first, last, is_space))
+    return _Aligned(ids, n_pieces, *with_unowned(first, last, n_pieces))
 
 
 def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
@@ -327,7 +312,6 @@ def _laid_out(
         word_window=word_window,
         word_first=word_first,
         word_last=word_last,
-        gaps=np.append(aligned.gaps, np.zeros_like(special, dtype=bool))[source],
         skipped=skipped,
         pad_id=reader.pad_id,
         n_unknown=int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]])),

@@ -25,8 +25,6 @@ class WordPooling:
     last: Tensor
     """``[word]``, end exclusive"""
     how: Pooling = "mean"
-    gaps: Tensor | None = None
-    """``[batch · piece]`` bool: pieces inside a range that belong to no word, left out of the mean; None for none."""
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Pool ``hidden [batch, piece, dim]`` into ``[word, dim]``, in at least float32."""
@@ -38,7 +36,7 @@ class WordPooling:
         words = flat[self.first].float()
         for longer, pieces in self._further_pieces:
             words[longer] += flat[pieces].float()
-        return words.div_(self._counts)
+        return words.div_((self.last - self.first).unsqueeze(1))
 
     @cached_property
     def _further_pieces(self) -> list[tuple[Tensor, Tensor]]:
@@ -50,29 +48,15 @@ class WordPooling:
         steps = []
         for offset in range(1, int(lengths.max()) if len(lengths) else 0):
             longer = (lengths > offset).nonzero().squeeze(1)
-            pieces = self.first[longer] + offset
-            if self.gaps is not None:
-                is_piece = ~self.gaps[pieces]
-                longer, pieces = longer[is_piece], pieces[is_piece]
-            steps.append((longer, pieces))
+            steps.append((longer, self.first[longer] + offset))
         return steps
 
-    @cached_property
-    def _counts(self) -> Tensor:
-        """``[word, 1]`` how many pieces each has."""
-        counts = torch.ones_like(self.first)
-        for longer, _ in self._further_pieces:
-            counts[longer] += 1
-        return counts.unsqueeze(1)
 
-
-def word_attentions(
-    maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials: Sequence[int] = (), gaps: Sequence[int] = ()
-) -> Tensor:
+def word_attentions(maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials: Sequence[int] = ()) -> Tensor:
     """Attention maps over words: *to* a word is the sum over its pieces, *from* a word the mean over them.
 
-    Rows keep summing to 1 as far as every piece belongs to exactly one word or special: attention to pieces that
-    belong to none is cropped, attention to a piece that two words share counts for both.
+    Attention to a piece that several words share is divided equally among them. So rows sum to 1 where every piece
+    belongs to a word or is among ``specials``; attention to others is cropped.
 
     Args:
         maps: ``[..., piece, piece]`` attention from (rows) each piece to (columns) each piece of one window.
@@ -80,7 +64,6 @@ def word_attentions(
         last: ``[word]`` end of its pieces, exclusive; every word has at least one.
         specials: pieces (``[CLS]``, ``[SEP]``) to keep as rows and columns of their own after the words, in this
             order; others are cropped.
-        gaps: pieces between those of one word that belong to none (white space): cropped as well.
 
     Returns:
         ``[..., word + special, word + special]``
@@ -90,11 +73,20 @@ def word_attentions(
     """
     n_pieces = maps.shape[-1]
     kept = torch.tensor(list(specials), dtype=torch.long)
-    starts, ends = torch.cat([torch.as_tensor(first).long(), kept]), torch.cat([torch.as_tensor(last).long(), kept + 1])
+    starts = torch.cat([torch.as_tensor(first).long(), kept])
+    ends = torch.cat([torch.as_tensor(last).long(), kept + 1])
     if bool((ends <= starts).any()) or bool((starts < 0).any()) or bool((ends > n_pieces).any()):
         raise ValueError(f"every word needs at least one piece, all of them in 0…{n_pieces - 1}")
     places = torch.arange(n_pieces)
-    member = (places >= starts[:, None]) & (places < ends[:, None])  # [word, piece]
-    member[:, list(gaps)] = False
-    member = member.to(maps)
-    return (member / member.sum(-1, keepdim=True)) @ maps @ member.T
+    member = ((places >= starts[:, None]) & (places < ends[:, None])).to(maps)  # [unit, piece]
+    return row_weights(member) @ maps @ column_weights(member).mT
+
+
+def row_weights(member: Tensor) -> Tensor:
+    """``[..., unit, piece]`` weight of each piece in the mean over those of its unit; ``member`` is 1 for these."""
+    return member / member.sum(-1, keepdim=True).clamp_min(1)
+
+
+def column_weights(member: Tensor) -> Tensor:
+    """``[..., unit, piece]`` share of each piece that counts for a unit: a shared piece is divided equally."""
+    return member / member.sum(-2, keepdim=True).clamp_min(1)

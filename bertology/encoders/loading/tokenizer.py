@@ -58,7 +58,6 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         prefix=np.array(prefix, dtype=np.int32),
         suffix=np.array(suffix, dtype=np.int32),
         marker_ids=_ids_made_of(_BOUNDARY if has_marks else "", backend),
-        space_ids=_space_ids(backend),
         unknown_id=_unknown_id(tokenizer),
         pad_id=int(tokenizer.pad_token_id or 0),
         max_pieces=limit if max_pieces is None else max_pieces,
@@ -116,13 +115,6 @@ def _ids_made_of(characters: str, backend: Any) -> Ids:
     """Pieces that are spelled by these characters alone."""
     pieces = backend.get_vocab().items() if characters else ()
     return np.array(sorted(number for piece, number in pieces if piece and not piece.strip(characters)), dtype=np.int32)
-
-
-def _space_ids(backend: Any) -> Ids:
-    """Pieces of a byte-level vocabulary that are made of ASCII white space alone."""
-    # Byte-level vocabularies spell a byte up to that of the space as the character 256 places further.
-    spelled = "".join(chr(256 + ord(space)) for space in " \t\n\r\x0b\x0c")
-    return _ids_made_of(spelled if "ByteLevel" in repr(backend.pre_tokenizer) else "", backend)
 
 
 def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:

@@ -11,9 +11,10 @@ from bertology.encoders import word_attentions
 
 def by_loops(attention: Tensor, groups: list[list[int]]) -> Tensor:
     out = torch.zeros(len(groups), len(groups))
+    of = [sum(piece in group for group in groups) for piece in range(attention.shape[-1])]
     for i, source in enumerate(groups):
         for j, target in enumerate(groups):
-            out[i, j] = sum(attention[p, q] for p in source for q in target) / len(source)
+            out[i, j] = sum(attention[p, q] / of[q] for p in source for q in target) / len(source)
     return out
 
 
@@ -31,10 +32,12 @@ def test_sum_to_and_mean_from() -> None:
             torch.testing.assert_close(kept[layer, head], by_loops(maps[layer, head], [*groups, [0], [8]]))
 
 
-def test_rows_sum_to_one_when_every_piece_has_one_owner() -> None:
+def test_rows_sum_to_one_when_every_piece_has_an_owner() -> None:
     maps = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)).softmax(-1)
     words = word_attentions(maps, [1, 2, 4], [2, 4, 5], specials=(0, 5))
     torch.testing.assert_close(words.sum(-1), torch.ones(4, 5))
+    shared = word_attentions(maps, [1, 1, 3], [3, 4, 5], specials=(0, 5))
+    torch.testing.assert_close(shared.sum(-1), torch.ones(4, 5))
 
 
 @pytest.mark.parametrize(("first", "last"), [([1, 3], [2, 3]), ([-1], [1]), ([2], [5])])
