@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bertology.encoders.alignment.words import WordPooling, word_attentions
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
-    from bertology.encoders.loading.memory import in_memory, model_name
+    from bertology.encoders.loading.memory import in_memory, model_name, model_names
     from bertology.encoders.loading.module import ModuleAdapter
     from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
     from bertology.encoders.loading.whole import WholeModel, load_whole
@@ -67,6 +67,7 @@ __all__ = [
     "model_copies",
     "model_fingerprint",
     "model_name",
+    "model_names",
     "model_shape",
     "prune_copies",
     "resolve_model",

@@ -61,7 +61,7 @@ class Encoder(LabelledSignals, EncodedInputs):
 
     @classmethod
     def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:
-        """A model in memory, of transformers or any PyTorch module; see :func:`bertology.encoders.in_memory`."""
+        """A model in memory as it is now, of transformers or any PyTorch module; see :func:`bertology.encoders.in_memory`."""
         loading = import_module("bertology.encoders")  # by name: what loads encoders imports this class
         encoder: Encoder = loading.load_encoder(loading.in_memory(model, tokenizer, name=name, adapter=adapter))
         return encoder
@@ -94,7 +94,7 @@ class Encoder(LabelledSignals, EncodedInputs):
             ModelError: heads are gated.
         """
         twin, weight = self.twin(), next(self.model.body.parameters())
-        if can_pack(weight.device, weight.dtype):
+        if self.model.is_stock and can_pack(weight.device, weight.dtype):
             pack(twin.model.body)
         return twin
 
@@ -147,6 +147,8 @@ class Encoder(LabelledSignals, EncodedInputs):
             ModelError: the model has none.
         """
         config, dtype = self.model.body.config, getattr(torch, self.dtype)
+        if self.model.whole is not None:
+            return _heads.next_sentence_head_of(self.model.whole, self.name)
         return _heads.load_next_sentence_head(
             self.source, config, self.init, self.seed, dtype=dtype, device=self.device
         )
@@ -154,6 +156,8 @@ class Encoder(LabelledSignals, EncodedInputs):
     @cached_property
     def causal_head(self) -> _heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
+        if self.model.whole is not None:
+            return _heads.causal_head_of(self.model.whole, self.name)
         return _heads.load_causal_head(
             self.source, self.model.body, self.init, self.seed, dtype=getattr(torch, self.dtype)
         )

@@ -72,7 +72,7 @@ def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
     config = model.body.config
     # Attention that looks both ways, and at nothing but hidden states: no decoder, no relative positions.
     is_decoder = getattr(config, "is_decoder", False)
-    if is_decoder or getattr(config, "position_embedding_type", "absolute") != "absolute":
+    if not model.is_stock or is_decoder or getattr(config, "position_embedding_type", "absolute") != "absolute":
         return False
     if deepest == 0 or family not in _PARTS:
         return False

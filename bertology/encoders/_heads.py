@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, check_finite
+from bertology.encoders.interventions import forward_replaced
 from bertology.encoders.loading.description import Init, ModelSource
 from bertology.encoders.loading.quiet import quiet_loading
 from bertology.errors import ModelError
@@ -41,7 +41,7 @@ class MaskedHead:
     def __init__(self, model: Any) -> None:
         self._model = model
         last = model.get_output_embeddings()
-        self._last: nn.Linear | None = last if isinstance(last, nn.Linear) and self._is_apart(last) else None
+        self._last: nn.Linear | None = last if is_plain_linear(last) and self._is_apart(last) else None
 
     @property
     def n_entries(self) -> int:
@@ -58,7 +58,7 @@ class MaskedHead:
             whole = head_logits(self._model, features)
             return whole if candidates is None else whole[:, candidates]
         if candidates is None:
-            return nn.functional.linear(features, self._last.weight, self._last.bias)
+            return _projected(self._last, features)
         bias = None if self._last.bias is None else self._last.bias[candidates]
         return nn.functional.linear(features, self._last.weight[candidates], bias)
 
@@ -69,7 +69,7 @@ class MaskedHead:
             inputs.append(features)
             return features.new_zeros(()).expand(*features.shape[:-1], last.out_features)
 
-        with _forward_replaced(last, forward):
+        with forward_replaced(last, forward):
             head_logits(self._model, hidden)
         return inputs[0][0]
 
@@ -81,7 +81,7 @@ class MaskedHead:
             hidden = torch.randn(2, dim, generator=generator).to(last.weight)
             whole = head_logits(self._model, hidden)
             try:
-                parts = last(self._before(last, hidden))
+                parts = _projected(last, self._before(last, hidden))
             except (IndexError, RuntimeError):
                 # The head never runs its last step as a module, or adds to what it gives.
                 return False
@@ -92,19 +92,23 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     """``[place, vocabulary]`` logits of a language-model head for ``[place, dim]`` states of the last layer."""
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as Output
 
+    def body(*_: Any, **__: Any) -> Output:
+        return Output(last_hidden_state=hidden[None])
+
     # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
-    with _forward_replaced(model.base_model, lambda *_, **__: Output(last_hidden_state=hidden[None])):
+    with forward_replaced(model.base_model, body, hooks=False):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
 
 
-@contextlib.contextmanager
-def _forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    module.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        del module.__dict__["forward"]
+def is_plain_linear(module: Any) -> bool:
+    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
+    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
+    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
+
+
+def _projected(last: nn.Linear, features: Tensor) -> Tensor:
+    return nn.functional.linear(features, last.weight, last.bias)
 
 
 def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
@@ -167,6 +171,16 @@ def load_next_sentence_head(
     return NextSentenceHead(source.name, modules)
 
 
+def next_sentence_head_of(whole: Any, name: str) -> NextSentenceHead:
+    """The head of a model in memory; a ModelError where it has none."""
+    head = getattr(whole, "cls", None)
+    ranks = getattr(head, "seq_relationship", None)
+    if ranks is None:
+        raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
+    last = ranks if hasattr(head, "predictions") else head
+    return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
+
+
 @dataclass(frozen=True)
 class CausalHead:
     """Prediction of the piece that comes next, by a left-to-right language model."""
@@ -192,7 +206,8 @@ def _is_causal(body: Any) -> bool:
     from transformers.models.auto import modeling_auto
 
     config = getattr(body, "config", None)
-    if config is None or config.is_encoder_decoder or type(config) not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING:
+    is_apart = config is None or getattr(config, "is_encoder_decoder", False)
+    if is_apart or type(config) not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING:
         return False
     # Families of both kinds, such as BERT, are causal where they are configured as decoders.
     return type(config) not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING or bool(getattr(config, "is_decoder", False))
@@ -202,6 +217,17 @@ def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
     """The error where a masked language model is needed."""
     other = ", or ask for surprisal (`bertology cloze --surprisal`) left to right" if _is_causal(body) else ""
     return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
+
+
+def causal_head_of(whole: Any, name: str) -> CausalHead | None:
+    """The head of a left-to-right model in memory, None of others; a ModelError where it has none."""
+    if not _is_causal(whole):
+        return None
+    if whole.get_output_embeddings() is None:
+        raise ModelError(
+            f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
+        )
+    return CausalHead(name, MaskedHead(whole))
 
 
 def load_causal_head(source: ModelSource, body: Any, init: Init, seed: int, *, dtype: torch.dtype) -> CausalHead | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology.encoders._copying import copied
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
 
@@ -19,6 +19,8 @@ _FAMILIAR = (
     *("albert", "bart", "bert", "deberta-v2", "distilbert", "electra"),
     *("gpt2", "modernbert", "mpnet", "roberta", "t5", "xlm-roberta"),
 )
+
+_ATTENTION = ("eager", "sdpa")
 
 
 @dataclass(frozen=True)
@@ -33,27 +35,34 @@ class LoadedModel:
     """The model with its masked-LM head around the body; ``None`` for a model without one."""
     classifier: Any | None = None
     """The model with its classifier of texts around the body, where it was loaded with one."""
+    whole: Any | None = None
+    """Of a model in memory, which has no files to read further heads from, all of it."""
 
     @property
     def outermost(self) -> nn.Module:
         """The body with the head or classifier around it, where there is one."""
-        outermost: nn.Module = self.with_head or self.classifier or self.body
+        outermost: nn.Module = self.whole or self.with_head or self.classifier or self.body
         return outermost
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether modules and functions are known to be those of transformers, so that parts can stand for them."""
+        return self.whole is None
 
     def twin(self) -> LoadedModel:
         """Copies of the modules around the same weights, so that two threads can run them at the same time.
 
         The modules must differ since hooks, which belong to a module, keep count of what is running.
         """
-        outermost = self.outermost
-        shared = {id(tensor): tensor for tensor in (*outermost.parameters(), *outermost.buffers())}
-        return copy.deepcopy(self, shared)
+        return copied(self, list(self.outermost.modules()), share=True)
 
     @contextlib.contextmanager
     def plain_attention(self, name: str) -> Iterator[None]:
         """The plain ("eager") attention, which gives maps, inside the context; ``name`` of the model for the error."""
         body: Any = self.body
         before = body.config._attn_implementation
+        if not (before in _ATTENTION or self.is_stock):
+            raise ModelError(f"model {name} computes attention by {before!r}, which gives no maps: set eager or sdpa")
         try:
             body.set_attn_implementation("eager")
         except (ValueError, NotImplementedError) as error:

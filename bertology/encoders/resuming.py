@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertology.encoders.interventions import changing, watching
+from bertology.encoders.interventions import changing, forward_replaced, watching
 
 
 @contextlib.contextmanager
@@ -38,8 +38,7 @@ def starting_from(body: nn.Module, blocks: list[nn.Module], layer: int, state: T
                     return compute(*args, **kwargs)
                 return args[0] if args else kwargs["hidden_states"]
 
-            block.__dict__["forward"] = forward
-            stack.callback(block.__dict__.pop, "forward")
+            stack.enter_context(forward_replaced(block, forward))
 
         for block in dict.fromkeys(blocks[:layer]):
             replace_forward(block)
@@ -68,7 +67,8 @@ class Replay:
 
         with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
             for block in dict.fromkeys(self._blocks):
-                stack.callback(block.register_forward_hook(keep).remove)
+                # Before hooks of the model's own, which run again on what is repeated.
+                stack.callback(block.register_forward_hook(keep, prepend=True).remove)
             yield
 
     @contextlib.contextmanager
@@ -82,8 +82,7 @@ class Replay:
                 def forward(*args: Any, **kwargs: Any) -> Any:
                     return self._outputs[watch.current] if watch.current < layer else compute(*args, **kwargs)
 
-                block.__dict__["forward"] = forward
-                stack.callback(block.__dict__.pop, "forward")
+                stack.enter_context(forward_replaced(block, forward))
 
             for block in dict.fromkeys(self._blocks[: layer - 1]):
                 replace_forward(block)

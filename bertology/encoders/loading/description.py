@@ -54,6 +54,11 @@ class ModelSource:
 class MemorySource(ModelSource):
     """A model that is held in memory and has no files; its folder is only a name."""
 
+    @property
+    @abstractmethod
+    def dtype(self) -> str:
+        """The type of its weights, in which it computes."""
+
     @abstractmethod
     def shape(self) -> ModelShape:
         """See :func:`model_shape`."""
@@ -67,7 +72,7 @@ class MemorySource(ModelSource):
         """See :func:`bertology.encoders.load_reader`."""
 
     @abstractmethod
-    def encoder(self, *, init: Init, seed: int, dtype: str, device: str, max_pieces: int | None) -> Any:
+    def encoder(self, *, init: Init, seed: int, dtype: str | None, device: str, max_pieces: int | None) -> Any:
         """See :func:`bertology.encoders.load_encoder`."""
 
 
@@ -96,7 +101,11 @@ def model_shape(source: ModelSource) -> ModelShape:
     """
     if isinstance(source, MemorySource):
         return source.shape()
-    config, path = read_config(source.folder), source.folder / "config.json"
+    return shape_of(read_config(source.folder), source.folder / "config.json")
+
+
+def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
+    """The same, of a configuration that was read from ``path``."""
     family = config.get("model_type")
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
@@ -129,7 +138,7 @@ def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
     return None
 
 
-def _defaults(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(path: Path | str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The same configuration with the library's defaults filled in."""
     from transformers import CONFIG_MAPPING
 

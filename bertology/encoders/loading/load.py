@@ -42,7 +42,7 @@ def load_encoder(
     *,
     init: Init = "pretrained",
     seed: int = 0,
-    dtype: str = "float32",
+    dtype: str | None = None,
     device: str = "auto",
     trust_remote_code: bool = False,
     revision: str | None = None,
@@ -57,7 +57,8 @@ def load_encoder(
             random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings (Proj0 of
             Hewitt & Manning 2019, section 4.1).
         seed: seed of fresh weights; the global generators are left as they were.
-        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``.
+        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``; float32 when left
+            out, or that of a model in memory.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
         trust_remote_code: run Python code that comes with the model.
         revision: branch, tag or commit of a hub model.
@@ -73,7 +74,8 @@ def load_encoder(
     source = name_or_source
     if isinstance(source, str | Path):
         source = resolve_model(str(source), revision=revision)
-    _check_choice("dtype", dtype, tuple(_DTYPES))
+    if dtype is not None:
+        _check_choice("dtype", dtype, tuple(_DTYPES))
     _check_choice("init", init, get_args(Init))
     _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
@@ -81,7 +83,7 @@ def load_encoder(
         made: Encoder = source.encoder(init=init, seed=seed, dtype=dtype, device=str(place), max_pieces=max_pieces)
         _check_weights(made)
         return made
-    shape = model_shape(source)
+    dtype, shape = dtype or "float32", model_shape(source)
     needed = check_files(source, init, _DTYPES[dtype])
     with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
@@ -97,7 +99,7 @@ def load_encoder(
     return encoder
 
 
-def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str = "float32") -> Encoder:
+def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str | None = None) -> Encoder:
     """Load a model that was fine-tuned to classify texts, in evaluation mode.
 
     Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it. Arguments are
@@ -111,12 +113,18 @@ def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", 
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
     encoder = load_encoder(name_or_source, device=device, dtype=dtype)
+    if encoder.model.classifier is not None:
+        return encoder
+    if isinstance(encoder.source, MemorySource):
+        raise ModelError(f"model {encoder.name}: it has no classifier of texts; give a model that sorts texts")
     body: Any = encoder.model.body
     if body.config.is_encoder_decoder or type(body.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         raise ModelError(f"model {encoder.name}: no classifier of texts is known for {encoder.family} models")
     kind: Any = AutoModelForSequenceClassification
     with quiet_loading():
-        model, report = kind.from_pretrained(encoder.source.folder, dtype=_DTYPES[dtype], output_loading_info=True)
+        model, report = kind.from_pretrained(
+            encoder.source.folder, dtype=_DTYPES[encoder.dtype], output_loading_info=True
+        )
     if report["missing_keys"]:
         raise ModelError(
             f"model {encoder.name}: no classifier in its weights ({min(report['missing_keys'])} is missing); choose a "
@@ -150,7 +158,7 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
         config = load_config(source, trust_remote_code)
         with torch.device("meta"):
             skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
-    return piece_reader(source, tokenizer, _body_of(skeleton), max_pieces=max_pieces)
+    return piece_reader(source, tokenizer, body_of(skeleton), max_pieces=max_pieces)
 
 
 def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
@@ -223,18 +231,18 @@ def _load_model(
     missing = set(report["missing_keys"])
     _check_nothing_missing(source, model, missing)
     if init == "random_blocks":
-        _copy_embeddings(source, model, fresh)
+        copy_embeddings(model, fresh)
         return fresh, has_head
     return model, has_head and missing <= _names_in_body(model)
 
 
-def _copy_embeddings(source: ModelSource, pretrained: Any, fresh: Any) -> None:
+def copy_embeddings(pretrained: Any, fresh: Any) -> None:
     """Copy all modules below the blocks from a pretrained model to a fresh one."""
-    source_modules, fresh_modules = (dict(_body_of(model).named_modules()) for model in (pretrained, fresh))
+    source_modules, fresh_modules = (dict(body_of(model).named_modules()) for model in (pretrained, fresh))
     parts = [name for name in _BELOW_BLOCKS if name in source_modules]
     if not parts:
         raise ModelError(
-            f"{source.folder}: random_blocks keeps a model's embeddings, and it is not known where those of a "
+            f"random_blocks keeps a model's embeddings, and it is not known where those of a "
             f"{pretrained.config.model_type} end; take init random"
         )
     for name in parts:
@@ -252,15 +260,15 @@ def claims_masked_lm_head(config: Any) -> bool:
     return any(name.endswith(endings) for name in config.architectures or ())
 
 
-def _body_of(model: Any) -> nn.Module:
-    """The module that runs the encoder's blocks."""
+def body_of(model: Any) -> nn.Module:
+    """Of a model of transformers the module that runs the encoder's blocks."""
     base = model.base_model
     body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
     return body
 
 
 def _names_in_body(model: Any) -> set[str]:
-    in_body = {id(parameter) for parameter in _body_of(model).parameters()}
+    in_body = {id(parameter) for parameter in body_of(model).parameters()}
     return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in in_body}
 
 
@@ -276,7 +284,7 @@ def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -
 def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head: bool) -> LoadedModel:
     """Find the body and its blocks, and check them against the configuration."""
     no_parameters_learn(model)
-    body: Any = _body_of(model)
+    body: Any = body_of(model)
     body.config.use_cache = False
     read_languages_apart(body)
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)

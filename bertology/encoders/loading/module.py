@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._modules import LoadedModel, no_parameters_learn, run_to_layers
-from bertology.encoders.alignment.pieces import PieceReader
-from bertology.encoders.loading.description import Init, MemorySource, ModelShape, version_of
+from bertology.encoders._modules import LoadedModel, run_to_layers
+from bertology.encoders.loading.contents import Description, content_digest, tensor_content, tokenizer_content
+from bertology.encoders.loading.description import Init, ModelShape
+from bertology.encoders.loading.held import HeldSource, checked, own_tokenizer, returned_by, snapshot
 from bertology.encoders.loading.resolve import keep_source
-from bertology.encoders.loading.tokenizer import piece_reader
 from bertology.errors import ModelError
 
 _FAMILY = "module"
@@ -47,13 +47,13 @@ class ModuleAdapter:
     """From a seed to a module of the same shape with random weights, for the control ``random``."""
 
 
-class _Body(nn.Module):
+class ModuleBody(nn.Module):
     """A module behind the interface that transformers models have."""
 
     def __init__(self, module: nn.Module, adapter: ModuleAdapter) -> None:
         super().__init__()
         self.module, self.adapter = module, adapter
-        self.config = SimpleNamespace(max_position_embeddings=adapter.max_pieces, _attn_implementation="none")
+        self.config = SimpleNamespace(max_position_embeddings=adapter.max_pieces, _attn_implementation="sdpa")
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The table of piece embeddings."""
@@ -67,67 +67,15 @@ class _Body(nn.Module):
         """The last hidden states."""
         return SimpleNamespace(last_hidden_state=self.adapter.forward(self.module, input_ids, attention_mask))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Body:
-        return _Body(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleBody:
+        return ModuleBody(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
+
+    def loaded(self) -> LoadedModel:
+        """The module as the parts of a model."""
+        return LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
 
 
-@dataclass(frozen=True)
-class ModuleSource(MemorySource):
-    """A module in memory: it has no files, and is found by its name in the process that holds it."""
-
-    module: Any = field(default=None, repr=False, compare=False)
-    tokenizer: Any = field(default=None, repr=False, compare=False)
-    adapter: Any = field(default=None, repr=False, compare=False)
-    content: str = ""
-    """Hash of weights and tokenizer."""
-
-    def shape(self) -> ModelShape:
-        """The size of the encoder."""
-        width = self.adapter.embeddings(self.module).embedding_dim
-        return ModelShape(len(self.adapter.blocks(self.module)), width, self.adapter.n_heads, _FAMILY)
-
-    def fingerprint(self, init: Init, seed: int) -> str:
-        """Hash of what decides the hidden states; of random weights, of what draws them."""
-        if init == "pretrained":
-            return self.content
-        self._drawn(init, seed)
-        return digest([self.content.encode(), init.encode(), str(seed).encode(), version_of("torch")])
-
-    def reader(self, max_pieces: int | None) -> PieceReader:
-        """The tokenizer, ready to align words to pieces."""
-        return piece_reader(self, self.tokenizer, _Body(self.module, self.adapter), max_pieces=max_pieces)
-
-    def encoder(self, *, init: Init, seed: int, dtype: str, device: str, max_pieces: int | None) -> Encoder:
-        """An encoder around a copy of the module, in evaluation mode."""
-        module = self._drawn(init, seed) if init != "pretrained" else copy.deepcopy(self.module)
-        body = _Body(module, self.adapter).to(device=device, dtype=getattr(torch, dtype))
-        no_parameters_learn(body)
-        shape, blocks = self.shape(), list(self.adapter.blocks(body.module))
-        encoder = Encoder(
-            self,
-            shape,
-            LoadedModel(body, blocks, None),
-            tokenizer=self.tokenizer,
-            reader=self.reader(max_pieces),
-            init=init,
-            seed=seed,
-            dtype=dtype,
-            eager=False,
-        )
-        _try(encoder)
-        return encoder
-
-    def _drawn(self, init: Init, seed: int) -> nn.Module:
-        if init != "random" or self.adapter.fresh is None:
-            raise ModelError(
-                f"model {self.name}: no {init.replace('_', ' ')} weights can be drawn of a module of one's own without "
-                "ModuleAdapter(fresh=…), which makes them random; give it, or leave the control random out"
-            )
-        fresh: Callable[[int], nn.Module] = self.adapter.fresh
-        return fresh(seed)
-
-
-def module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *, name: str) -> ModuleSource:
+def module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *, name: str) -> HeldSource:
     """A module of one's own as a model that is known by ``name`` in this process.
 
     Raises:
@@ -135,18 +83,27 @@ def module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *, 
     """
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"model {name}: its tokenizer gives no character offsets; give a fast one of transformers")
-    tokenizer = copy.deepcopy(tokenizer)
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
-    parts = [type(module).__qualname__.encode(), tokenizer.backend_tokenizer.to_str().encode()]
-    for key, value in sorted(module.state_dict().items()):
-        tensor = value.detach().cpu().contiguous()
-        parts += [key.encode(), str(tensor.dtype).encode(), str(tuple(tensor.shape)).encode()]
-        parts.append(tensor.flatten().view(torch.uint8).numpy().data if tensor.numel() else b"")
-    source = ModuleSource(
-        name, Path(name), module=module, tokenizer=tokenizer, adapter=adapter, content=digest([b"module", *parts])
-    )
-    source.encoder(init="pretrained", seed=0, dtype="float32", device="cpu", max_pieces=None)
+    width = adapter.embeddings(module).embedding_dim
+    size = ModelShape(len(adapter.blocks(module)), width, adapter.n_heads, _FAMILY)
+    body = ModuleBody(module, adapter)
+    held, read = snapshot(body.loaded()), own_tokenizer(tokenizer)
+
+    def fresh(init: Init, seed: int) -> LoadedModel:
+        if init != "random" or adapter.fresh is None:
+            raise ModelError(
+                f"model {name}: no {init.replace('_', ' ')} weights can be drawn of a module of one's own without "
+                "ModuleAdapter(fresh=…), which makes them random; give it, or leave the control random out"
+            )
+        return ModuleBody(adapter.fresh(seed), adapter).loaded()
+
+    source = HeldSource(name, Path(name), held=held, tokenizer=read, size=size, fresh=fresh)
+    _try(source.encoder(init="pretrained", seed=0, dtype=None, device="cpu", max_pieces=None))
+    returned = returned_by(body, body.loaded(), read, name=name)
+    checked(source, returned, list(body.modules()))
+    # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
+    content = [Description(is_strict=False).of_module(module), tokenizer_content(read)]
+    parts = [content_digest(content), *(repr(tensor_content(values)) for values in returned.values())]
+    source = replace(source, content=digest([b"module", *(part.encode() for part in parts)]))
     keep_source(source)
     return source
 

@@ -41,6 +41,7 @@ _KNOWN = MappingProxyType(
     }
 )
 _KEPT: dict[str, ModelSource] = {}
+_IN_MEMORY = re.compile(r"[\w.-]+(/[\w.-]+)?( \(in memory( \d+)?\))?", re.ASCII)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LIST = "`bertology models` lists some"
 _DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
@@ -88,7 +89,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
 
 def keep_source(source: ModelSource) -> None:
     """Let :func:`resolve_model` find a model in memory by its name, which must be no other's, in this process."""
-    if source.name in _EMBEDDED or not _HUB_ID.fullmatch(source.name) or Path(source.name).is_dir():
+    if source.name in _EMBEDDED or not _IN_MEMORY.fullmatch(source.name) or Path(source.name).is_dir():
         raise ModelError(f"a model in memory cannot be called {quoted(source.name)}: give letters, digits, - and _")
     _KEPT[source.name] = source
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
 from bertology.attention import view
@@ -53,9 +53,12 @@ def corpus() -> Corpus:
 
 def test_a_model_as_it_was_loaded_is_its_folder(model: Any, tokenizer: Any) -> None:
     # Training mode and another implementation of attention change nothing of what it is.
-    assert model_name((model.train(), tokenizer)) == str(model_folder())
-    without_head = AutoModel.from_pretrained(model_folder(), attn_implementation="eager")
-    assert model_name(SimpleNamespace(model=without_head, tokenizer=tokenizer)) == str(model_folder())
+    whole = AutoModelForPreTraining.from_pretrained(model_folder(), attn_implementation="eager").train()
+    assert model_name(SimpleNamespace(model=whole, tokenizer=tokenizer)) == str(model_folder())
+    assert all(module.training for module in whole.modules())
+    # One that lacks a head of these files is another model, so that they do not answer for it.
+    for part in (model, AutoModel.from_pretrained(model_folder())):
+        assert Path(model_name((part, tokenizer))).name == "model (in memory)"
 
 
 def test_a_changed_model_is_kept_by_its_content(changed: Any, tokenizer: Any, tmp_path: Path) -> None:
