@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -14,9 +14,10 @@ from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, load_corpus
+from bertology.encoders import held_dtype
 from bertology.errors import BertologyError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
-from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
+from bertology.families.request import AS_READ, CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
 from bertology.runner import ProbeRequest, ReferenceModel, run_probes
@@ -44,6 +45,7 @@ def probe(
     controls: str | Sequence[str] = CONTROLS,
     out: str | Path | None = None,
     progress: bool | None = None,
+    names: Sequence[str | None] | None = None,
     **settings: Any,
 ) -> Results:
     """Ask what can be read off each layer of an encoder, and how sure that is.
@@ -70,11 +72,13 @@ def probe(
             ``word_mean``, of word order ``first`` and ``last``; or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
-        settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
-            ``sentences`` (at most so many of each split), ``random_draws``, ``on_long``, ``device``, ``test_split``,
-            ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping as in an experiment file,
-            ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and other spans
-            ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
+        names: what tables call models in memory, one for each of ``model``, None for those of files; the name that one
+            was loaded by and ``(in memory)`` when left out.
+        settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype`` (that of a model in
+            memory, else float32, when left out), ``pooling``, ``sentences`` (at most so many of each split),
+            ``random_draws``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``; ``readout``, names
+            with commas, or a mapping as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``;
+            ``pool``, of sentences and other spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
@@ -92,14 +96,19 @@ def probe(
     if not isinstance(settings.get("readout"), str | None):
         settings["readout"] = Experiment.readout_configs(settings["readout"])
     show = can_show() if progress is None else progress
-    names = [name_of(one) for one in (model if isinstance(model, list) else [model])]
-    short = short_names(names)
-    if not names or len(short) < len(names):
-        raise ModelError("model: give different models, each once" if names else "model: give at least one")
+    models = model if isinstance(model, list) else [model]
+    if not isinstance(reference, ReferenceModel | None):
+        *found, of_reference = names_of([*models, reference], None if names is None else [*names, None])
+        reference = _reference(of_reference, settings)
+    else:
+        found = names_of(models, names)
+    short = short_names(found)
+    if not found or len(short) < len(found):
+        raise ModelError("model: give different models, each once" if found else "model: give at least one")
     request = ProbeRequest(
         tasks=_named(task),
-        model=names[0],
-        reference=reference if isinstance(reference, ReferenceModel | None) else name_of(reference),
+        model=found[0],
+        reference=reference,
         corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
         seeds=seeds,
@@ -107,30 +116,48 @@ def probe(
         **settings,
     )
     folder = None if out is None else Path(out)
-    found = [
+    runs = [
         run_probes(
-            replace(request, model=name),
+            replace(request, model=name, dtype=settings.get("dtype") or _dtype_of(name)),
             corpus=corpus if isinstance(corpus, Corpus) else None,
-            out=folder if folder is None or len(names) == 1 else folder / short[name].replace("/", "-"),
+            out=folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-"),
             progress=BarProgress if show else lambda _: silent,
         )
-        for name in names
+        for name in found
     ]
-    if len(names) == 1:
-        return found[0]
-    results = compare_models(reduce(operator.add, found))
+    if len(runs) == 1:
+        return runs[0]
+    results = compare_models(reduce(operator.add, runs))
     if folder is not None:
         results.save(folder)
     return results
 
 
 def name_of(model: Any) -> str:
-    """The name by which a model is found, imported only where it is an object."""
-    if isinstance(model, str | Path):
-        return str(model)
-    from bertology.encoders import model_name  # imports torch
+    """The name by which a model is found."""
+    return names_of([model])[0]
 
-    return model_name(model)
+
+def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
+    """The names by which models are found; torch is imported only where one is an object."""
+    if names is None and all(isinstance(model, str | Path) for model in models):
+        return list(map(str, models))
+    from bertology.encoders import model_names
+
+    return model_names(models, names)
+
+
+def _dtype_of(name: str) -> str:
+    """The type in which a model computes by default: that of a model in memory."""
+    return held_dtype(name) or "float32"
+
+
+def _reference(name: str, settings: Mapping[str, Any]) -> str | ReferenceModel:
+    """The reference by its name, read as the models are; one in memory in its own type."""
+    if "dtype" in settings or held_dtype(name) is None:
+        return name
+    read = {field: settings[field] for field in AS_READ if field in settings}
+    return ReferenceModel(model=name, **read, dtype=_dtype_of(name))
 
 
 def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
@@ -202,7 +229,8 @@ def neighbours(
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
     from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
 
-    request = ProbeRequest(model=name_of(model), **settings)
+    name = name_of(model)
+    request = ProbeRequest(model=name, **{"dtype": _dtype_of(name), **settings})
     sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
     place = word_place(sentence, word, occurrence)
     loaded = load_corpus(corpus, columns=request.columns)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from bertology._api import names_of
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
@@ -149,6 +150,7 @@ def compare(
     controls: str | Sequence[str] = "none",
     out: str | Path | None = None,
     progress: bool | None = None,
+    names: Sequence[str | None] | None = None,
     options: RunOptions | None = None,
     **settings: Any,
 ) -> ModelComparison:
@@ -177,6 +179,7 @@ def compare(
         out: a folder to keep the run in, with ``comparison.html`` and ``comparison.csv``; one in the cache when left
             out. What is finished there is not computed again.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        names: what tables call models in memory, the reference's first, None for those of files.
         options: how to run it.
         settings: ``seeds``, ``sentences``, ``columns``, ``test_split``, ``train_split``, ``device``, ``dtype``,
             ``pooling`` and further settings of a model in an experiment file.
@@ -188,10 +191,10 @@ def compare(
         raise ModelError("compare: give a model besides the reference")
     show = can_show() if progress is None else progress
     given = [tasks] if isinstance(tasks, str) else list(tasks)
-    names = [get_probe(task).task for one in given for task in parse_names(one)]
-    titles = _titles([reference, *models])
-    chosen, left_out = _measures(measures, names, list(titles))
-    asked = [*names, *(task for measure in chosen for task in _tasks_of(measure, names))]
+    asked_tasks = [get_probe(task).task for one in given for task in parse_names(one)]
+    titles = _titles([reference, *models], names)
+    chosen, left_out = _measures(measures, asked_tasks, list(titles))
+    asked = [*asked_tasks, *(task for measure in chosen for task in _tasks_of(measure, asked_tasks))]
     experiment = _experiment(titles, asked, corpus, layers=layers, controls=controls, settings=settings)
     work = resolve_work(experiment)
     folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
@@ -222,20 +225,14 @@ def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.Dat
     return pd.concat(frames, ignore_index=True)
 
 
-def _titles(models: Sequence[Any]) -> dict[str, str]:
+def _titles(models: Sequence[Any], called: Sequence[str | None] | None) -> dict[str, str]:
     """By name of a model what the tables call it, in order."""
-    names = [str(model) if isinstance(model, str | Path) else _name_of_object(model) for model in models]
+    names = names_of(models, called)
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
     short = short_names(names)
     return {name: short[name] for name in names}
-
-
-def _name_of_object(model: Any) -> str:
-    from bertology.encoders import model_name  # imports torch
-
-    return model_name(model)
 
 
 def _experiment(
@@ -333,6 +330,7 @@ def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
 def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     """By measure what keeps models from being compared so, as far as their files show."""
     from bertology.encoders import model_shape, resolve_model
+    from bertology.encoders.loading.description import MemorySource
 
     sources = [resolve_model(name) for name in models]
     shapes = [model_shape(source) for source in sources]
@@ -346,6 +344,8 @@ def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
         lacks["weights"] = "models are of different shapes"
     if not all(map(_has_masked_lm_head, sources)):
         lacks["masked_loss"] = "not every model has a masked-LM head"
+    if held := [source.title for source in sources if isinstance(source, MemorySource)]:
+        lacks |= dict.fromkeys(("weights", _SIZES), f"{held[0]} is in memory alone, as no files hold it")
     if "weights" in lacks or not {restorable_task(sources[0], source) for source in sources[1:]} <= set(tasks):
         lacks["restoring"] = "the models are not fine-tuned from the reference for one of the tasks"
     return lacks
@@ -356,12 +356,14 @@ def _listed(shapes: Sequence[ModelShape], name: str) -> str:
 
 
 def _has_masked_lm_head(source: ModelSource) -> bool:
-    """Whether masked words can be predicted; never by a module or a model that runs code of its own."""
+    """Whether masked words can be predicted; never by a model of files that runs code of its own."""
     from transformers import CONFIG_MAPPING
 
     from bertology.encoders import model_shape
     from bertology.encoders.loading.description import MemorySource
     from bertology.encoders.loading.load import claims_masked_lm_head, load_config
 
-    is_known = not isinstance(source, MemorySource) and model_shape(source).family in CONFIG_MAPPING
+    if isinstance(source, MemorySource):
+        return source.has_masked_lm_head
+    is_known = model_shape(source).family in CONFIG_MAPPING
     return is_known and claims_masked_lm_head(load_config(source, trust_remote_code=False))

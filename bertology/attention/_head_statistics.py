@@ -19,7 +19,7 @@ from bertology.attention._pass import stream_maps
 from bertology.attention._ratios import Floats, Level
 from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
-from bertology.encoders import Encoder, OnLong, load_encoder, model_name
+from bertology.encoders import Encoder, OnLong, open_encoder
 from bertology.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def head_statistics(
     Raises:
         BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
     """
-    encoder = model if isinstance(model, Encoder) else load_encoder(model_name(model), device=device, attention="eager")
+    encoder = open_encoder(model, device=device, attention="eager")
     if not isinstance(corpus, Corpus | Sentences):
         corpus = load_corpus(corpus)
     sentences = corpus[split] if isinstance(corpus, Corpus) else corpus

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bertology.attention._texts import Inputs
-from bertology.encoders.interventions import head_projection
+from bertology.encoders.interventions import head_projection, is_plain_linear
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 
 
-def knows_norms(family: str) -> bool:
-    """Whether it is known how a family transforms values."""
-    return family in _FAMILIES
+def knows_norms(encoder: Encoder) -> bool:
+    """Whether it is known how a model transforms values: by its family, unless these parts of it were changed."""
+    if encoder.family not in _FAMILIES or encoder.model.is_stock:
+        return encoder.family in _FAMILIES
+    return all(is_plain_linear(head_projection(block, encoder.family)) for block in encoder.model.blocks)
 
 
 def check_norms(encoder: Encoder) -> None:
     """Raise a ``ModelError`` where it is not known how the family transforms values."""
-    if not knows_norms(encoder.family):
+    if not knows_norms(encoder):
         raise ModelError(
             f"model {encoder.name}: norms of transformed values are known for {', '.join(_FAMILIES)}, "
-            f"not for {encoder.family}: take raw weights"
+            f"not for {encoder.family if encoder.family not in _FAMILIES else 'changed projections'}: take raw weights"
         )
 
 

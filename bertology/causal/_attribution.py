@@ -125,7 +125,7 @@ def _needs_values(encoder: Encoder) -> tuple[str, ...]:
         value_projection(encoder.model.blocks[0], encoder.family)
     except ModelError:
         unknown.append("value_zeroing")
-    return (*unknown, *(() if knows_norms(encoder.family) else ("attention_norms",)))
+    return (*unknown, *(() if knows_norms(encoder) else ("attention_norms",)))
 
 
 class _Reader:

@@ -153,14 +153,14 @@ def surprisal(
         ClozeError: no text.
         NameNotFoundError: no such way to treat the first piece, no such form.
     """
-    from bertology.encoders import Encoder, load_encoder, model_name
+    from bertology.encoders import open_encoder
 
     if first not in ("bos", "exclude"):
         raise name_not_found("way to treat the first piece", first, ("bos", "exclude"))
     sentences = as_sentences(texts)
     if not len(sentences):
         raise ClozeError("no text: give at least one")
-    encoder = model if isinstance(model, Encoder) else load_encoder(model_name(model))
+    encoder = open_encoder(model)
     read = _Read(encoder, sentences)
     if encoder.causal_head is None:
         return read.surprisals(_masked(encoder, read, form, progress), "pseudo")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertology._names import name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders import Encoder, OnLong, load_encoder, masked_lm_loss, model_name
+from bertology.encoders import Encoder, OnLong, masked_lm_loss, open_encoder
 from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
 from bertology.errors import CorpusError, ModelError
 from bertology.measures import bootstrap_ratio, compare
@@ -140,10 +140,7 @@ def masked_losses(
         CorpusError: there is no word that both models can read.
     """
     text = as_sentences(sentences)
-    encoders = [
-        given if isinstance(given, Encoder) else load_encoder(model_name(given), device=device)
-        for given in (reference, model)
-    ]
+    encoders = [open_encoder(given, device=device) for given in (reference, model)]
     for encoder in encoders:
         if not encoder.has_masked_lm_head:
             raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")

@@ -15,7 +15,7 @@ from torch import Tensor
 from bertology._inputs import given_path
 from bertology._names import name_not_found
 from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name
+from bertology.encoders import Encoder, ModelSource, model_fingerprint, open_encoder
 from bertology.encoders.loading.weights import weight_places
 from bertology.encoders.loading.whole import blocks_of
 from bertology.encoders.resuming import Replay
@@ -134,7 +134,7 @@ def restored_scores(
     """
     part = load_corpus(corpus)[split]
     tuned = load_tuned(_folder(model), part[:sentences] if sentences is not None else part, device=device)
-    encoder = reference if isinstance(reference, Encoder) else load_encoder(model_name(reference), device="cpu")
+    encoder = open_encoder(reference, device="cpu")
     variants = _Restoring(tuned, encoder).variants()
     predictions = dict(zip(variants, tuned.predictions_under(list(variants.values())), strict=True))
     return Restored(

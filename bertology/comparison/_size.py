@@ -11,7 +11,7 @@ import torch
 
 from bertology.compression import Compressed, read_compressed, timed_passes
 from bertology.corpora import Texts, as_sentences
-from bertology.encoders import Encoder, ModelSource, load_encoder, model_name, resolve_model
+from bertology.encoders import ModelSource, model_name, open_encoder, resolve_model
 from bertology.encoders.loading.weights import StoredWeights
 from bertology.errors import ModelError
 
@@ -72,9 +72,7 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
     if not models or repeats < 1:
         raise ModelError("speed is measured of one model or more, in one repeat or more")
     text = as_sentences(sentences)
-    encoders = [
-        given if isinstance(given, Encoder) else load_encoder(model_name(given), device=device) for given in models
-    ]
+    encoders = [open_encoder(given, device=device) for given in models]
     n_pieces, seconds = timed_passes(encoders, text, repeats=repeats)
     rates, turns = 1 / np.median(seconds, axis=1), seconds[0] / seconds
     rows = [

@@ -17,7 +17,7 @@ from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
 from bertology.encoders.loading.checkpoints import Checkpoint, find_checkpoints
 from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
-from bertology.encoders.loading.resolve import known_models, resolve_model
+from bertology.encoders.loading.resolve import held_dtype, known_models, resolve_model
 
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bertology.encoders.alignment.words import WordPooling, word_attentions
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
-    from bertology.encoders.loading.memory import in_memory, model_name, model_names
+    from bertology.encoders.loading.memory import in_memory, model_name, model_names, open_encoder
     from bertology.encoders.loading.module import ModuleAdapter
     from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
     from bertology.encoders.loading.whole import WholeModel, load_whole
@@ -55,6 +55,7 @@ __all__ = [
     "WholeModel",
     "WordPooling",
     "find_checkpoints",
+    "held_dtype",
     "in_memory",
     "known_models",
     "layers_from_end",
@@ -69,6 +70,7 @@ __all__ = [
     "model_name",
     "model_names",
     "model_shape",
+    "open_encoder",
     "prune_copies",
     "resolve_model",
     "word_attentions",

@@ -61,7 +61,10 @@ class Encoder(LabelledSignals, EncodedInputs):
 
     @classmethod
     def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:
-        """A model in memory as it is now, of transformers or any PyTorch module; see :func:`bertology.encoders.in_memory`."""
+        """A model in memory as it is now, of transformers or any PyTorch module.
+
+        See :func:`bertology.encoders.in_memory`.
+        """
         loading = import_module("bertology.encoders")  # by name: what loads encoders imports this class
         encoder: Encoder = loading.load_encoder(loading.in_memory(model, tokenizer, name=name, adapter=adapter))
         return encoder

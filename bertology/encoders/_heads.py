@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, check_finite
-from bertology.encoders.interventions import forward_replaced
+from bertology.encoders.interventions import forward_replaced, is_plain_linear
 from bertology.encoders.loading.description import Init, ModelSource
 from bertology.encoders.loading.quiet import quiet_loading
 from bertology.errors import ModelError
@@ -99,12 +99,6 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     with forward_replaced(model.base_model, body, hooks=False):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
-
-
-def is_plain_linear(module: Any) -> bool:
-    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
-    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
-    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
 
 
 def _projected(last: nn.Linear, features: Tensor) -> Tensor:

@@ -166,6 +166,12 @@ def feed_forward_projection(block: nn.Module, family: str) -> nn.Module:
     return block.get_submodule(_FEED_FORWARD[family])
 
 
+def is_plain_linear(module: Any) -> bool:
+    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
+    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
+    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
+
+
 def known_parts(block: nn.Module, family: str) -> list[nn.Module | None]:
     """The projections above, as far as they are known for a family; None for one that a block does not have."""
     paths = [*_PROJECTIONS.get(family, ()), _FEED_FORWARD.get(family)]

@@ -16,7 +16,7 @@ from bertology.attention._ratios import Level
 from bertology.attention.viewer._page import LEVELS, payload, render_page
 from bertology.attention.viewer._read import AttentionReading, Weights, read_attention, read_decoder_attention
 from bertology.corpora import Sentence, Text, as_sentence
-from bertology.encoders import Encoder, load_encoder, model_name
+from bertology.encoders import Encoder, open_encoder
 from bertology.errors import BertologyError, NameNotFoundError, ResultsError, quoted
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def view(
     texts = list(map(sentence_of, several))
     models = _side_by_side(texts, model, second=second, target=target)
     named = None if heads is None else parse_heads(heads)
-    encoders = [one if isinstance(one, Encoder) else load_encoder(model_name(one)) for one in models]
-    norms = weights == "norm" or (target is None and all(knows_norms(encoder.family) for encoder in encoders))
+    encoders = [open_encoder(one) for one in models]
+    norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
     chosen: dict[str, Any] = {"layers": layers, "heads": named}
     panels: list[tuple[AttentionReading, ...]] = []
     for encoder in encoders:

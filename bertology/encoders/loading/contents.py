@@ -94,7 +94,7 @@ class Description:
         if isinstance(value, nn.Module):
             return self._of_class(type(value))  # described where it stands in the model
         if hasattr(value, "to_dict"):
-            return repr(config_content(value.to_dict()))
+            return self._of(value.to_dict(), depth + 1)
         held = vars(value) if hasattr(value, "__dict__") else None
         kind = self._of_class(type(value))
         return [kind, self._foreign(type(value).__qualname__) if held is None else self._of(held, depth + 1)]

@@ -59,6 +59,11 @@ class MemorySource(ModelSource):
     def dtype(self) -> str:
         """The type of its weights, in which it computes."""
 
+    @property
+    @abstractmethod
+    def has_masked_lm_head(self) -> bool:
+        """Whether it predicts masked words."""
+
     @abstractmethod
     def shape(self) -> ModelShape:
         """See :func:`model_shape`."""

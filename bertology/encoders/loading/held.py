@@ -47,6 +47,11 @@ class HeldSource(MemorySource):
         kinds = (weight.dtype for weight in self.held.outermost.parameters())
         return str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
 
+    @property
+    def has_masked_lm_head(self) -> bool:
+        """Whether it predicts masked words."""
+        return self.held.with_head is not None
+
     def shape(self) -> ModelShape:
         """The size of the encoder."""
         return self.size
@@ -203,8 +208,8 @@ def checked(source: HeldSource, theirs: Returned, modules: Sequence[nn.Module]) 
     if (place := difference(theirs, ours, dtype=source.dtype)) is not None:
         raise ModelError(
             f"model {source.name}: {place} of a few texts read together is not what the object returns for each alone; "
-            "give one without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or changes "
-            "around its encoder"
+            "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
+            "changes around its encoder"
         )
     parts = [part for block in encoder.model.blocks for part in known_parts(block, encoder.family)]
     if all(part is not None and id(part) in ran for part in parts):

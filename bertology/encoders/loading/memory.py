@@ -100,6 +100,22 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
     return found
 
 
+def open_encoder(model: Any, **loading: Any) -> Encoder:
+    """The encoder of a name, a folder or a model in memory, an :class:`Encoder` as it is.
+
+    Args:
+        model: as of :func:`model_name`.
+        loading: as of :func:`load_encoder`, of a model that is not loaded yet.
+
+    Raises:
+        ModelError: as of :func:`model_name` and :func:`load_encoder`.
+    """
+    if isinstance(model, Encoder):
+        return model
+    is_named = isinstance(model, str | Path)
+    return load_encoder(str(model) if is_named else _source_of(model, None), **loading)
+
+
 def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
     """A model of transformers in memory: the files that hold it, or the object as it is; or a module of one's own.
 
@@ -251,7 +267,7 @@ class _Object:
         """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
         kind = type(self._model)
         try:
-            # Further heads of an encoder are read from its files; those of files that a model lacks are none of its own.
+            # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
             has_heads = self._is_encoder and source == self._origin
             if not has_heads and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
                 return False

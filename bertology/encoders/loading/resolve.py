@@ -94,6 +94,11 @@ def keep_source(source: ModelSource) -> None:
     _KEPT[source.name] = source
 
 
+def held_dtype(name: str) -> str | None:
+    """The type in which a model computes that is known by this name in memory; None for models of files."""
+    return getattr(_KEPT.get(name), "dtype", None)
+
+
 def _unknown(name: str, why: str) -> NameNotFoundError:
     return name_not_found("model", name, _KNOWN, remedy=f"{why}; {_LIST}")
 

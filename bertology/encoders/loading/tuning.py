@@ -81,7 +81,7 @@ def load_tunable(
 
     source = encoder.source
     if isinstance(source, MemorySource):
-        raise ModelError(f"model {source.name}: a module of one's own has no task heads; give a model of transformers")
+        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: tune a model that was saved")
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {source.name}: its tokenizer has no padding, as decoders'; give an encoder")
     config = load_config(source, trust_remote_code)

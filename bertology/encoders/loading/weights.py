@@ -61,7 +61,9 @@ class StoredWeights:
 
     def __init__(self, source: ModelSource) -> None:
         if isinstance(source, MemorySource):
-            raise ModelError(f"model {source.name} is a module in memory: give a model of transformers, or its folder")
+            raise ModelError(
+                f"model {source.name} is in memory alone, as no files hold it: give a model that was saved"
+            )
         check_files(source, "pretrained", torch.float32)
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
@@ -121,6 +123,10 @@ class LoadedWeights:
     """
 
     def __init__(self, model: LoadedModel, name: str) -> None:
+        if not model.is_stock:
+            raise ModelError(
+                f"model {name} was changed in memory, so that its tensors are no plain weights: save it first"
+            )
         self.name = name
         body = {id(value): name for name, value in model.body.named_parameters()}
         values = {body.get(id(value), name): value for name, value in model.outermost.named_parameters()}

@@ -47,7 +47,7 @@ def load_whole(source: ModelSource) -> WholeModel:
     from transformers import AutoModel
 
     if isinstance(source, MemorySource):
-        raise ModelError(f"model {source.name} is a module in memory: give a model of transformers, or its folder")
+        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
     shape = model_shape(source)
     needed = check_files(source, "pretrained", torch.float32)
     with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):

@@ -23,6 +23,7 @@ from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology._schema import file_schema, or_a_name
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.corpora import kept_name, load_corpus
+from bertology.encoders import held_dtype
 from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, parse_controls, sweep
 from bertology.measures import N_RESAMPLES
@@ -100,10 +101,12 @@ class ModelSettings(_Named):
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """A model in memory is named by its files, those it was loaded from or a copy in the cache."""
+        """A model in memory is named by its files, or as an object in this process, which computes in its own type."""
         from bertology.encoders import model_name  # imports torch
 
-        return {**settings, "name": model_name(settings["name"])}
+        name = model_name(settings["name"])
+        dtype = held_dtype(name)
+        return {**({} if dtype is None else {"dtype": dtype}), **settings, "name": name}
 
     @classmethod
     def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
