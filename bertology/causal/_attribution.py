@@ -163,7 +163,7 @@ class _Reader:
         look_up = _embeddings_of(encoder)
         with torch.no_grad():
             full, start = look_up(self._ids), look_up(empty)
-        shares = (torch.arange(steps, device=full.device) + 0.5) / steps
+        shares = ((torch.arange(steps, device=full.device) + 0.5) / steps).to(full.dtype)
         total = torch.zeros_like(full)
         size = max(1, pieces_in_batch(encoder.device) // len(full))
         for some in torch.split(shares, size):

@@ -217,6 +217,12 @@ def _found(called: str) -> ModelSource | None:
         return None  # moved, deleted or made up: what is in memory counts
 
 
+def _title(name: str) -> str:
+    """A name that a folder can have."""
+    plain, where, number = re.sub(r" \(in memory", "\0(in memory", name).partition("\0")
+    return (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + (f" {number}" if where else "")
+
+
 class _Object:
     """A model of transformers in memory, and all that tells whether files hold it."""
 
@@ -226,9 +232,7 @@ class _Object:
         self._tokenizer, self._name = own_tokenizer(tokenizer), name
         called = str(getattr(self._model, "name_or_path", "") or "")
         self._origin, self._is_encoder = origin or _found(called), origin is not None
-        title = name or f"{Path(called).name or type(self._model).__name__} {_IN_MEMORY}"
-        plain = re.sub(r"[^\w.-]+", "-", title.removesuffix(_IN_MEMORY).strip()).strip(".-")
-        self._title = (plain or type(self._model).__name__) + (f" {_IN_MEMORY}" if title.endswith(_IN_MEMORY) else "")
+        self._title = _title(name or f"{Path(called).name or type(self._model).__name__} {_IN_MEMORY}")
         self._parts, self._size = _taken_apart(self._model, self._title)
         # Of a pooler under no head no signal is made, and files that lack it have it drawn anew each time.
         is_bare = self._model.base_model is self._model

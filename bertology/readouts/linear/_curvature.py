@@ -51,7 +51,7 @@ class Spread:
             vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
             vectors -= vectors.mean(0)
             correlation = vectors.T @ vectors / len(vectors)
-            return correlation, *torch.linalg.eigh(correlation)
+            return correlation, *_spectrum(correlation)
 
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
 
@@ -212,9 +212,19 @@ def _blocks(
             means.append(weight @ rows / whole)
             second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])
-        spectrum, basis = torch.linalg.eigh(torch.stack(covariances))
+        spectrum, basis = _spectrum(torch.stack(covariances))
         blocks.append(_Blocks(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
     return blocks
+
+
+def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices ``[…, dim, dim]``."""
+    try:
+        values, vectors = torch.linalg.eigh(matrices)
+    except torch.linalg.LinAlgError:
+        # Features that are nearly copies of each other, as of a model whose layers have collapsed.
+        values, vectors = (part.to(matrices) for part in torch.linalg.eigh(matrices.double()))
+    return values, vectors
 
 
 def _shared_out(uncertainty: Tensor, present: Tensor, most: int) -> list[Tensor]:

@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from bertology.encoders.loading.description import MemorySource
+from bertology.errors import ModelError
+from bertology.families.tasks import Pair
 from bertology.runner._plan import Unit
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine, local_engine
@@ -18,6 +21,12 @@ EngineName = Literal["joblib", "threads", "serial", "dask"]
 
 def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: ClusterChoice) -> str:
     """The device that an engine computes on; raises where it is missing, or a readout has no such setting."""
+    held = [pair.source.title for unit in units for pair in _models(unit) if isinstance(pair.source, MemorySource)]
+    if held and name in ("joblib", "dask"):
+        raise ModelError(
+            f"model {held[0]} is in the memory of this process alone: run it here, with engine 'threads' or 'serial', "
+            "or save it and give the folder"
+        )
     for unit in units:
         for group in unit.draws[:1]:
             unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
@@ -25,6 +34,11 @@ def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: 
 
     # This machine does not know what the workers of a cluster have.
     return device if name == "dask" and not cluster.is_local else str(choose_device(device))
+
+
+def _models(unit: Unit) -> list[Pair]:
+    pair = unit.plan.pair
+    return [pair] if pair.reference is None else [pair, pair.reference]
 
 
 @contextlib.contextmanager
