@@ -167,7 +167,7 @@ def load_next_sentence_head(
 
 def next_sentence_head_of(whole: Any, name: str) -> NextSentenceHead:
     """The head of a model in memory; a ModelError where it has none."""
-    head = getattr(whole, "cls", None)
+    head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
         raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")

@@ -24,7 +24,7 @@ from bertology.runner._finder import Finder
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner._plan import Unit, make_plan
 from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plans
-from bertology.runner.engines import EngineName, device_of, open_engine
+from bertology.runner.engines import EngineName, default_engine, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine
 from bertology.runner.experiment._settings import Experiment
@@ -36,9 +36,10 @@ _RESULTS = "results.parquet"
 class RunOptions:
     """How an experiment is run; nothing here decides what comes out."""
 
-    engine: EngineName = "joblib"
+    engine: EngineName | None = None
     """``joblib``: several processes of this machine; ``threads``: threads of this one; ``serial``: this process alone;
-    ``dask``: workers of a cluster."""
+    ``dask``: workers of a cluster. When left out, threads where a model is in the memory of this process alone, else
+    joblib."""
     jobs: int | None = None
     """Processes of this machine, or threads; as many as processors when left out."""
     cluster: ClusterChoice = field(default_factory=ClusterChoice)
@@ -165,13 +166,15 @@ class _Session:
     """One process's share of a run."""
 
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions, *, raises: bool = False) -> None:
-        self._work, self._folder, self.options, self._raises = work, folder, options, raises
+        self._work, self._folder, self._raises = work, folder, raises
+        self.engine = options.engine or default_engine(work.plans)
+        self.options = options
         self.n_computed, self.device, self.started = 0, "", datetime.now(UTC)
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
         device = self._work.experiment.device
-        self.device = device_of(self.options.engine, pending, device=device, cluster=self.options.cluster)
+        self.device = device_of(self.engine, pending, device=device, cluster=self.options.cluster)
 
     def compute(self) -> None:
         units = self._work.shard(self.options.shard)
@@ -183,7 +186,7 @@ class _Session:
         for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
             options.echo(f"note    {note}")
         with open_engine(
-            options.engine,
+            self.engine,
             jobs=options.jobs,
             device=self.device,
             cluster=options.cluster,
@@ -217,7 +220,7 @@ class _Session:
                 whole.advance(0 if outcome == "busy" else len(unit.cells))
                 if isinstance(outcome, Exception):
                     self.options.echo(f"failed  {unit.title}")
-                    is_bug = self.options.engine == "serial" and not isinstance(outcome, BertologyError)
+                    is_bug = self.engine == "serial" and not isinstance(outcome, BertologyError)
                     if self._raises or (self.options.fail_fast and is_bug):
                         raise outcome
                     if self.options.fail_fast:
@@ -258,7 +261,7 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
             {
                 "started_utc": session.started.isoformat(timespec="seconds"),
                 "wall_s": round(wall, 3),
-                "engine": session.options.engine,
+                "engine": session.engine,
                 "shard": str(shard),
                 "device": session.device,
                 "cells_computed": session.n_computed,

@@ -108,9 +108,9 @@ class Description:
         )
         return name if are_librarys else self._foreign(name)
 
-    def _foreign(self, name: str) -> str:
-        self.foreign.append(name)
-        return uuid.uuid4().hex if self.is_strict else name
+    def _foreign(self, name: object) -> str:
+        self.foreign.append(str(name))
+        return uuid.uuid4().hex if self.is_strict else str(name)
 
 
 def tensor_content(values: Tensor) -> list[Any]:

@@ -177,7 +177,7 @@ def _unwrapped(model: Any) -> tuple[Any, Any]:
         elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
             inside = runs = model.module
         elif type(model).__module__.startswith("peft.") and hasattr(model, "get_base_model"):
-            inside = model.get_base_model()
+            inside = model.get_base_model()  # type: ignore[operator]
         else:
             break
         if model._forward_hooks or model._forward_pre_hooks:

@@ -221,7 +221,7 @@ def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of symmetric matrices ``[…, dim, dim]``."""
     try:
         values, vectors = torch.linalg.eigh(matrices)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         # Features that are nearly copies of each other, as of a model whose layers have collapsed.
         values, vectors = (part.to(matrices) for part in torch.linalg.eigh(matrices.double()))
     return values, vectors

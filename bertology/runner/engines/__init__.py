@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from bertology.encoders.loading.description import MemorySource
 from bertology.errors import ModelError
-from bertology.families.tasks import Pair
-from bertology.runner._plan import Unit
+from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine, local_engine
 
@@ -21,7 +20,7 @@ EngineName = Literal["joblib", "threads", "serial", "dask"]
 
 def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: ClusterChoice) -> str:
     """The device that an engine computes on; raises where it is missing, or a readout has no such setting."""
-    held = [pair.source.title for unit in units for pair in _models(unit) if isinstance(pair.source, MemorySource)]
+    held = held_models(unit.plan for unit in units)
     if held and name in ("joblib", "dask"):
         raise ModelError(
             f"model {held[0]} is in the memory of this process alone: run it here, with engine 'threads' or 'serial', "
@@ -36,9 +35,15 @@ def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: 
     return device if name == "dask" and not cluster.is_local else str(choose_device(device))
 
 
-def _models(unit: Unit) -> list[Pair]:
-    pair = unit.plan.pair
-    return [pair] if pair.reference is None else [pair, pair.reference]
+def default_engine(plans: Iterable[Plan]) -> EngineName:
+    """Threads where a model is in the memory of this process alone, else processes of this machine."""
+    return "threads" if held_models(plans) else "joblib"
+
+
+def held_models(plans: Iterable[Plan]) -> list[str]:
+    """What tables call the models that are in the memory of this process alone."""
+    pairs = [pair for plan in plans for pair in (plan.pair, plan.pair.reference) if pair is not None]
+    return [pair.source.title for pair in pairs if isinstance(pair.source, MemorySource)]
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class ClusterChoice:
         """Whether the workers are processes of this machine that are started for the run."""
         return self.scheduler is None and self.slurm is None
 
-    def check(self, engine: str) -> None:
+    def check(self, engine: str | None) -> None:
         """Raise what is wrong with the choice, or not installed, before anything is done."""
         if engine != "dask":
             for option in ("scheduler", "slurm"):

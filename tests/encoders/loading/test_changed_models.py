@@ -292,12 +292,13 @@ def test_models_are_compared_by_readable_names(model: Any, tokenizer: Any) -> No
     assert set(probe("pos", model=pairs, **settings).to_pandas().model) == {"model (in memory)", "model (in memory 2)"}
     found = probe("pos", model=[*pairs, "pocket"], names=["halved", "zeroed", None], **settings)
     assert set(found.to_pandas().model) == {"halved", "zeroed", "pocket"}
-    asked = {"corpus": small, "layers": "1", "measures": "vectors,masked_loss", "progress": False}
+    asked: dict[str, Any] = {"corpus": small, "layers": "3", "measures": "vectors,masked_loss", "progress": False}
     compared = compare("pocket", *pairs, names=[None, "halved", "zeroed"], **asked)
     assert (compared.reference, compared.models, compared.failures) == ("pocket", ("halved", "zeroed"), ())
     frame = compared.to_pandas()
     alike = frame[(frame.task == "comparison:vectors") & (frame.metric == "rsa_spearman")].set_index("model").value
-    assert alike["halved"] < 0.9999 < alike["zeroed"] + 1e-6  # layer 1 is below the hook
+    assert max(alike["halved"], alike["zeroed"]) < 0.9999
+    assert alike["halved"] != alike["zeroed"]
     encoder = Encoder.from_model(*pairs[0], name="held")
     with_encoder = compare("pocket", encoder, tasks="pos", corpus=small, layers="1", measures="none", progress=False)
     assert with_encoder.models == ("held",)
