@@ -213,11 +213,16 @@ def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
     return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
 
 
+def has_causal_head(whole: Any) -> bool:
+    """Whether a model of transformers predicts the next piece, and has the head for it."""
+    return _is_causal(whole) and whole.get_output_embeddings() is not None
+
+
 def causal_head_of(whole: Any, name: str) -> CausalHead | None:
     """The head of a left-to-right model in memory, None of others; a ModelError where it has none."""
     if not _is_causal(whole):
         return None
-    if whole.get_output_embeddings() is None:
+    if not has_causal_head(whole):
         raise ModelError(
             f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
         )

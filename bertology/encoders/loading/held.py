@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bertology._files import digest
 from bertology.encoders._copying import copied
 from bertology.encoders._encoder import Encoder
+from bertology.encoders._heads import has_causal_head
 from bertology.encoders._modules import LoadedModel, no_parameters_learn
 from bertology.encoders.alignment.pieces import PieceReader
 from bertology.encoders.interventions import known_parts, watching
@@ -160,7 +161,7 @@ def returned_in(encoder: Encoder) -> Returned:
             found["logits"] = encoder.masked_logits(ids, places, attention_mask=mask)[n_layers]
         elif encoder.model.classifier is not None:
             found["logits"] = encoder.class_logits(ids, mask)
-        elif (causal := encoder.causal_head) is not None:
+        elif has_causal_head(encoder.model.outermost) and (causal := encoder.causal_head) is not None:
             found["logits"] = causal.head.logits(causal.head.features(found[f"layer {n_layers}"]))
     return {name: values.cpu() for name, values in found.items()}
 

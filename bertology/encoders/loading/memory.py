@@ -229,7 +229,7 @@ class _Object:
     def __init__(self, given: Any, tokenizer: Any, name: str | None, origin: ModelSource | None) -> None:
         self._runs, self._model = _unwrapped(given)
         _check(self._model, tokenizer)
-        self._tokenizer, self._name = own_tokenizer(tokenizer), name
+        self._given, self._tokenizer, self._name = tokenizer, own_tokenizer(tokenizer), name
         called = str(getattr(self._model, "name_or_path", "") or "")
         self._origin, self._is_encoder = origin or _found(called), origin is not None
         self._title = _title(name or f"{Path(called).name or type(self._model).__name__} {_IN_MEMORY}")
@@ -286,7 +286,7 @@ class _Object:
             return False  # files that this class cannot be read from are not those of this model
         return (
             missing <= self._without
-            and of_files == tokenizer_content(self._tokenizer)
+            and of_files == tokenizer_content(self._given)
             and Description().of_module(stored, without=self._without) == described
             and difference(returned, returned_in(encoder), dtype="float32") is None
         )
@@ -303,7 +303,7 @@ class _Object:
                     weights = self._model.state_dict()
                     kept = {key: value for key, value in weights.items() if key not in self._without}
                     self._model.save_pretrained(copy, state_dict=kept)
-                    self._tokenizer.save_pretrained(copy)
+                    self._given.save_pretrained(copy)
                 source = ModelSource(self._title, copy)
                 if not self._is_in(source, described, returned):
                     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -511,3 +512,22 @@ def test_parts_that_do_not_run_are_not_closed_or_changed(model: Any, tokenizer: 
         encoder.gated_heads({(1, 1): 0}),
     ):
         pass
+
+
+def test_a_model_of_any_family_is_its_files_until_it_is_changed(family: str, tiny: Callable[[str], Path]) -> None:
+    folder = tiny(family)
+    read = AutoTokenizer.from_pretrained(folder)
+    kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
+    model = kind.from_pretrained(folder, dtype=torch.float32)
+    assert model_name((model, read)) == str(folder)
+    encoder = load_encoder(str(folder), device="cpu")
+    encoder.model.blocks[1].register_forward_hook(
+        lambda module, args, output: (output[0] * 2, *output[1:]) if isinstance(output, tuple) else output * 2
+    )
+    held = load_encoder(model_name(encoder), device="cpu")
+    ids = read("The quick brown fox", return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        expected = encoder.model.body.eval()(input_ids=ids, output_hidden_states=True).hidden_states
+    for layer, state in held.hidden_states(ids, layers=range(held.n_layers + 1)).items():
+        torch.testing.assert_close(state, expected[layer], rtol=1e-4, atol=1e-4)
+    assert (load_encoder(str(folder), device="cpu").hidden_states(ids, layers=[3])[3] - expected[3]).abs().max() > 1e-3
