@@ -61,10 +61,7 @@ class Encoder(LabelledSignals, EncodedInputs):
 
     @classmethod
     def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:
-        """A model in memory as it is now, of transformers or any PyTorch module.
-
-        See :func:`bertology.encoders.in_memory`.
-        """
+        """A model in memory as it is now, of transformers or any module; see :func:`bertology.encoders.in_memory`."""
         loading = import_module("bertology.encoders")  # by name: what loads encoders imports this class
         encoder: Encoder = loading.load_encoder(loading.in_memory(model, tokenizer, name=name, adapter=adapter))
         return encoder
@@ -149,21 +146,18 @@ class Encoder(LabelledSignals, EncodedInputs):
         Raises:
             ModelError: the model has none.
         """
-        config, dtype = self.model.body.config, getattr(torch, self.dtype)
         if self.model.whole is not None:
             return _heads.next_sentence_head_of(self.model.whole, self.name)
-        return _heads.load_next_sentence_head(
-            self.source, config, self.init, self.seed, dtype=dtype, device=self.device
-        )
+        facts: dict[str, Any] = {"dtype": getattr(torch, self.dtype), "device": self.device}
+        return _heads.load_next_sentence_head(self.source, self.model.body.config, self.init, self.seed, **facts)
 
     @cached_property
     def causal_head(self) -> _heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
         if self.model.whole is not None:
             return _heads.causal_head_of(self.model.whole, self.name)
-        return _heads.load_causal_head(
-            self.source, self.model.body, self.init, self.seed, dtype=getattr(torch, self.dtype)
-        )
+        dtype = getattr(torch, self.dtype)
+        return _heads.load_causal_head(self.source, self.model.body, self.init, self.seed, dtype=dtype)
 
     @cached_property
     def mask_id(self) -> int:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
@@ -85,23 +84,6 @@ class BlockWatch:
 
 
 @contextlib.contextmanager
-def forward_replaced(module: nn.Module, forward: Callable[..., Any], *, hooks: bool = True) -> Iterator[None]:
-    """Let ``forward`` run in the place of a module's own, inside the context; without its ``hooks`` where so asked."""
-    put: dict[str, Any] = {"forward": forward}
-    if not hooks:
-        put |= {"_forward_hooks": OrderedDict(), "_forward_pre_hooks": OrderedDict()}
-    held = vars(module)
-    before = {name: held[name] for name in put if name in held}
-    held.update(put)
-    try:
-        yield
-    finally:
-        for name in put:
-            del held[name]
-        held.update(before)
-
-
-@contextlib.contextmanager
 def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
     """Count the blocks as they run, also where one module runs several times (ALBERT).
 
@@ -164,19 +146,6 @@ def feed_forward_projection(block: nn.Module, family: str) -> nn.Module:
         known = ", ".join(sorted(_FEED_FORWARD))
         raise ModelError(f"the feed-forward part of {family} models cannot be changed: it is known for {known}")
     return block.get_submodule(_FEED_FORWARD[family])
-
-
-def is_plain_linear(module: Any) -> bool:
-    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
-    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
-    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
-
-
-def known_parts(block: nn.Module, family: str) -> list[nn.Module | None]:
-    """The projections above, as far as they are known for a family; None for one that a block does not have."""
-    paths = [*_PROJECTIONS.get(family, ()), _FEED_FORWARD.get(family)]
-    modules = dict(block.named_modules())
-    return [modules.get(path) for path in paths if path is not None]
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:

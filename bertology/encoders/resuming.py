@@ -1,18 +1,43 @@
 """Passes that compute only the upper blocks of an encoder.
 
 - :func:`starting_from` begins with hidden states of a layer that are given;
-- :class:`Replay` repeats the outputs of lower blocks, where only blocks above them are changed.
+- :class:`Replay` repeats the outputs of lower blocks, where only blocks above them are changed;
+- :func:`forward_replaced` puts a function in the place of a module's own.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
-from bertology.encoders.interventions import changing, forward_replaced, watching
+from bertology.encoders.interventions import changing, watching
+
+
+@contextlib.contextmanager
+def forward_replaced(module: nn.Module, forward: Callable[..., Any], *, hooks: bool = True) -> Iterator[None]:
+    """Let ``forward`` run in the place of a module's own, inside the context; without its ``hooks`` where so asked."""
+    put: dict[str, Any] = {"forward": forward}
+    if not hooks:
+        put |= {"_forward_hooks": OrderedDict(), "_forward_pre_hooks": OrderedDict()}
+    held = vars(module)
+    before = {name: held[name] for name in put if name in held}
+    held.update(put)
+    try:
+        yield
+    finally:
+        for name in put:
+            del held[name]
+        held.update(before)
+
+
+def is_plain_linear(module: Any) -> bool:
+    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
+    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
+    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
 
 
 @contextlib.contextmanager

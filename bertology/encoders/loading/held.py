@@ -16,7 +16,12 @@ from bertology.encoders._encoder import Encoder
 from bertology.encoders._heads import has_causal_head
 from bertology.encoders._modules import LoadedModel, no_parameters_learn
 from bertology.encoders.alignment.pieces import PieceReader
-from bertology.encoders.interventions import known_parts, watching
+from bertology.encoders.interventions import (
+    feed_forward_projection,
+    head_projection,
+    value_projection,
+    watching,
+)
 from bertology.encoders.loading.description import Init, MemorySource, ModelShape, version_of
 from bertology.encoders.loading.tokenizer import piece_reader
 from bertology.errors import BertologyError, ModelError, SignalError
@@ -212,7 +217,7 @@ def checked(source: HeldSource, theirs: Returned, modules: Sequence[nn.Module]) 
             "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
             "changes around its encoder"
         )
-    parts = [part for block in encoder.model.blocks for part in known_parts(block, encoder.family)]
+    parts = [part for block in encoder.model.blocks for part in _known_parts(block, encoder.family)]
     if all(part is not None and id(part) in ran for part in parts):
         return source
     return replace(source, size=replace(source.size, family=f"changed {source.size.family}"))
@@ -254,6 +259,17 @@ def redrawn(
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made
+
+
+def _known_parts(block: nn.Module, family: str) -> Iterator[nn.Module | None]:
+    """The parts of a block that are known for its family; None for one that the block does not have."""
+    for find in (head_projection, value_projection, feed_forward_projection):
+        with contextlib.suppress(ModelError):  # not known for the family
+            try:
+                part = find(block, family)
+            except AttributeError:
+                part = None
+            yield part
 
 
 def _ids_of(tokenizer: Any) -> list[Tensor]:
