@@ -26,7 +26,7 @@ from bertology._figures import (
 )
 from bertology.attention import plot_heads
 from bertology.errors import ResultsError
-from bertology.results.render.plot import bounds_of, style_axes
+from bertology.results.render.plot import bounds_of, end_axis, style_axes
 from bertology.results.views.across import GroupTable, summary_headers
 from bertology.results.views.grid import (
     NOTHING,
@@ -239,6 +239,7 @@ def plot_step_table(table: StepTable) -> Figure:
         axes.fill_between(places, *bounds_of(scores, scale), color=color, alpha=0.15, linewidth=0)
         values = np.array([score.value for score in scores]) * scale
         axes.plot(places, values, color=color, marker=marker, markersize=4, linewidth=1.5, label=order or None)
+    end_axis(axes, table.metric)
     axes.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
     axes.set_ylabel(metric_title(table.metric) + unit(table.metric), fontsize=9)
     axes.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")
