@@ -17,14 +17,14 @@ from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
-from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
+from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, is_baseline, row_fits, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables, statistic_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
-from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
+from bertology.results.views.layers import layer_tables, refuse_mixtures
 from bertology.results.views.models import model_frame
 from bertology.results.views.over_steps import beside_steps, has_steps, last_steps
 from bertology.results.views.pipeline import pipeline_lines
@@ -311,12 +311,13 @@ class Results:
         **chosen: Any,
     ) -> ResultRow:
         """The first row of the one cell that is meant."""
-        init = None if control in BASELINES else init  # a baseline has no layer, and so no weights
+        of_baseline = any(row.control == control and is_baseline(row) for row in self.rows)
+        init = None if of_baseline else init  # a baseline has no layer, and so no weights
         results = self.only(task=task, layer=layer, init=init, control=control, **chosen)
         seeds = [row.seed for row in results.rows if row.seed is not None]
         draws = [row.init_seed for row in results.rows if row.init_seed is not None]
         first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
-        if control in BASELINES:
+        if of_baseline:
             first = [row for row in first if row.model is not None] or first  # of items that one model reads
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:

@@ -32,10 +32,13 @@ def test_any_values_have_distinct_ticks_that_enclose_them(metric, power, sign):
         ticks, drawing = ticks_of(values, metric)
         known = [scale * one for one in values if math.isfinite(one)]
         room = 1e-6 * max(map(abs, known)) + 1e-12  # rounding, and what is 0 on any chart
-        assert ticks == sorted(set(ticks)) and len(ticks) >= 2
-        assert ticks[0] <= min(known) + room and ticks[-1] >= max(known) - room
+        assert ticks == sorted(set(ticks))
+        assert len(ticks) >= 2
+        assert ticks[0] <= min(known) + room
+        assert ticks[-1] >= max(known) - room
         heights = [float(text) for text in re.findall(r'cy="([^"]*)"', drawing)]
-        assert len(heights) == len(known) and all(0 <= height <= 270 for height in heights)
+        assert len(heights) == len(known)
+        assert all(0 <= height <= 270 for height in heights)
 
 
 def test_what_has_no_finite_value_is_a_sentence():

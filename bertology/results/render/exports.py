@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Sequence
 from string import Template
+from typing import Any
 
 from bertology._names import layer_label
 from bertology.results.views.grid import STAR, Grid, GridLine, Note
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layer_grid import strength_text
-from bertology.results.views.layers import BaselineLine, LayerLine, LayerTable, Score
+from bertology.results.views.layers import COLUMNS, BaselineLine, LayerLine, LayerTable, Score
 
 _MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
 """What Markdown would read as HTML, emphasis, code, a link or a further column."""
@@ -156,27 +157,24 @@ def _html_cell(line: GridLine, column: int) -> str:
     return f'<td style="{_CELL}">{text}{star}</td>'
 
 
-_CSV_SCORES = {
+_CSV_SCORES = {name: (name, f"{name}_ci_low", f"{name}_ci_high") for name in COLUMNS} | {
     "main": ("value", "ci_low", "ci_high"),
     "second": ("second_value",),
-    "random_init": ("random_init", "random_init_ci_low", "random_init_ci_high"),
     "control_task": ("control_task_accuracy",),
-    "selectivity": ("selectivity", "selectivity_ci_low", "selectivity_ci_high"),
     "blind": ("blind",),
 }
 """Columns of a score and its bounds, by field of a line."""
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", *_CSV_SCORES["main"], "in_best_set"),
     *("second_metric", *_CSV_SCORES["second"], *_CSV_SCORES["random_init"], *_CSV_SCORES["control_task"]),
-    *(*_CSV_SCORES["selectivity"], "seed_sd", *_CSV_SCORES["blind"], "strength"),
+    *(*_CSV_SCORES["selectivity"], "seed_sd", "blind", "strength"),
 )
+"""Columns of every table; those of further controls follow where there are any."""
 
 
 def tables_to_csv(tables: Sequence[LayerTable]) -> str:
     """One line for each layer and baseline of each table; numbers are those of ``results.parquet``, not percentages."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, _CSV_FIELDS, lineterminator="\n", restval="")
-    writer.writeheader()
+    lines: list[dict[str, Any]] = []
     for table in tables:
         about = table.about
         common = {
@@ -187,10 +185,15 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
         for line in table.lines:
             place = {"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set}
             more = {"seed_sd": line.seed_spread, "strength": strength_text(line)}
-            writer.writerow({**common, **place, **_csv_scores(line), **more})
+            lines.append({**common, **place, **_csv_scores(line), **more})
         for baseline in table.baselines:
             fields = {"row": baseline.control, "model": baseline.model or ""}
-            writer.writerow({**common, **_csv_scores(baseline), **fields})
+            lines.append({**common, **_csv_scores(baseline), **fields})
+    out = io.StringIO()
+    further = dict.fromkeys(name for line in lines for name in line if name not in _CSV_FIELDS)
+    writer = csv.DictWriter(out, (*_CSV_FIELDS, *further), lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(lines)
     return out.getvalue()
 
 
@@ -214,7 +217,8 @@ def _csv_scores(line: LayerLine | BaselineLine) -> dict[str, float | None]:
     for name, columns in _CSV_SCORES.items():
         score: Score | None = getattr(line, name, None)
         if score is not None:
-            fields |= zip(columns, (score.value, score.low, score.high), strict=False)
+            values = zip(columns, (score.value, score.low, score.high), strict=False)
+            fields |= {column: value for column, value in values if value is not None}
     return fields
 
 

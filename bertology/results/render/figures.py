@@ -27,6 +27,7 @@ from bertology._figures import (
 from bertology.attention import plot_heads
 from bertology.errors import ResultsError
 from bertology.results.render.plot import bounds_of, end_axis, style_axes
+from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import GroupTable, summary_headers
 from bertology.results.views.grid import (
     NOTHING,
@@ -207,7 +208,8 @@ def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
     chance = None if groups.chances_differ else groups.lines[0].chance
     by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    answer = f"; {layers[-1]}: the model's own answer" if layers[-1] == about.n_layers else ""
+    is_answer = answers_itself(about) and layers[-1] == about.n_layers
+    answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
     return (
         f"{weights} · {brief(about.corpus)} {about.split}{reading}\nColumns: layers (0: embeddings{answer}).\n"
         f"Shades run from the least to the greatest score shown.{by_chance}"

@@ -17,7 +17,7 @@ from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, new_f
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import answers_itself, clusters_of
 from bertology.results.views.grid import axis_ends, brief, is_fraction, metric_title, number, unit
-from bertology.results.views.layers import LayerTable, Score
+from bertology.results.views.layers import COLUMNS, LayerTable, Score
 
 _PANEL = (6.4, 4.2)
 _SMALL_PANEL = (4.6, 3.5)
@@ -86,14 +86,15 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     if not main:
         raise ResultsError(f"task {table.task}: there are no scores to draw")
     labels = []
-    for name, field, color, marker in (
-        ("control task", "control_task", GREEN, "^"),
-        ("blind", "blind", GREEN, "v"),
-        ("random init", "random_init", VERMILION, "s"),
-        ("rescaled", "rescaled", VERMILION, "v"),
-        ("refitted", "refit", GREEN, "D"),
-        ("reference", "reference", PURPLE, "s"),
+    for field, color, marker in (
+        ("control_task", GREEN, "^"),
+        ("blind", GREEN, "v"),
+        ("random_init", VERMILION, "s"),
+        ("rescaled", VERMILION, "v"),
+        ("refit", GREEN, "D"),
+        ("reference", PURPLE, "s"),
     ):
+        name = COLUMNS[field]
         scores = {line.layer: score for line in table.lines if (score := getattr(line, field)) is not None}
         if scores:
             _, y = _draw_line(ax, scores, scale, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)

@@ -42,6 +42,7 @@ Control = Literal[
     "refit",
     "reference",
 ]
+CONTROLS: tuple[str, ...] = typing.get_args(Control)
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
@@ -289,6 +290,7 @@ class _Params:
     chance: dict[str, float] | None = None
     chosen_on: str | None = None
     details: dict[str, Any] | None = None
+    note: tuple[str, str] | None = None
 
 
 _WRITTEN: Mapping[str, Any] = {
@@ -361,16 +363,38 @@ def own_baselines(
     return of_model or [row for row in baselines if row.model is None]
 
 
+def is_baseline(row: ResultRow) -> bool:
+    """Whether a row is the score of a control that reads no layer of any weights."""
+    return row.control != "none" and row.init is None and row.readout is None
+
+
+_NOTES_BEFORE = {
+    "control_task": ("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"),
+    "lexical": ("words alone", ""),
+    "length": ("length alone", ""),
+    "offset": ("best offset", ""),
+    "head_match": ("same word", ""),
+}
+"""What tables say of the controls of runs whose rows have no notes."""
+
+
+def note_of(row: ResultRow) -> tuple[str, str]:
+    """What tables call the control of a row and say of it; its name alone where the run is older than such notes."""
+    older = _NOTES_BEFORE.get(row.control, (row.control.replace("_", " "), ""))
+    label, text = param_of(row, "note", older)
+    return str(label), str(text)
+
+
 _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
 
 
 def row_fits(row: ResultRow, name: str, value: Any) -> bool:
     """Whether a row has a value in a column, or belongs to no model and so fits any; see :meth:`Results.only`."""
     # Baselines of what one model reads name that model, and no weights or reading of it.
-    is_baseline = row.init is None and row.readout is None
+    of_no_weights = row.init is None and row.readout is None
     if name == "pool":
-        return is_baseline or param_of(row, "settings", {}).get("pool", "mean") == value
-    of_no_model = row.model is None or (is_baseline and name != "model")
+        return of_no_weights or param_of(row, "settings", {}).get("pool", "mean") == value
+    of_no_model = row.model is None or (of_no_weights and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
 
 
