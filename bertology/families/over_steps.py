@@ -20,7 +20,8 @@ from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, 
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results, reading_of
 from bertology.results.over_steps import OverSteps
-from bertology.results.tables.rows import CONTROLS, is_baseline, note_of, own_baselines, training_of
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import training_of
 from bertology.results.views.layers import Score, mean_score
 from bertology.results.views.over_steps import (
     SHARES,

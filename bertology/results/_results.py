@@ -15,9 +15,10 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
+from bertology.results.tables.controls import is_baseline
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
-from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, is_baseline, row_fits, sort_key
+from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables, statistic_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
@@ -143,9 +144,9 @@ class Results:
         """:meth:`View.to_markdown`."""
         return self.view(metric).to_markdown()
 
-    def to_latex(self, metric: str | None = None) -> str:
+    def to_latex(self, metric: str | None = None, *, caption: str | None = None, label: str | None = None) -> str:
         """:meth:`View.to_latex`."""
-        return self.view(metric).to_latex()
+        return self.view(metric).to_latex(caption=caption, label=label)
 
     def to_html(self, metric: str | None = None) -> str:
         """:meth:`View.to_html`."""
@@ -310,15 +311,15 @@ class Results:
         control: Control = "none",
         **chosen: Any,
     ) -> ResultRow:
-        """The first row of the one cell that is meant."""
+        """The first row of the one cell that is meant; a baseline has no layer, and so no weights."""
         of_baseline = any(row.control == control and is_baseline(row) for row in self.rows)
-        init = None if of_baseline else init  # a baseline has no layer, and so no weights
-        results = self.only(task=task, layer=layer, init=init, control=control, **chosen)
+        results = self.only(task=task, layer=layer, init=None if of_baseline else init, control=control, **chosen)
         seeds = [row.seed for row in results.rows if row.seed is not None]
         draws = [row.init_seed for row in results.rows if row.init_seed is not None]
         first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
-        if of_baseline:
-            first = [row for row in first if row.model is not None] or first  # of items that one model reads
+        first = [
+            row for row in first if of_baseline and row.model is not None
+        ] or first  # of items that one model reads
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
             raise ResultsError(f"{task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
@@ -335,8 +336,8 @@ class Results:
         self,
         folder: str | Path,
         *,
-        tables: Sequence[Literal["md", "csv", "tex"]] = ("md",),
-        plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg"),
+        tables: Sequence[Literal["md", "csv", "tex"]] = ("md", "tex"),
+        plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg", "pdf"),
     ) -> Path:
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 

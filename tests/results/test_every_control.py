@@ -18,7 +18,7 @@ from bertology.probing import AttentionProbe, ControlNote, Probe, ProbeFamily, r
 from bertology.results import ResultRow, Results
 from bertology.results.render.exports import latex_escaped
 from bertology.results.report import write_report
-from bertology.results.tables.rows import CONTROLS
+from bertology.results.tables.controls import CONTROLS
 from bertology.results.views.grid import number
 from bertology.results.views.layers import COLUMNS
 from tests.results.conftest import as_noted

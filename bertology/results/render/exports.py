@@ -8,6 +8,7 @@ import html
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from string import Template
 from typing import Any
@@ -66,23 +67,49 @@ _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunit
 \begin{table}[t]
   \centering
   \sisetup{detect-weight, mode=text}
-  \caption{$caption.}
-  \label{tab:$label}
+  \caption{$caption}
+  \label{$label}
   \begin{tabular}{l$kinds}
     \toprule
     $lines
     \bottomrule
   \end{tabular}
+  \par\smallskip
+  {\footnotesize\raggedright
+  $notes
+  \par}
 \end{table}
 """)
 
 
-def grid_to_latex(grid: Grid) -> str:
-    """A booktabs table, numbers aligned by siunitx; the caption states what they are and how they were had."""
+def grids_to_latex(grids: Sequence[Grid], *, caption: str | None = None, label: str | None = None) -> str:
+    """Booktabs tables, each under a label of its own; ``caption`` and ``label`` are those of the first."""
+    known: Counter[str] = Counter()
+    texts = []
+    for place, grid in enumerate(grids):
+        name = label if label is not None and place == 0 else latex_label(grid)
+        known[name] += 1
+        name += f"-{known[name]}" if known[name] > 1 else ""
+        texts.append(grid_to_latex(grid, caption=caption if place == 0 else None, label=name))
+    return "\n".join(texts)
+
+
+def latex_label(grid: Grid) -> str:
+    """What a table is referred to by, from what it is about: ``tab:pos``."""
+    return "tab:" + re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+
+
+def grid_to_latex(grid: Grid, *, caption: str | None = None, label: str | None = None) -> str:
+    """A booktabs table, numbers aligned by siunitx; how they were had stands below it in small letters.
+
+    Args:
+        grid: the table.
+        caption: LaTeX of the caption; one sentence on what is shown of which model when left out.
+        label: to refer to it by; ``tab:`` and the task when left out.
+    """
     columns = [_latex_column(grid, column) for column in range(len(grid.headers))]
-    notes = [str(Note("Bold", note.text) if note.about == STAR else note) for note in grid.notes]
-    caption = latex_escaped(". ".join([grid.title, *(note[:1].upper() + note[1:] for note in notes)]))
-    label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+    notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
+    small = (rf"\emph{{{latex_escaped(one.about.capitalize())}}}: {latex_escaped(one.text)}." for one in notes)
     parts: tuple[list[str], ...] = ([], [], [])
     for part, text, *cells in zip(
         [0, *(1 + line.baseline for line in grid.lines)],
@@ -94,7 +121,21 @@ def grid_to_latex(grid: Grid) -> str:
     head, layers, baselines = parts
     lines = [*head, r"\midrule", *layers, *([r"\midrule"] if baselines else []), *baselines]
     kinds = "".join(kind for kind, _, _ in columns)
-    return _LATEX_TABLE.substitute(caption=caption, label=label, kinds=kinds, lines="\n    ".join(lines))
+    return _LATEX_TABLE.substitute(
+        caption=caption or latex_escaped(_sentence(grid)),
+        label=label or latex_label(grid),
+        kinds=kinds,
+        lines="\n    ".join(lines),
+        notes="\n  ".join(small),
+    )
+
+
+def _sentence(grid: Grid) -> str:
+    """What a table shows, of which model on which data, as in ``pos: accuracy by layer, %; pocket on pocket test``."""
+    notes = {note.about: note.text for note in grid.notes}
+    model, data = notes.get("model", "").partition(",")[0], notes.get("data", "").partition(":")[0]
+    where = " on ".join(filter(None, [model, data]))
+    return "; ".join(filter(None, [grid.title.replace(" · ", ": ", 1), where])) + "."
 
 
 def _latex_column(grid: Grid, column: int) -> tuple[str, str, list[str]]:

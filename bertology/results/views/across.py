@@ -8,17 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from bertology._names import layer_label
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import (
-    CONTROLS,
-    ResultRow,
-    chances_of,
-    is_baseline,
-    is_statistic,
-    note_of,
-    own_baselines,
-    param_of,
-    reading_of,
-)
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ResultRow, chances_of, is_statistic, param_of, reading_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     Cell,

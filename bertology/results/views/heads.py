@@ -10,16 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import (
-    ATTENTION,
-    CONTROLS,
-    ResultRow,
-    is_baseline,
-    note_of,
-    own_baselines,
-    param_of,
-    reading_of,
-)
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
 from bertology.results.views.grid import (
     NOTHING,
     STAR,

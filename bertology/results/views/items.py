@@ -14,8 +14,9 @@ from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import METRICS
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
+from bertology.results.tables.controls import is_baseline
 from bertology.results.tables.predictions import CLOZE, Predictions
-from bertology.results.tables.rows import ATTENTION, ResultRow, is_baseline, param_of, reading_of
+from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
 from bertology.results.views.frames import scores_by, tally_of, tree_items
 from bertology.results.views.layers import own_init
 

@@ -12,18 +12,8 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import best_set
-from bertology.results.tables.rows import (
-    CONTROLS,
-    ComparisonRow,
-    ResultRow,
-    comparison_of,
-    is_baseline,
-    note_of,
-    own_baselines,
-    param_of,
-    reading_of,
-    reasons_of,
-)
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_of, param_of, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
