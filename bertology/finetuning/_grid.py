@@ -107,8 +107,8 @@ class FineTunedGrid:
                 notes.append(Note("difference", f"from {first}, on the same items"))
             notes += [Note("data", note) for note in record.notes]
             for run, models in self.models.items():
-                found = models[str(task)].records.values()
-                notes += [Note("warning", f"{run}, {text}") for one in found for text in one.warnings]
+                records = models[str(task)].records.values()
+                notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
             yield Grid(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
