@@ -343,10 +343,9 @@ class Results:
 
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
         ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several tables, ``heatmap.png`` …;
-        where items stand in 2 to 40 groups ``groups.png`` …, of several tasks ``groups-<task>.png`` …, and with the
-        format csv ``groups.csv``; of attention heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and
-        ``heads.csv``; of checkpoints of a training ``over-steps.md`` and ``over-steps.png`` …,
-        where the other tables and figures, but for ``layers.csv``, are of the last checkpoint.
+        of items in 2 to 40 groups ``groups.png`` …, of several tasks ``groups-<task>.png`` …, and with csv
+        ``groups.csv``; of attention heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and ``heads.csv``;
+        of checkpoints ``over-steps.md`` …, where all but ``layers.csv`` are of the last checkpoint.
 
         Raises:
             StoreError: it cannot be written.
