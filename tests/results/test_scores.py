@@ -108,6 +108,27 @@ def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
     assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
 
 
+def test_counts_are_those_of_the_main_metric_whatever_row_comes_first(pos):
+    """Metrics of one layer may be of other items, such as word types instead of words."""
+    others = [dataclasses.replace(row, n_items=499, n_clusters=49) for row in pos.rows if not row.main_metric]
+    mains = [dataclasses.replace(row, n_items=1166) for row in pos.rows if row.main_metric]
+    for rows in ((*others, *mains), (*mains, *others)):
+        (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
+        assert "test: 1,166 items in " in notes_of(grid)["data"]
+
+
+def test_a_statistic_says_what_its_task_fits(pos):
+    fitted = {"readout": "vectors", "params_json": json.dumps({"note": ["readout", "k-means of spans"]})}
+    for more, n_train, said in (
+        (fitted, 120, "k-means of spans, from 120 items of train"),
+        (fitted, 0, "k-means of spans"),
+        ({"readout": "vectors"}, 0, "none: statistics of the vectors themselves"),
+    ):
+        rows = [dataclasses.replace(row, n_train=n_train, **more) for row in pos.rows if row.control == "none"]
+        grid = Results(tuple(rows), pos.comparisons).view().grids()[0]
+        assert notes_of(grid)["readout"] == said
+
+
 def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
     """Pieces generalise to words that training does not have, which a baseline of words cannot."""
     spans = get_probe("edge_entities")
