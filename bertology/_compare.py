@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
-from bertology._verdicts import null_findings, verdicts
 from bertology.activations import BarProgress, can_show, silent
-from bertology.comparison import head_changes, restorable_task, retained, size_and_speed
+from bertology.comparison import (
+    head_changes,
+    null_findings,
+    restorable_task,
+    retained,
+    size_and_speed,
+    verdicts,
+)
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models

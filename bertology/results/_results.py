@@ -342,8 +342,8 @@ class Results:
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
-        ``predictions/<cell_id>.parquet``, ``layers.md`` … and, of several tables, ``heatmap.png`` …; of items in 2 to 40
-        groups ``groups.png`` … and ``groups.csv``, of heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and
+        ``predictions/<cell_id>.parquet``, ``layers.md`` … and, of several tables, ``heatmap.png`` …; of items in groups
+        ``groups.png`` … and ``groups.csv``, of heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` …,
         ``heads.csv``; of checkpoints ``over-steps.md`` …, where all but ``layers.csv`` are of the last one.
 
         Raises:

@@ -133,7 +133,7 @@ def grid_to_latex(grid: Grid, *, caption: str | None = None, label: str | None =
 def _sentence(grid: Grid) -> str:
     """What a table shows, of which model on which data, as in ``pos: accuracy by layer, %; pocket on pocket test``."""
     notes = {note.about: note.text for note in grid.notes}
-    model, data = notes.get("model", "").partition(",")[0], notes.get("data", "").partition(":")[0]
+    model, data = notes.get("model", "").partition(", ")[0], notes.get("data", "").partition(": ")[0]
     where = " on ".join(filter(None, [model, data]))
     return "; ".join(filter(None, [grid.title.replace(" · ", ": ", 1), where])) + "."
 
