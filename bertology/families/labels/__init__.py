@@ -34,7 +34,7 @@ _MAJORITY = ControlNote("majority", "majority", "the label most frequent in trai
 _BY_FORM = ControlNote(
     "word_majority",
     "word majority",
-    "the label most frequent in training for the same word form; for a new one, of all words",
+    "the label most frequent in training for the same word form, else majority",
 )
 _LENGTH = ControlNote("length", "length alone", "the label most frequent in training, of texts with as many words")
 _LEXICAL = ControlNote(

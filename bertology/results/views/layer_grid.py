@@ -120,11 +120,11 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone")
     if any(line.others_kept for line in table.lines):
         yield Note("others", "selectivity: share of what oracles find of other properties that is kept")
+    yield from (Note(label, text) for control, (label, text) in table.notes.items() if control in COLUMNS)
     if strengths := _strengths_in_words(table):
         yield Note("C", strengths)
     if chances := chances_of(about):
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
-    yield from (Note(label, text) for control, (label, text) in table.notes.items() if control in COLUMNS)
     for line in table.baselines:
         of_other_items = f"over all {line.n_items:,} items" if line.n_items != about.n_items else ""
         if text := "; ".join(filter(None, [line.note, of_other_items])):
