@@ -7,7 +7,7 @@ resuming and tables are the same for all of them (:mod:`bertology.runner`) and k
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 from bertology._registry import Registered, Registry
