@@ -13,7 +13,14 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations import BarProgress, can_show, silent
-from bertology.comparison import head_changes, restorable_task, retained, size_and_speed
+from bertology.comparison import (
+    head_changes,
+    null_findings,
+    restorable_task,
+    retained,
+    size_and_speed,
+    verdicts,
+)
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models
@@ -88,15 +95,22 @@ class ModelComparison:
 
         Columns are ``task``, ``corpus``, ``metric``, ``reference``, ``model``, ``layer``, ``head``, ``value``,
         ``ci_low``, ``ci_high``, ``reference_layer``; of tasks ``reference_value``, ``difference``, ``difference_low``,
-        ``difference_high`` and ``p_adj`` (Benjamini–Hochberg). Fractions, not percentages.
+        ``difference_high`` and ``p_adj`` (Benjamini–Hochberg); of likenesses ``at_null``, whether they are no more than
+        those of words in random order. Fractions, not percentages.
         """
         return compared_frame(self._tasks, self._statistics)
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What changed, a sentence for each task and each statistic."""
+        """What changed: for each model a verdict and its numbers as a whole, then each task and each statistic."""
         of_heads = () if self.heads is None else head_findings(self.heads)
-        return (*findings(self._tasks, self._statistics), *of_heads)
+        found = findings(self._tasks, self._statistics)
+        return (*self._verdicts, *found, *null_findings(self._statistics), *of_heads)
+
+    @property
+    def _verdicts(self) -> tuple[str, ...]:
+        sizes = () if self.sizes is None else self.sizes.to_dict("records")
+        return tuple(verdicts(self._tasks, self._statistics, sizes))
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
@@ -127,7 +141,8 @@ class ModelComparison:
         measured = (size_table, self.sizes), (head_table, self.heads)
         tables = tuple(table(frame) for table, frame in measured if frame is not None)
         charts = () if self.retained is None else tuple(retained_charts(self.retained))
-        return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out))
+        first = (*self._verdicts, *null_findings(self._statistics))
+        return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out), verdicts=first)
 
     def __str__(self) -> str:
         return "\n".join(self.findings)

@@ -83,7 +83,7 @@ def attribute(
     candidates: str | Sequence[str],
     model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     methods: str | Sequence[str] | None = None,
-    layers: str | Sequence[int] = "-1",
+    layers: str | Sequence[int] | None = None,
     baseline: Literal["mask", "pad"] = "mask",
     language: str | None = None,
     split_at_spaces: bool = False,
@@ -102,7 +102,8 @@ def attribute(
         candidates: the word that is explained, and the one that it is compared with.
         model: as of :func:`probe`, a masked language model.
         methods: with commas or as names; all that the model's family allows when left out.
-        layers: whose hidden states, attention and values are asked about; the last when left out.
+        layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
+            and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
         language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
         split_at_spaces: words of the text are what white space parts.
@@ -123,7 +124,7 @@ def attribute(
     encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
     chosen = None if methods is None else parse_names(methods)
     question = PatchPair(text, text, *words, language=language, split_at_spaces=split_at_spaces)
-    of_layers = parse_layers(layers, encoder.n_layers)
+    of_layers = None if layers is None else parse_layers(layers, encoder.n_layers)
     return attribute_questions(encoder, [question], methods=chosen, layers=of_layers, baseline=baseline)
 
 

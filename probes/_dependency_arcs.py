@@ -7,9 +7,12 @@ import numpy as np
 from bertology.attention.arcs import Arcs
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
-from bertology.probing import scored_words
+from bertology.probing import ControlNote, scored_words
 
 ALL = "all"
+OFFSET = ControlNote(
+    "offset", "best offset", "the word at that distance which is right most often where heads are chosen"
+)
 UP, DOWN = "dependent → head", "head → dependent"
 _UNIVERSAL = frozenset(
     [

@@ -18,7 +18,7 @@ from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError
 from bertology.geometry import LayerSums, languages
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerVectors
@@ -127,7 +127,8 @@ class Identity(_OfSentences):
         sum_metric("same_language_centred", "the same less the mean of each language", higher_is_better=False),
         sum_metric("same_language_erased", "the same after LEACE of language", higher_is_better=False),
     )
-    baselines = ("majority",)
+    fits = "a linear classifier of language, fitted and scored on different parts of the test split"
+    baselines = (ControlNote("majority", "majority", "the most frequent language"),)
 
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.language_identity(read, items, folds=self.folds)
@@ -177,7 +178,10 @@ class Retrieval(_OfSentences):
         sum_metric("retrieval_csls", "the same by cosines less those to nearest neighbours"),
         sum_metric("retrieval_centred_csls", "the same of vectors less the mean of each language"),
     )
-    baselines = ("lexical",)
+    fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
+    baselines = (
+        ControlNote("lexical", "spelling", "the nearest sentence by TF-IDF of two to four characters in a row"),
+    )
     _needs_translations = True
 
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:

@@ -14,6 +14,7 @@ from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry import LayerSums, languages
 from bertology.measures import majority, sum_metric, word_majority
 from bertology.probing import (
+    ControlNote,
     Examples,
     GeometryBaseline,
     GeometryCounts,
@@ -48,7 +49,15 @@ class Transfer(GeometryProbe):
     reference = "cf. Pires et al. 2019, §3"
     compares_layers = False
     reads = ("train", "dev", "test")
-    baselines = ("majority", "word_majority")
+    fits = "a logistic regression in each language"
+    baselines = (
+        ControlNote("majority", "majority", "the label most frequent in the language that the readout was fitted to"),
+        ControlNote(
+            "word_majority",
+            "word majority",
+            "the label most frequent there for the same word form; for a new one, of all words",
+        ),
+    )
     metrics = (
         sum_metric("transfer", "accuracy in a language that the readout was not fitted to"),
         sum_metric("transfer_centred", "the same of vectors moved to the mean of the language it was fitted to"),

@@ -14,7 +14,7 @@ from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, quoted
 from bertology.geometry import LayerSums, languages
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._text_sample import is_punctuation
 
@@ -49,7 +49,10 @@ class Translation(GeometryProbe):
     )
     compares_layers = False
     reads = ("test",)
-    baselines = ("lexical", "word_majority")
+    baselines = (
+        ControlNote("lexical", "same spelling", "the word of the other language that is spelled alike"),
+        ControlNote("word_majority", "most linked", "what the word is most often linked with in other sentences"),
+    )
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words of sentences with gold links."""
@@ -125,7 +128,10 @@ class Alignment(GeometryProbe):
     reference = "Jalili Sabet et al. 2020"
     compares_layers = False
     reads = ("test",)
-    baselines = ("lexical", "diagonal")
+    baselines = (
+        ControlNote("lexical", "spelling", "the words that share most pairs of characters, of both (argmax)"),
+        ControlNote("diagonal", "diagonal", "the words at the same relative place in both sentences (argmax)"),
+    )
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

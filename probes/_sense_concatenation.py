@@ -65,6 +65,7 @@ class SenseConcatenation(GeometryProbe):
     )
     compares_layers = False
     reads = ("train", "test")
+    fits = "centroids of senses"
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Integers]:
         """All words with senses in train, and those of the test whose senses train has."""

@@ -20,7 +20,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._sense_items import context, context_vectors
 
@@ -67,7 +67,11 @@ class SensePairs(GeometryProbe):
     )
     compares_layers = False
     reads = ("train", "test")
-    baselines = ("majority", "lexical")
+    fits = "a threshold of cosines"
+    baselines = (
+        ControlNote("majority", "majority", "the more frequent answer of train"),
+        ControlNote("lexical", "words alone", "the same by the cosine of the words of both contexts (TF-IDF)"),
+    )
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words of both spans of all pairs."""

@@ -44,6 +44,7 @@ class ChunkClusters(GeometryProbe):
     )
     compares_layers = False
     reads = ("train", "test")
+    fits = "k-means of spans"
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """The first and last words of chunks."""

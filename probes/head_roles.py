@@ -30,7 +30,7 @@ from bertology.corpora import Sentences
 from bertology.measures import sum_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
-from ._dependency_arcs import dependency_arcs
+from ._dependency_arcs import OFFSET, dependency_arcs
 from ._rarest import rarest_words
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Roles(AttentionProbe):
     pairs = False
     norms = False
     chooses = True
-    baselines = ("offset",)
+    baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by role."""

@@ -35,9 +35,18 @@ from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import sum_metric
-from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, Windows, tree_examples
+from bertology.probing import (
+    AttentionProbe,
+    ControlNote,
+    GateProbe,
+    HeadBaseline,
+    HeadProbe,
+    ProbeFamily,
+    Windows,
+    tree_examples,
+)
 
-from ._dependency_arcs import Downward, dependency_arcs
+from ._dependency_arcs import OFFSET, Downward, dependency_arcs
 from ._mentions import MentionHead, antecedents
 
 if TYPE_CHECKING:
@@ -80,7 +89,7 @@ class Relations(_OfSingleHeads):
     question = _QUESTION
     reference = "Clark et al. 2019, §4.2"
     metrics = (sum_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
-    baselines = ("offset",)
+    baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by relation and direction."""
@@ -113,7 +122,7 @@ class Trees(_OfSingleHeads):
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
     metrics = (sum_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
-    baselines = ("offset",)
+    baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Edges of maxima and of spanning trees."""
@@ -146,7 +155,11 @@ class Coreference(_OfSingleHeads):
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
     metrics = (sum_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
-    baselines = ("nearest", "head_match", "rule")
+    baselines = (
+        ControlNote("nearest", "nearest", "the candidate that stands nearest"),
+        ControlNote("head_match", "same word", "the nearest candidate with the same word, else the nearest"),
+        ControlNote("rule", "rule", "what the rules of the probe choose"),
+    )
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by kind of mention."""

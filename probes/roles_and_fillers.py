@@ -70,6 +70,7 @@ class RolesAndFillers(GeometryProbe):
     reference = "McCoy et al. 2019"
     compares_layers = False
     reads = ("train", "dev", "test")
+    fits = "regressions of sentence vectors on words and roles"
     pools: ClassVar[tuple[str, ...]] = ("mean", "cls")
 
     @property

@@ -26,7 +26,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
+from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._sense_clusters import SenseClusters
 from ._sense_concatenation import SenseConcatenation
@@ -60,7 +60,11 @@ class Senses(GeometryProbe):
         sum_metric("chosen_neighbours", "number of neighbours that did best on dev"),
     )
     reads = ("train", "dev", "test")
-    baselines = ("majority", "lexical")
+    fits = "centroids of senses, and nearest occurrences"
+    baselines = (
+        ControlNote("majority", "majority", "the sense that the word has most often in train"),
+        ControlNote("lexical", "words alone", "the same rules on the words of the context (TF-IDF)"),
+    )
 
     @property
     def compares_layers(self) -> bool:

@@ -30,7 +30,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.measures import sum_metric
-from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
+from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._subject_attention import SubjectAttention
 
@@ -56,10 +56,20 @@ class WordOrder(GeometryProbe):
     compares_layers = False
     reads = ("train", "dev", "test")
 
+    fits = "a logistic regression on vectors of words"
+
     @property
-    def baselines(self) -> tuple[GeometryBaseline, ...]:
+    def baselines(self) -> tuple[ControlNote, ...]:
         """Of the n-th word none: its place is all there is to find."""
-        return () if self._place else ("majority", "first", "last", "lexical")
+        if self._place:
+            return ()
+        kind = _KINDS[self._name]
+        return (
+            ControlNote("majority", "majority", "the word at the place that is most frequent in train"),
+            ControlNote("first", "first", f"the first {kind} of the sentence"),
+            ControlNote("last", "last", f"the last {kind} of the sentence"),
+            ControlNote("lexical", "words alone", "a logistic regression on word forms and their places"),
+        )
 
     @property
     def _name(self) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 from typer.testing import CliRunner
 
@@ -15,6 +19,8 @@ from bertology import BertologyError, ModelComparison, compare, probe
 from bertology.cli._app import app
 from bertology.corpora import write_conllu
 from bertology.pocket import load_corpus
+from bertology.results.views.compared import PairStatistic, at_null
+from bertology.results.views.layers import Score
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"
@@ -47,6 +53,90 @@ def test_only_what_was_changed_differs(found: ModelComparison) -> None:
     assert moved["value"][0] == moved["value"][2] == 0 < moved["value"][3]
     heads = frame[frame["head"].notna() & (frame["metric"] == "divergence_bits")].set_index("head")["value"]
     assert heads["L2H1"] == 0 < heads["L3H1"]
+
+
+def variant(of: Path, folder: Path, change: Callable[[Any], None]) -> Path:
+    model = AutoModelForMaskedLM.from_pretrained(of)
+    with torch.no_grad():
+        change(model)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(of).save_pretrained(folder)
+    return folder
+
+
+def swap_neurons(model: Any) -> None:
+    """Exchange neurons of a feed-forward layer: other weights, the same function."""
+    block = model.bert.encoder.layer[1]
+    order = torch.arange(block.intermediate.dense.out_features).flip(0)
+    block.intermediate.dense.weight.copy_(block.intermediate.dense.weight[order])
+    block.intermediate.dense.bias.copy_(block.intermediate.dense.bias[order])
+    block.output.dense.weight.copy_(block.output.dense.weight[:, order])
+
+
+def test_it_opens_with_a_verdict_and_the_whole_models(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    """Copies, permuted neurons, redrawn weights, and another head alone are told apart in words."""
+    head = (
+        tmp_path / "head",
+        lambda model: model.cls.predictions.bias.add_(torch.linspace(0, 5, len(model.cls.predictions.bias))),
+    )
+    noise = lambda model: [torch.nn.init.normal_(weight) for weight in model.bert.encoder.parameters()]  # noqa: E731
+    models = [
+        variant(tiny_bert, tmp_path / "copy", lambda model: None),
+        variant(tiny_bert, tmp_path / "swapped", swap_neurons),
+        variant(tiny_bert, tmp_path / "redrawn", noise),
+        variant(tiny_bert, *head),
+    ]
+    measures = "vectors,weights,masked_loss,size_and_speed"
+    settings = {**SETTINGS, "layers": "0,3", "sentences": 40, "measures": measures}
+    found = compare(tiny_bert, *models, corpus=tiny_corpus, out=tmp_path / "run", **settings)
+    said = dict(line.split(": ", 1) for line in found.findings[:8])
+    assert said["copy"] == "identical weights."
+    assert said["swapped"] == "same function, with other weights."
+    assert re.match(r"differs in weights, vectors of layer 3, predictions of masked words", said["redrawn"])
+    assert said["head"] == "differs in predictions of masked words, though no weight of the encoder does."
+    frame = found.to_pandas().set_index(["metric", "model"])
+    change, before, after = (
+        frame.loc[[(metric, "redrawn")]].iloc[0]["value"]
+        for metric in ("change_bits", "reference_bits", "masked_loss_bits")
+    )
+    whole = said["redrawn as a whole"]
+    assert whole.startswith(f"masked loss +{change:.2f} [") or whole.startswith(f"masked loss −{-change:.2f} [")
+    assert f"({before:.2f} → {after:.2f})" in whole
+    assert "MB on disk" in whole
+    assert "times as fast" in whole
+    assert str(found).startswith("copy: identical weights.\n")
+    assert "identical weights" in found.page()
+
+
+def test_a_likeness_that_is_no_more_than_chance_is_marked(found: ModelComparison) -> None:
+    frame = found.to_pandas()
+    cka = frame[frame["metric"] == "cka"].set_index("layer")
+    null = frame[frame["metric"] == "cka_null"].set_index("layer")
+    assert not cka["at_null"][0]
+    assert (cka["at_null"] == (cka["ci_low"] <= null["ci_high"])).all()
+    assert frame[frame["metric"] == "relative_l2"]["at_null"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("metric", "higher", "value", "null", "is_null"),
+    [
+        ("cka", True, (0.3, 0.2, 0.4), (0.1, 0.05, 0.15), False),
+        ("cka", True, (0.1, 0.0, 0.2), (0.1, 0.05, 0.15), True),
+        ("cka", True, (0.01, None, None), (0.02, None, None), True),
+        ("procrustes_distance", False, (0.4, 0.3, 0.5), (0.9, 0.8, 1.0), False),
+        ("procrustes_distance", False, (0.8, 0.7, 0.85), (0.9, 0.8, 1.0), True),
+    ],
+)
+def test_the_null_is_what_words_in_random_order_give(
+    metric: str, higher: bool, value: Any, null: Any, is_null: bool
+) -> None:
+    def statistic(name: str, score: Any) -> PairStatistic:
+        about = SimpleNamespace(higher_is_better=higher)
+        return PairStatistic("t", "c", name, "m", "r", {1: Score(*score)}, {}, None, {}, about)  # type: ignore[arg-type]
+
+    pair = statistic(metric, value), statistic(f"{metric}_null", null)
+    assert at_null(pair[0], pair) == ((1,) if is_null else ())
+    assert at_null(pair[1], pair) == ()
 
 
 def test_scores_are_those_of_probe(found: ModelComparison, tiny_bert: Path, tiny_corpus: Path) -> None:

@@ -88,8 +88,11 @@ class Norms(Family):
     def fewest_columns(self, probe, config, *, layers, seeds):
         return layers
 
-    def baselines(self, probe, controls):
-        return ()
+    def baselines(self, probe):
+        return {}
+
+    def controls(self, probe):
+        return {}
 
     def baseline_identity(self, config):
         return {}

@@ -65,7 +65,8 @@ def attribute(
         encoder: a masked language model.
         questions: texts with their two words; ``other`` is not read.
         methods: which ones; all that the model's family allows when left out.
-        layers: of hidden states and blocks; the last when left out.
+        layers: of hidden states and blocks; when left out the embeddings, since the gradient of the last layer is that
+            of the mask alone, and the last block.
         baseline: of integrated gradients, ``mask`` or ``pad``.
         steps: of integrated gradients.
         seed: of the control.
@@ -89,9 +90,10 @@ def attribute(
     encoder.masked_head  # noqa: B018 - raises where there is none
     if "attention_norms" in methods:
         check_norms(encoder)
-    chosen = (encoder.n_layers,) if layers is None else tuple(layers)
+    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
     for layer in chosen:
         Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    of_states = (0,) if layers is None else chosen
     alone = [replace(one, other=one.text, places=()) for one in questions]
     aligned = align_pairs(encoder, alone, by_word=True)
     excluded = tuple((number, one) for number, one in enumerate(aligned) if isinstance(one, str))
@@ -110,7 +112,7 @@ def attribute(
             if "random" in methods:
                 scores["random", 0] = np.random.default_rng((seed, number)).standard_normal(reader.n_words)
             if "gradient_times_input" in methods:
-                scores |= {("gradient_times_input", layer): one for layer, one in reader.gradients(chosen).items()}
+                scores |= {("gradient_times_input", layer): one for layer, one in reader.gradients(of_states).items()}
             blocks = [layer for layer in chosen if layer]
             for method in (method for method in OF_BLOCKS if method in methods and blocks):
                 scores |= {(method, layer): of_layer for layer, of_layer in reader.of_blocks(method, blocks).items()}

@@ -109,7 +109,7 @@ class PatchingMap(PageAndFigure):
     def __str__(self) -> str:
         rows = zip(self.layers, self.effects.tolist(), strict=True)
         lines = [[str(layer), *(f"{decimals(value):>5}" for value in row)] for layer, row in rows]
-        return "\n".join([*aligned([["layer", *self.places], *lines], right=0), "", self.about])
+        return "\n".join([*aligned([["layer", *self.places], *lines], right=0), "", self.about, self.scores])
 
     @property
     def about(self) -> str:
@@ -117,6 +117,18 @@ class PatchingMap(PageAndFigure):
         if self.source == "noise":
             return f"{self._exchange}; 0 brings back nothing, 1 all that noise took"
         return f"{self._exchange}; 0 changes nothing, 1 changes all"
+
+    @property
+    def scores(self) -> str:
+        """The scores of both texts, between which the effects lie: ``logit of are − logit of is: …``."""
+        base, source = signed(self.base.mean()), signed((self.base + self.whole).mean())
+        zero, one = (
+            ("with the subject noised", "as it is")
+            if self.source == "noise"
+            else ("in the base text, which is patched", "in the source text")
+        )
+        mean = "" if len(self.pairs) == 1 else ", means over pairs"
+        return f"{self._measure}: {base} {zero} (effect 0), {source} {one} (effect 1){mean}"
 
     @property
     def _exchange(self) -> str:

@@ -78,7 +78,10 @@ def _about(probe: Probe) -> str:
 def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks of what is asked about, or nothing; and the labels that it has."""
     family = family_of(probe)
-    controls = {*family.baselines(probe, CONTROLS), *(["random"] if family.asks_random_weights(probe) else [])}
+    controls = {
+        *(note.name for note in family.baselines(probe)),
+        *(["random"] if family.asks_random_weights(probe) else []),
+    }
     chosen, lack, labels = tuple(name for name in CONTROLS if name != "random"), "", tuple[str, ...]()
     try:
         plan = make_plan(ProbeRequest(tasks=(probe.task,), corpus=_CORPUS, controls=chosen))

@@ -41,7 +41,9 @@ def attribute(
     layers: Annotated[
         str | None,
         typer.Option(
-            "--layers", "-l", help="Of states and attention: all, 0-6, 3,5,-1; left out, the last, of a page all."
+            "--layers",
+            "-l",
+            help="Of states and attention: all, 0-6, 3,5,-1; left out, embeddings and last block, of a page all.",
         ),
     ] = None,
     baseline: Annotated[
@@ -67,7 +69,7 @@ def attribute(
         candidates=candidates,
         model=model,
         methods=methods,
-        layers=("all" if is_page(out) else "-1") if layers is None else layers,
+        layers="all" if layers is None and is_page(out) else layers,
         baseline=baseline,
         language=language,
         split_at_spaces=split_at_spaces,

@@ -94,7 +94,8 @@ def cloze(
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
     print_found(format, lambda: _table(reading), lambda: _frame(reading), lambda: _plain(reading))
     # On standard error, since what is printed may be read by a program.
-    for line in _left_out(reading) if format == "csv" else ():
+    left_out = _left_out(reading) if format == "csv" else []
+    for line in [*left_out, *(_toy(reading.model) if format != "table" else [])]:
         typer.echo(line, err=True)
 
 
@@ -134,7 +135,7 @@ def _table(reading: ClozeReading) -> str:
     notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
              "first: what the layer itself puts first, of the whole vocabulary",
              f"{folder_name(reading.model)}, every layer through its masked-LM head (the {reading.lens} lens)",
-             *_left_out(reading)]  # fmt: skip
+             *_toy(reading.model), *_left_out(reading)]  # fmt: skip
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
@@ -157,7 +158,7 @@ def _print_surprisal(encoder: Encoder, text: str, format: str) -> None:
         given = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
         total = f"{frame['surprisal_bits'].sum():.1f} bits in {len(lines) - 1} words, each given {given}"
         rows = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
-        return "\n".join([*rows, "", total, folder_name(encoder.name)]) + "\n"
+        return "\n".join([*rows, "", total, folder_name(encoder.name), *_toy(encoder.name)]) + "\n"
 
     about = {"text": found.texts[0], "model": encoder.name, "kind": found.kind}
     print_found(format, table, lambda: frame, lambda: {**about, "words": records(frame)})
@@ -177,6 +178,15 @@ def _left_out(reading: ClozeReading) -> list[str]:
     hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""
     total = n_excluded + len(reading.words)
     return [f"{n_excluded} of {total} candidates left out: {'; '.join([*reasons, *more])}{hint}"]
+
+
+def _toy(model: str) -> list[str]:
+    """What to know of an embedded model; nothing of others."""
+    from bertology.encoders import known_models
+
+    if "embedded" not in known_models().get(model, ""):
+        return []
+    return [f"{model} is a toy that has read the sentences of a small made-up world: --model takes a real one"]
 
 
 def _frame(reading: ClozeReading) -> pd.DataFrame:

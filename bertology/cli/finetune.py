@@ -106,7 +106,5 @@ def finetune(
         trust_remote_code=trust_remote_code,
         progress=show,
     )
-    typer.echo(tuned.table().to_string(index=False, float_format="{:.4f}".format, na_rep="–"))
-    for note in next(iter(tuned.records.values())).notes:
-        typer.echo(f"note: {note}", err=True)
+    typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)

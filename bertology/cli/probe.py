@@ -31,7 +31,7 @@ def probe(
         str,
         typer.Option(
             help="all, none, or some of majority,word_majority,length,lexical,linear_chain,random,control_task,blind,"
-            "offset,nearest,head_match,rule,mean,word_mean,first,last."
+            "offset,nearest,head_match,rule,mean,word_mean,first,last,diagonal."
         ),
     ] = "all",
     random_draws: Annotated[

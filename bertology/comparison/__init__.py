@@ -3,7 +3,7 @@
 One measure a file: :func:`weight_changes` (``_weights.py``, to be read first), :func:`masked_losses`
 (``_masked_loss.py``), :func:`head_changes` (``_heads.py``), :func:`restored_scores` (``_restoring.py``),
 :func:`label_clusters` (``_label_clusters.py``), :func:`retained` (``_retained.py``) and :func:`size_and_speed`
-(``_size.py``). Importing this package imports no torch.
+(``_size.py``); :func:`verdicts` (``_verdicts.py``) puts them in words. Importing this package imports no torch.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bertology.comparison._restoring import Order, Restored, restorable_task, restored_scores
     from bertology.comparison._retained import Retained, RetainedLayer, retained
     from bertology.comparison._size import SizeAndSpeed, size_and_speed
+    from bertology.comparison._verdicts import null_findings, verdicts
     from bertology.comparison._weights import TensorChange, WeightChanges, weight_changes
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -35,9 +36,11 @@ __all__ = [
     "head_changes",
     "label_clusters",
     "masked_losses",
+    "null_findings",
     "restorable_task",
     "restored_scores",
     "retained",
     "size_and_speed",
+    "verdicts",
     "weight_changes",
 ]

@@ -28,7 +28,7 @@ from bertology.families.tasks import (
     Tables,
     Unreadable,
 )
-from bertology.probing import Probe
+from bertology.probing import ControlNote, Probe
 
 SplitName = Literal["train", "dev", "test"]
 T = TypeVar("T")
@@ -125,8 +125,12 @@ class Family(ABC):
         """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
         return layers
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
-        """The baselines of a task among the controls that are asked for."""
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The baselines that a task has, which read no layer, and what tables say of each."""
+        return ()
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The same of controls that are computed by layer; of ``none``, the task itself, a note on its readout."""
         return ()
 
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,17 @@ from bertology.families.tasks import (
     Scoring,
     Tables,
 )
-from bertology.families.vectors import VectorFamily, checked_configs
+from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes
 from bertology.measures import Metric, count_numbers, mean_numbers
-from bertology.probing import Probe, RepresentationProbe
+from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels
 from bertology.results.tables.predictions import Kept
 
-_BASELINES = ("mean", "word_mean")
+_BASELINES = (
+    ControlNote("mean", "mean", "of the training numbers"),
+    ControlNote("word_mean", "word mean", "of the training numbers of the same word form; for a new one, of all"),
+)
 _GAIN = 1e-4
 """Of R² on dev from the last strength but one to the weakest, above which the path should go on."""
 
@@ -60,9 +63,13 @@ class Numbers(VectorFamily):
         numbers_of(data)
         check_pools(pair, data, configs)
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """The mean of the training numbers, and of those of the same word form."""
-        return tuple(name for name in _BASELINES if name in controls)
+        return _BASELINES
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """Forms with other numbers."""
+        return control_task_notes("each form", "the number of a training item at random")
 
     def compute_cells(self, cells: FitCells, job: Job) -> None:
         """Numbers are drawn anew for each form where they are a control."""
@@ -75,7 +82,7 @@ class Numbers(VectorFamily):
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)
         for control, cell in baselines.cells.items():
-            kept = _kept(columns, numbers[data.test.codes], means[_BASELINES.index(control)])
+            kept = _kept(columns, numbers[data.test.codes], means[[note.name for note in _BASELINES].index(control)])
             provenance = {"versions": versions("numpy"), "wall_s": 0.0}
             write_cell(job.run, cell, kept, facts=_counts(data), provenance=provenance, notes=data.splits.notes)
 

@@ -20,8 +20,9 @@ from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, 
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results, reading_of
 from bertology.results.over_steps import OverSteps
-from bertology.results.tables.rows import own_baselines, training_of
-from bertology.results.views.layers import BASELINES, Score, mean_score
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import training_of
+from bertology.results.views.layers import Score, mean_score
 from bertology.results.views.over_steps import (
     SHARES,
     LayerOverSteps,
@@ -189,10 +190,11 @@ class _Training:
         same = ("task", "corpus_fingerprint", "split", "metric", "group")
         of_task = [row for row in self.results.rows if all(getattr(row, name) == getattr(first, name) for name in same)]
         found = {}
-        for control, name in BASELINES.items():
-            rows = own_baselines([row for row in of_task if row.control == control and row.value is not None], None)
+        for control in CONTROLS:
+            of_control = [row for row in of_task if row.control == control and is_baseline(row)]
+            rows = own_baselines([row for row in of_control if row.value is not None], None)
             if score := mean_score(rows[:1]):
-                found[name] = score
+                found[note_of(rows[0])[0]] = score
         return found
 
 

@@ -64,6 +64,18 @@ def baseline_columns(family: Family, baselines: BaselineCells, scoring: Scoring)
     return {**task_columns(family, baselines.probe, scoring), "model": model}
 
 
+def noted(family: Family, probe: Probe, tables: Tables) -> Tables:
+    """The same rows, those of controls with what tables say of them, so that results can be read without the task."""
+    notes = {note.name: note[1:] for note in (*family.controls(probe), *family.baselines(probe))}
+
+    def with_note(row: ResultRow) -> ResultRow:
+        if (note := notes.get(row.control)) is None:
+            return row
+        return replace(row, params_json=json.dumps({**json.loads(row.params_json), "note": note}, sort_keys=True))
+
+    return replace(tables, rows=tuple(map(with_note, tables.rows)))
+
+
 def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> Tables:
     """One row without a score for each cell that could not be computed."""
     shared = {**fit_columns(family, cells, scoring), "status": "failed"}

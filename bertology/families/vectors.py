@@ -25,7 +25,7 @@ from bertology.families.tasks import (
     Unreadable,
 )
 from bertology.measures import Metric
-from bertology.probing import Probe, RepresentationProbe, is_installed
+from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
 from bertology.results.tables.predictions import Kept
 
@@ -145,6 +145,12 @@ class VectorFamily(Family):
             for row in cell_rows(column, 0, {**shared, "control": control}, metrics=baselines.probe.scores)
         ]
         return Tables.of(rows)
+
+
+def control_task_notes(form: str, label: str) -> tuple[ControlNote, ...]:
+    """What tables say of the control task of items that have one label by ``form``."""
+    text = f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that"
+    return (ControlNote("control_task", "control", text),)
 
 
 def training_memory(pair: Pair, n_items: int) -> float:

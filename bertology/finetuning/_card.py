@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bertology.finetuning._record import Record
+from bertology.results.views.grid import NOTHING, metric_title, number, unit
 
 _PIPELINES = {
     "labels": "text-classification",
@@ -21,17 +22,18 @@ _LAYERS = {
 def model_card(record: Record) -> str:
     """The card as Markdown: what was trained on what, how, and the scores."""
     settings = record.settings
-    how, _, number = settings.layers.partition(":")
-    trained = _LAYERS.get(how) or (f"layers above {number}" if how == "frozen" else f"the last {number} blocks")
+    how, _, which = settings.layers.partition(":")
+    trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
     if how == "none":
         trained += f", on features {settings.features}"
     rows = [
-        f"| {split} | {metric} | {score['value']:.4f} | {_interval(score)} | {record.n_items[split]:,} |"
+        f"| {split} | {metric_title(metric)}{unit(metric)} | {number(score['value'], metric=metric)} | "
+        f"{_interval(score, metric)} | {_majority(record, split, metric)} | {record.n_items[split]:,} |"
         for split, metrics in record.scores.items()
         for metric, score in metrics.items()
         if "value" in score
     ]
-    notes = [f"- {note}" for note in record.notes]
+    notes = [f"- {note}" for note in (*record.warnings, *record.notes)]
     notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
     lines = [
         "---",
@@ -54,8 +56,8 @@ def model_card(record: Record) -> str:
         "",
         "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.",
         "",
-        "| split | metric | value | 95 % interval | items |",
-        "|---|---|---|---|---|",
+        "| split | metric | value | 95 % interval | majority | items |",
+        "|---|---|---|---|---|---|",
         *rows,
         "",
         *(["## Notes", "", *notes, ""] if notes else []),
@@ -65,5 +67,11 @@ def model_card(record: Record) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _interval(score: dict[str, float | str]) -> str:
-    return f"{score['ci_low']:.4f}–{score['ci_high']:.4f}" if "ci_low" in score else "–"
+def _interval(score: dict[str, float | str], metric: str) -> str:
+    bounds = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
+    return "–".join(bounds) or "–"
+
+
+def _majority(record: Record, split: str, metric: str) -> str:
+    value = record.majority.get(split, {}).get(metric)
+    return NOTHING if value is None else number(value, metric=metric)

@@ -20,7 +20,7 @@ from bertology.encoders import resolve_model
 from bertology.errors import BertologyError
 from bertology.finetuning._grid_settings import FineTuneGrid, GridRun, GridTask, load_grid
 from bertology.finetuning._items import tuning_task
-from bertology.finetuning._result import FineTuned, score_table
+from bertology.finetuning._result import FineTuned, frame_cell, score_table
 from bertology.finetuning._run import finetune
 from bertology.finetuning._scores import score_rows
 from bertology.measures import Bootstrap, difference
@@ -87,17 +87,28 @@ class FineTunedGrid:
             lines = []
             for metric, run in itertools.product(rows["metric"].unique(), self.models):
                 found = [of[metric, run, split] for split in splits]
-                cells = [_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
-                compared = [_cell(found[-1], _DIFFERENCE, metric)] if others else []
+                cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
+                compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
                 lines.append(GridLine(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
+            record = next(iter(self.models[first][str(task)].records.values()))
+            for metric in rows["metric"].unique():
+                known = [record.majority.get(split, {}).get(metric) for split in splits]
+                cells = [Cell(NOTHING) if value is None else score_cell(Score(value), metric) for value in known]
+                cells += [Cell("")] * bool(others)
+                if any(value is not None for value in known):
+                    lines.append(
+                        GridLine("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
+                    )
             headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
             n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
             over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
             notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
             if others:
                 notes.append(Note("difference", f"from {first}, on the same items"))
-            record = next(iter(self.models[first][str(task)].records.values()))
             notes += [Note("data", note) for note in record.notes]
+            for run, models in self.models.items():
+                records = models[str(task)].records.values()
+                notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
             yield Grid(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
@@ -111,14 +122,6 @@ def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mappin
     paired = [difference(one[metric], base[metric], metric=metric) for one, base in zip(runs, first, strict=True)]
     row = score_rows(paired)
     return dict(zip(_DIFFERENCE, (row["value"], row["ci_low"], row["ci_high"]), strict=True))
-
-
-def _cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cell:
-    value, low, high = (float(row[name]) for name in names)
-    if math.isnan(value):
-        return Cell(NOTHING)
-    bounds = (None, None) if math.isnan(low) or math.isnan(high) else (low, high)
-    return score_cell(Score(value, *bounds), metric)
 
 
 @explained_system_errors()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,18 @@ class Record:
     versions: dict[str, str]
     started_utc: str
     wall_s: float
+    majority: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By split and metric, the scores of train's most frequent label, of numbers of their mean; none of answers."""
+    collapsed: dict[str, str] = field(default_factory=dict)
+    """By split whose items have several labels, the one label that the model predicts for all of them."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the scores do not show by themselves."""
+        return [
+            f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
+            for split, label in self.collapsed.items()
+        ]
 
     @property
     def task_of_labels(self) -> TuningTask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,20 @@ from bertology.finetuning._record import RECORD, Record, read_record
 from bertology.finetuning._scores import score_rows
 from bertology.finetuning._tuned import load_tuned, scores_of
 from bertology.measures import Bootstrap
+from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import read_parquet
+from bertology.results.views.grid import (
+    NOTHING,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    count_cell,
+    metric_title,
+    score_cell,
+    unit,
+)
+from bertology.results.views.layers import Score
 
 PREDICTIONS = "predictions.parquet"
 
@@ -80,6 +93,41 @@ class FineTuned:
         columns = ["split", "metric", "value", "ci_low", "ci_high", "seed_sd", "n_seeds", "n_items"]
         return frame[columns].reset_index(drop=True)
 
+    def grid(self) -> Grid:
+        """Splits by metrics as elsewhere, fractions in percent, and the majority of train beside them."""
+        record, metrics = next(iter(self.records.values())), list(dict.fromkeys(self.frame["metric"]))
+        of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
+        has_spread, lines = len(self.seeds) > 1, []
+        for split in record.scores:
+            cells = [frame_cell(of[split, metric], ("value", "ci_low", "ci_high"), metric) for metric in metrics]
+            spread = [frame_cell(of[split, metrics[0]], ("seed_sd",), metrics[0])] if has_spread else []
+            lines.append(GridLine(split, (*cells, *spread, count_cell(record.n_items[split]))))
+        for split, scores in record.majority.items():
+            known = [Score(scores[metric]) if metric in scores else None for metric in metrics]
+            cells = [score_cell(score, metric) for score, metric in zip(known, metrics, strict=True)]
+            if scores:
+                lines.append(GridLine(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
+        spread_title = [f"seed s.d., {metric_title(metrics[0])}"] if has_spread else []
+        headers = (*(metric_title(metric) + unit(metric) for metric in metrics), *spread_title, "items")
+        title = f"{record.task} · {record.model}, fine-tuned"
+        return Grid(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
+
+    def _notes(self, record: Record) -> Iterator[Note]:
+        n_seeds = len(self.seeds)
+        yield Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")
+        yield Note(
+            "interval", f"[ ] 95 %, over {f'{n_seeds} seeds × items' if n_seeds > 1 else 'items; not over seeds'}"
+        )
+        if record.kind != "answers":
+            which = "the mean" if record.kind == "numbers" else "the most frequent label"
+            yield Note("majority", f"{which} of train, predicted for every item")
+        yield from (Note("note", note) for note in record.notes)
+        yield from (Note("warning", text) for one in self.records.values() for text in one.warnings)
+
+    def to_markdown(self) -> str:
+        """The scores as a table."""
+        return grid_to_markdown(self.grid())
+
     @property
     def history(self) -> pd.DataFrame:
         """A row for each seed and epoch: ``train_loss``, and the scores on dev."""
@@ -113,7 +161,7 @@ class FineTuned:
         return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
 
     def _repr_html_(self) -> str:
-        return str(self.table().to_html(index=False, float_format="{:.3f}".format, na_rep="–"))
+        return grid_to_html(self.grid())
 
 
 def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
@@ -123,6 +171,14 @@ def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items:
         {"split": split, "metric": metric, **score_rows([run[metric] for run in runs]), "n_items": n_items}
         for metric in metrics
     ]
+
+
+def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cell:
+    """A value of a row of a frame, and its bounds if there are any, by the names of their columns, as a cell."""
+    value, *bounds = (float(row[name]) for name in names)
+    if math.isnan(value):
+        return Cell(NOTHING)
+    return score_cell(Score(value, *([] if any(map(math.isnan, bounds)) else bounds)), metric)
 
 
 def plain_scores(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shutil
 import time
@@ -41,7 +42,7 @@ from bertology.finetuning._model import ADAPTER, Trained, build
 from bertology.finetuning._predict import predictions
 from bertology.finetuning._record import RECORD, Record
 from bertology.finetuning._result import PREDICTIONS, FineTuned, plain_scores, seed_folder
-from bertology.finetuning._scores import scores, values
+from bertology.finetuning._scores import collapsed, majority, scores, values
 from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
 from bertology.finetuning._train import tidy_checkpoints, train
 from bertology.results.tables.store import frame_to_parquet
@@ -274,6 +275,8 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         versions={"python": platform.python_version()} | {n: import_module(n).__version__ for n in _VERSIONS},
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
+        majority={name: _majority(one, job) for name, one in frames.items()},
+        collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
     )
     _write(trained, record, folder, pd.concat([one.assign(split=name) for name, one in frames.items()]))
 
@@ -287,6 +290,16 @@ def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:
 
 def _predicted(job: _Job, model: Any, split: str) -> pd.DataFrame:
     return predictions(model, job.task, job.task.splits[split], job.inputs[split], job.collator)[0]
+
+
+def _majority(frame: pd.DataFrame, job: _Job) -> dict[str, float]:
+    """Scores of the most frequent label of train; what is undefined is left out."""
+    task = job.task
+    constant = majority(frame, task.train.gold, task.kind)
+    if constant is None:
+        return {}
+    found = values(constant, task.kind, task.labels, positive=job.settings.positive)
+    return {metric: value for metric, value in found.items() if math.isfinite(value)}
 
 
 def _write(trained: Trained, record: Record, folder: Path, frame: pd.DataFrame) -> None:

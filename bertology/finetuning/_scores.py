@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,6 +92,21 @@ def values(predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, posi
         for counts, names, metrics in counted(predictions, kind, labels, positive=positive)
         for metric in metrics
     }
+
+
+def majority(predictions: pd.DataFrame, train: Sequence[str], kind: Kind) -> pd.DataFrame | None:
+    """Predictions of one and the same for every item: the most frequent label of train, of numbers their mean."""
+    if kind == "answers":
+        return None
+    if kind == "numbers":
+        return predictions.assign(pred=repr(float(np.mean([float(text) for text in train]))))
+    return predictions.assign(pred=Counter(train).most_common(1)[0][0])
+
+
+def collapsed(predictions: pd.DataFrame, kind: Kind) -> str | None:
+    """The one label that is predicted for all items, where these have several; None where there is no such label."""
+    is_one = kind in ("labels", "tags") and predictions["pred"].nunique() == 1 and predictions["gold"].nunique() > 1
+    return str(predictions["pred"].iloc[0]) if is_one else None
 
 
 def score_rows(runs: Sequence[Bootstrap]) -> dict[str, Any]:

@@ -11,7 +11,14 @@ from bertology.probing._comparison import (
     ReadoutComparison,
     VectorComparison,
 )
-from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe, labels_in
+from bertology.probing._contract import (
+    ControlNote,
+    Probe,
+    ProbeFamily,
+    RepresentationProbe,
+    SentenceProbe,
+    labels_in,
+)
 from bertology.probing._examples import (
     Examples,
     layer_examples,
@@ -37,6 +44,7 @@ __all__ = [
     "ClozeItems",
     "ClozeProbe",
     "ComparisonProbe",
+    "ControlNote",
     "EncoderComparison",
     "EncodingProbe",
     "Examples",

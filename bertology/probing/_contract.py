@@ -6,12 +6,23 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples
+
+
+class ControlNote(NamedTuple):
+    """What tables say of a control of a task."""
+
+    name: str
+    """Of the control, as one asks for it: ``word_majority``."""
+    label: str
+    """What it is called: ``word majority``."""
+    text: str
+    """What it is, for the note below the table."""
 
 
 class Probe(ABC):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoding
-from bertology.probing._contract import Probe
+from bertology.probing._contract import ControlNote, Probe
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
@@ -57,8 +57,13 @@ class GeometryProbe(Probe):
         """The splits whose vectors are read."""
 
     @property
-    def baselines(self) -> tuple[GeometryBaseline, ...]:
-        """What the layers stand beside; :meth:`baseline` computes each."""
+    def fits(self) -> str:
+        """What the task fits to items of train, or to parts of test, in words; empty where nothing is fitted."""
+        return ""
+
+    @property
+    def baselines(self) -> tuple[ControlNote, ...]:
+        """What the layers stand beside, and what tables say of it; :meth:`baseline` computes each."""
         return ()
 
     @abstractmethod

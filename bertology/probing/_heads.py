@@ -10,7 +10,7 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.probing._contract import Probe
+from bertology.probing._contract import ControlNote, Probe
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
@@ -57,8 +57,8 @@ class AttentionProbe(HeadProbe):
 
     @property
     @abstractmethod
-    def baselines(self) -> tuple[HeadBaseline, ...]:
-        """What the heads stand beside; :meth:`baseline` scores each."""
+    def baselines(self) -> tuple[ControlNote, ...]:
+        """What the heads stand beside, and what tables say of it; :meth:`baseline` scores each."""
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

@@ -15,6 +15,7 @@ from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
+from bertology.results.tables.controls import is_baseline
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
@@ -24,7 +25,7 @@ from bertology.results.views.frames import confusion, group_scores, per_label_sc
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
-from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
+from bertology.results.views.layers import layer_tables, refuse_mixtures
 from bertology.results.views.models import model_frame
 from bertology.results.views.over_steps import beside_steps, has_steps, last_steps
 from bertology.results.views.pipeline import pipeline_lines
@@ -143,9 +144,9 @@ class Results:
         """:meth:`View.to_markdown`."""
         return self.view(metric).to_markdown()
 
-    def to_latex(self, metric: str | None = None) -> str:
+    def to_latex(self, metric: str | None = None, *, caption: str | None = None, label: str | None = None) -> str:
         """:meth:`View.to_latex`."""
-        return self.view(metric).to_latex()
+        return self.view(metric).to_latex(caption=caption, label=label)
 
     def to_html(self, metric: str | None = None) -> str:
         """:meth:`View.to_html`."""
@@ -310,14 +311,15 @@ class Results:
         control: Control = "none",
         **chosen: Any,
     ) -> ResultRow:
-        """The first row of the one cell that is meant."""
-        init = None if control in BASELINES else init  # a baseline has no layer, and so no weights
-        results = self.only(task=task, layer=layer, init=init, control=control, **chosen)
+        """The first row of the one cell that is meant; a baseline has no layer, and so no weights."""
+        of_baseline = any(row.control == control and is_baseline(row) for row in self.rows)
+        results = self.only(task=task, layer=layer, init=None if of_baseline else init, control=control, **chosen)
         seeds = [row.seed for row in results.rows if row.seed is not None]
         draws = [row.init_seed for row in results.rows if row.init_seed is not None]
         first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
-        if control in BASELINES:
-            first = [row for row in first if row.model is not None] or first  # of items that one model reads
+        first = [
+            row for row in first if of_baseline and row.model is not None
+        ] or first  # of items that one model reads
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
             raise ResultsError(f"{task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
@@ -334,17 +336,15 @@ class Results:
         self,
         folder: str | Path,
         *,
-        tables: Sequence[Literal["md", "csv", "tex"]] = ("md",),
-        plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg"),
+        tables: Sequence[Literal["md", "csv", "tex"]] = ("md", "tex"),
+        plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg", "pdf"),
     ) -> Path:
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
-        ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several tables, ``heatmap.png`` …;
-        where items stand in 2 to 40 groups ``groups.png`` …, of several tasks ``groups-<task>.png`` …, and with the
-        format csv ``groups.csv``; of attention heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and
-        ``heads.csv``; of checkpoints of a training ``over-steps.md`` and ``over-steps.png`` …,
-        where the other tables and figures, but for ``layers.csv``, are of the last checkpoint.
+        ``predictions/<cell_id>.parquet``, ``layers.md`` … and, of several tables, ``heatmap.png`` …; of items in groups
+        ``groups.png`` … and ``groups.csv``, of heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` …,
+        ``heads.csv``; of checkpoints ``over-steps.md`` …, where all but ``layers.csv`` are of the last one.
 
         Raises:
             StoreError: it cannot be written.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from bertology.results.render.exports import (
     grid_to_html,
-    grid_to_latex,
     grid_to_markdown,
     grids_to_csv,
+    grids_to_latex,
     tables_to_csv,
     tables_to_json,
 )
@@ -47,9 +47,14 @@ class _Exports(ABC):
         """Pipe tables."""
         return "\n".join(map(grid_to_markdown, self._written()))
 
-    def to_latex(self) -> str:
-        """Booktabs tables, numbers aligned by siunitx, the best set in bold, captions that state the protocol."""
-        return "\n".join(map(grid_to_latex, self._written()))
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        """Booktabs tables, numbers aligned by siunitx, the best set in bold, the protocol in small letters below.
+
+        Args:
+            caption: of the first table, as LaTeX; one sentence on what is shown when left out.
+            label: of the first table, such as ``tab:probing``.
+        """
+        return grids_to_latex(self._written(), caption=caption, label=label)
 
     def to_html(self) -> str:
         """Tables for a page or notebook, with all of their style inline."""

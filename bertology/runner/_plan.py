@@ -117,7 +117,7 @@ class Plan:
         shared = {**self._task_identity(probe), **family.baseline_identity(config)}
         if unreadable:
             shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows)
-        names = family.baselines(probe, self.pair.request.controls)
+        names = (note.name for note in family.baselines(probe) if note.name in self.pair.request.controls)
         cells = {name: Cell({**shared, "control": name}) for name in names}
         return BaselineCells(probe, config, cells, unreadable, windows)
 

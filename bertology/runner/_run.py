@@ -15,7 +15,7 @@ from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.request import ProbeRequest
-from bertology.families.rows import failed_rows
+from bertology.families.rows import failed_rows, noted
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._checkpoints import requests_of
@@ -292,9 +292,10 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         scoring = Scoring(run, unit.plan.pair, name, chosen.resamples, chosen.seed, chosen.compare_layers)
         if isinstance(unit.part, BaselineCells):
             if unit in done:
-                baselines.append(unit.family.baseline_rows(unit.part, scoring))
+                baselines.append(noted(unit.family, unit.probe, unit.family.baseline_rows(unit.part, scoring)))
         elif unit in done:
-            fits += [unit.family.rows(draws, scoring) for draws in unit.by_config]
+            tables = (unit.family.rows(draws, scoring) for draws in unit.by_config)
+            fits += [noted(unit.family, unit.probe, one) for one in tables]
         else:
             fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
     parts = (*fits, *baselines)

@@ -189,7 +189,8 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
         for corpus, (_, tasks) in enumerate(by_corpus):
             probes = [finder.probe(asked.name) for asked in tasks]
             if model == 0:
-                have = [bool(family_of(probe).baselines(probe, experiment.chosen_controls)) for probe in probes]
+                names = [{note.name for note in family_of(probe).baselines(probe)} for probe in probes]
+                have = [bool(of_task & {*experiment.chosen_controls}) for of_task in names]
                 yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
             for init in inits:
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.

@@ -18,6 +18,10 @@ def test_scores_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> Non
     lines = done.out.splitlines()
     assert lines[0].split() == ["The", "guards", "near", "the", "dog", "[MASK]", "open", "."]
     assert lines[1].startswith("integrated gradients ")
+    # From the last layer the gradient reaches nothing but the mask.
+    (gradients,) = (line for line in lines if line.startswith("gradient × input"))
+    assert "layer 4" not in gradients
+    assert sum(abs(float(score.replace("−", "-"))) > 0 for score in gradients.split()[-8:]) > 4
     assert "logit of are − logit of is" in done.out
     assert "integrated gradients miss" in done.out
     assert "guards" in drawn.read_text(encoding="utf-8")

@@ -40,6 +40,7 @@ def test_a_line_a_layer_with_bars(cloze: Command) -> None:
     bars = [line.count("█") for line in lines[:4]]
     assert max(bars) >= 4
     assert "probability, %; the longest bar is" in lines[5]
+    assert "toy" not in found.out
 
 
 def test_the_pocket_model_by_default(bertology: Command) -> None:
@@ -47,6 +48,8 @@ def test_the_pocket_model_by_default(bertology: Command) -> None:
     assert found.status == 0, found.err
     reading = json.loads(found.out)
     assert reading["model"] == "pocket"
+    assert "pocket is a toy" in found.err
+    assert "pocket is a toy" in bertology("cloze", "The dogs [MASK] the cat.", "--top", "1", "--layers", "-1").out
     plural, singular = reading["layers"][-1]["words"]
     assert (plural["word"], singular["word"]) == ("see", "sees")
     assert plural["log_prob"] > singular["log_prob"]

@@ -31,7 +31,12 @@ def test_a_model_for_each_seed_which_can_be_probed(
         *("--seeds", "2", "--set", "lr=1e-3", "--set", "epochs=1", "--layers", "frozen:1", "--device", "cpu"),
     )
     assert done.status == 0, done.err
-    assert done.out.split()[:5] == ["split", "metric", "value", "ci_low", "ci_high"]
+    assert done.out.startswith("**sentence_label:mood · ")
+    assert [line.split("|")[1].strip() for line in done.out.splitlines() if "majority, " in line] == [
+        "majority, dev",
+        "majority, test",
+    ]
+    assert "| accuracy, % |" in " ".join(done.out.split())
     assert f"models in {out}" in done.err
     assert sorted(path.name for path in out.iterdir()) == ["scores.parquet", "seed-1", "seed-2"]
     task = ("--task", "sentence-label:mood", "--layers", "3", "--controls", "random")

@@ -70,13 +70,19 @@ def test_what_a_folder_holds(two_layers: Command, tmp_path: Path) -> None:
     assert outcome.out == two_layers("--format", "csv").out
     assert outcome.err == f"tables and plots in {tmp_path / 'run'}\n"
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    files = {"results.parquet", "comparisons.parquet", "layers.md", "layers.png", "layers.svg"}
+    files = {
+        "results.parquet",
+        "comparisons.parquet",
+        *(f"layers.{form}" for form in ("md", "tex", "png", "svg", "pdf")),
+    }
     about = {"experiment.yaml", "run.json", "checksums.json"}
     assert names == {*files, *about, "cells", "fits", "predictions", "locks"}
     results = read_results(tmp_path / "run")
     cells = {row.cell_id for row in results.rows}
     assert {path.stem for path in (tmp_path / "run" / "cells").iterdir()} == cells
     assert {path.stem for path in (tmp_path / "run" / "predictions").iterdir()} == cells
+    assert (tmp_path / "run" / "layers.pdf").read_bytes().startswith(b"%PDF")
+    assert r"\begin{table}" in (tmp_path / "run" / "layers.tex").read_text()
     assert (tmp_path / "run" / "layers.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "run" / "layers.svg").read_text()
 

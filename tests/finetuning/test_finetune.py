@@ -17,6 +17,7 @@ from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.finetuning import _features, read_finetuned
+from bertology.finetuning._scores import collapsed
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
 
 
@@ -72,7 +73,7 @@ def test_the_folder_is_whole(tune: Tune) -> None:
     assert record["history"][-1]["dev"]["accuracy"] == record["scores"]["dev"]["accuracy"]["value"]
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "sentence_label:number" in card
-    assert f"| dev | accuracy | {record['scores']['dev']['accuracy']['value']:.4f} |" in card
+    assert f"| dev | accuracy, % | {100 * record['scores']['dev']['accuracy']['value']:.1f} |" in card
     names = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert names == ["checkpoint-16", "checkpoint-8"]
     last = weights(folder / "checkpoints" / "checkpoint-16")
@@ -84,6 +85,37 @@ def test_the_folder_is_whole(tune: Tune) -> None:
     again = read_finetuned(tuned.path)
     assert again.seeds == (1,)
     assert again.table().equals(tuned.table())
+
+
+def test_the_majority_of_train_stands_beside_the_scores(tune: Tune, subjects: Corpus) -> None:
+    tuned, train = tune(), [sentence.targets["number"][0].labels[0] for sentence in subjects["train"]]
+    frame, label = tuned.predictions(), max(set(train), key=train.count)
+    right = {split: (of_split["gold"] == label).mean() for split, of_split in frame.groupby("split")}
+    shown = tuned.to_markdown()
+    for split in ("dev", "test"):
+        assert tuned.records[1].majority[split]["accuracy"] == pytest.approx(right[split])
+        (line,) = (line for line in shown.splitlines() if line.startswith(f"| majority, {split} "))
+        assert f" {100 * right[split]:.1f} |" in line
+    assert "accuracy, %" in shown
+    # The tiny model learns nothing in one epoch, and the table and the model card say so.
+    said = f"seed 1 predicts {label} for every item of test: it has learned nothing of the task"
+    assert set(frame["pred"]) == {label}
+    assert said in shown
+    assert said in (tuned.folder() / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "gold", "pred", "one"),
+    [
+        ("labels", "aab", "aaa", "a"),
+        ("tags", "ab", "cc", "c"),
+        ("labels", "aab", "aba", None),
+        ("labels", "aaa", "aaa", None),
+        ("numbers", "12", "11", None),
+    ],
+)
+def test_one_label_for_every_item_is_noticed(kind: Any, gold: str, pred: str, one: str | None) -> None:
+    assert collapsed(pd.DataFrame({"gold": list(gold), "pred": list(pred)}), kind) == one
 
 
 def test_a_saved_model_gives_the_scores_of_its_record(tune: Tune, subjects: Corpus) -> None:

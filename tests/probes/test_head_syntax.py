@@ -259,7 +259,7 @@ def test_rows(tiny_bert: Path) -> None:
     for name in names:
         own = [row for row in rows if row.task == name]
         assert {row.init for row in own if row.head} == {"pretrained", "random"}
-        assert {row.control for row in own if row.head is None} == set(probe(name).baselines)
+        assert {row.control for row in own if row.head is None} == {note.name for note in probe(name).baselines}
         assert {row.split for row in own if row.head} == {"dev", "test"}
         assert {row.metric for row in own} == {probe(name).scores[0].name}
         assert all(0 <= row.value <= 1 for row in own if row.value is not None)

@@ -28,7 +28,16 @@ def corpus() -> Corpus:
 
 def test_layers_of_a_model_are_asked(tiny_bert: Path) -> None:
     tasks = [f"languages:{name}" for name in ("identity", "centroids", "retrieval", "translation", "alignment")]
-    results = probe(tasks, model=tiny_bert, corpus=corpus(), layers="0", controls="all").to_pandas()
+    found = probe(tasks, model=tiny_bert, corpus=corpus(), layers="0", controls="all")
+    alignment = found.only(task="languages:alignment")
+    for text in (alignment.to_markdown(), str(alignment), alignment.to_latex(), alignment.to_html()):
+        assert "diagonal" in text
+        assert "33.3" in text
+    assert "- diagonal: the words at the same relative place in both sentences (argmax)" in alignment.to_markdown()
+    assert ",diagonal,,argmax_f1,0.33" in alignment.to_csv()
+    fitted = "readout: a linear classifier of language, fitted and scored on different parts of the test split"
+    assert fitted in found.only(task="languages:identity").to_markdown()
+    results = found.to_pandas()
     main = results[results.main_metric & results.group.isna()]
     main = main[main.init.fillna("pretrained") == "pretrained"]
     scores = {(row.task, row.control): row.value for row in main.itertuples()}

@@ -5,6 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from bertology.families.contract import family_of
+from bertology.families.rows import noted
+from bertology.families.tasks import Tables
 from bertology.measures import (
     Grouped,
     bootstrap,
@@ -12,7 +15,18 @@ from bertology.measures import (
     count_labels,
     selectivity,
 )
+from bertology.probing import get_probe
 from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
+
+
+def as_noted(rows):
+    """Rows with what their tasks say of controls, as a run writes them."""
+    found = []
+    for task in dict.fromkeys(row.task for row in rows):
+        probe = get_probe(task)
+        found += noted(family_of(probe), probe, Tables(tuple(row for row in rows if row.task == task))).rows
+    return tuple(found)
+
 
 LABELS = ("NOUN", "VERB", "ADJ", "DET", "ADP", "X")
 RATES = {"pos": (0.80, 0.88, 0.93, 0.932, 0.915, 0.90), "ner": (0.70, 0.76, 0.80, 0.86, 0.90, 0.90)}
@@ -110,7 +124,7 @@ def made_up_results(tasks=("pos",), *, n_seeds=1, n_sentences=300, n_layers=5, c
         if controls:
             for name, rate in (("majority", 0.40), ("word_majority", 0.82)):
                 rows += cell(f"{task}-{name}", scored(answers([rate])), 0, control=name)
-    return Results(tuple(rows), tuple(comparisons), predictions)
+    return Results(as_noted(rows), tuple(comparisons), predictions)
 
 
 @pytest.fixture(scope="session")
@@ -234,7 +248,7 @@ def made_up_cloze_results(
         asked("blind", [rate / 2 for rate in rates], layers, **own, control="blind")
     if controls and tally == "answers":
         asked("majority", [0.2], [None], control="majority")
-    return Results(tuple(rows), (), predictions)
+    return Results(as_noted(rows), (), predictions)
 
 
 @pytest.fixture(scope="session")

@@ -48,14 +48,18 @@ def test_tables_hold_the_main_metric_of_every_group_and_layer(facts):
 
 
 def test_controls_are_no_groups_of_the_model(facts):
-    """Of the same groups random weights, blind texts and the majority have rows: none of them is shown."""
+    """Of the same groups random weights, blind texts and the majority have rows: the majority alone stands beside."""
     (found,) = facts.view().groups
     (alone,) = (
         dataclasses.replace(facts, rows=tuple(r for r in facts.rows if r.control == "none" and r.init == "pretrained"))
         .view()
         .groups
     )
-    assert found.lines == alone.lines
+    assert [dataclasses.replace(line, baselines={}) for line in found.lines] == list(alone.lines)
+    majority = {row.group: row.value for row in facts.rows if row.control == "majority" and row.metric == "p_at_1"}
+    assert {line.name: line.baselines["majority (oracle)"].value for line in found.lines} == {
+        line.name: majority[line.name] for line in found.lines
+    }
 
 
 def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path):
@@ -84,7 +88,7 @@ def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
 def test_grids_say_counts_and_the_last_layers_interval(facts):
     grid = group_grid(facts.view().groups[0])
     assert grid.title == "lama by group · P@1 by layer, %"
-    assert grid.headers == ("items", "skipped", "0", "1", "2", "3", "4")
+    assert grid.headers == ("items", "skipped", "majority (oracle)", "0", "1", "2", "3", "4")
     shown = columns(grid)
     assert [cell.text for cell in shown["skipped"].values()] == ["0", "0", "3"]
     for row in rows_of(facts, 4):
@@ -148,7 +152,7 @@ def test_every_format_holds_every_group_and_layer(facts):
 
 def test_csv_has_a_line_for_every_number(facts):
     found = list(csv.DictReader(io.StringIO(facts.view().by_group().to_csv())))
-    assert len(found) == 3 * (5 + 2)
+    assert len(found) == 3 * (5 + 3)
     for row in [row for layer in range(5) for row in rows_of(facts, layer)]:
         (line,) = [f for f in found if (f["row"], f["column"]) == (row.group, str(row.layer))]
         numbers = [float(line[name]) for name in ("value", "ci_low", "ci_high")]

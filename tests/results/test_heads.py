@@ -16,6 +16,7 @@ import pytest
 from bertology.errors import ResultsError
 from bertology.results import ResultRow, Results
 from bertology.results.report import write_report
+from tests.results.conftest import as_noted
 
 SHARED: dict[str, Any] = {
     "experiment": "made-up",
@@ -58,7 +59,7 @@ def results(**more: Any) -> Results:
     rows += [row(head, value / 3, init="random", cell_id="r", **more) for head, value in on_test.items()]
     rows += [row(head, value / 3, init="random", cell_id="r", split="dev", **more) for head, value in on_dev.items()]
     rows.append(row(None, 0.5, control="offset", cell_id="o", **more))
-    return Results(tuple(rows))
+    return Results(as_noted(rows))
 
 
 def steps(metric: str = "loss_bits") -> tuple[ResultRow, ...]:

@@ -5,10 +5,13 @@ import json
 
 import pytest
 
+from bertology.families.contract import family_of
+from bertology.probing import get_probe
 from bertology.results import Results, read_results
-from bertology.results.views.layers import ORACLE
 from tests.results.conftest import made_up_cloze_results, made_up_results
 from tests.results.test_pipeline import mixed
+
+ORACLE = "majority (oracle)"
 
 
 def with_params(results, chosen, **params):
@@ -96,7 +99,7 @@ def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
     view = both.view()
     lama = next(grid for grid in view.grids() if grid.title.startswith("lama"))
     assert [line.label for line in lama.lines if line.baseline] == [ORACLE]
-    assert "of this test itself" in notes_of(lama)["oracle"]
+    assert "of this test itself" in notes_of(lama)[ORACLE]
     probed = next(grid for grid in view.grids() if grid.title.startswith("pos"))
     assert [line.label for line in probed.lines if line.baseline] == ["majority", "word majority"]
     summary = next(grid for grid in view.grids() if grid.title.startswith("layers by tasks"))
@@ -105,12 +108,37 @@ def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
     assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
 
 
+def test_counts_are_those_of_the_main_metric_whatever_row_comes_first(pos):
+    """Metrics of one layer may be of other items, such as word types instead of words."""
+    others = [dataclasses.replace(row, n_items=499, n_clusters=49) for row in pos.rows if not row.main_metric]
+    mains = [dataclasses.replace(row, n_items=1166) for row in pos.rows if row.main_metric]
+    for rows in ((*others, *mains), (*mains, *others)):
+        (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
+        assert "test: 1,166 items in " in notes_of(grid)["data"]
+
+
+def test_a_statistic_says_what_its_task_fits(pos):
+    fitted = {"readout": "vectors", "params_json": json.dumps({"note": ["readout", "k-means of spans"]})}
+    for more, n_train, said in (
+        (fitted, 120, "k-means of spans, from 120 items of train"),
+        (fitted, 0, "k-means of spans"),
+        ({"readout": "vectors"}, 0, "none: statistics of the vectors themselves"),
+    ):
+        rows = [dataclasses.replace(row, n_train=n_train, **more) for row in pos.rows if row.control == "none"]
+        grid = Results(tuple(rows), pos.comparisons).view().grids()[0]
+        assert notes_of(grid)["readout"] == said
+
+
 def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
     """Pieces generalise to words that training does not have, which a baseline of words cannot."""
-    rows = [dataclasses.replace(row, control="lexical") if row.control == "majority" else row for row in pos.rows]
+    spans = get_probe("edge_entities")
+    (note,) = (note for note in family_of(spans).baselines(spans) if note.name == "lexical")
+    params = json.dumps({"note": note[1:]})
+    lexical = {"control": "lexical", "params_json": params}
+    rows = [dataclasses.replace(row, **lexical) if row.control == "majority" else row for row in pos.rows]
     (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
-    assert "layer 0 reads pieces, so it knows more of words new to it" in notes_of(grid)["words"]
-    assert "words" not in notes_of(pos.view().grids()[0])
+    assert "layer 0 reads subwords, so it knows more of words new to it" in notes_of(grid)["words alone"]
+    assert "words alone" not in notes_of(pos.view().grids()[0])
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,27 @@ def test_latex_is_booktabs_and_balanced(pos):
     # Of accuracy and selectivity the interval has a column of its own.
     assert (head, set(rest)) == (5, {7})
     assert len(re.findall(r"\\bfseries", text)) == sum(line.in_best_set for line in pos.view().tables[0].lines)
-    assert "Bold: not separable from the best layer" in text
+    assert r"\emph{Bold}: not separable from the best layer" in text
+
+
+def test_latex_captions_are_one_sentence_and_notes_are_small(two_tasks):
+    text = two_tasks.to_latex()
+    captions = re.findall(r"\\caption\{(.*)\}", text)
+    assert captions[0] == r"pos: accuracy by layer, \%; pocket on pocket test."
+    assert all(len(re.findall(r"\.(?:\s|$)", caption)) == 1 for caption in captions)
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert len(set(labels)) == len(labels) == 3
+    for table in text.split(r"\begin{table}")[1:]:
+        body, _, small = table.partition(r"\footnotesize\raggedright")
+        assert r"\emph{Data}" not in body
+        assert all(rf"\emph{{{name}}}: " in small for name in ("Model",))
+        assert small.index(r"\par}") < small.index(r"\end{table}")
+
+
+def test_latex_takes_a_caption_and_a_label(two_tasks):
+    text = two_tasks.to_latex(caption=r"Probing \textsc{Pocket}.", label="tab:mine")
+    assert text.count(r"\caption{Probing \textsc{Pocket}.}") == text.count(r"\label{tab:mine}") == 1
+    assert two_tasks.only(task="pos").view().to_latex(label="x").count(r"\label{x}") == 1
 
 
 def test_html_is_well_formed_and_escaped(pos):

@@ -13,7 +13,7 @@ from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import Metric, sum_metric
-from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, Windows
+from bertology.probing import AttentionProbe, ControlNote, GateProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
     from bertology.attention import MakeStatistic
@@ -34,7 +34,7 @@ class LooksAt(AttentionProbe):
     pairs: bool = False
     norms: bool = False
     chooses: bool = True
-    baselines: tuple[HeadBaseline, ...] = ("offset",)
+    baselines = (ControlNote("offset", "best offset", "the word before"),)
     least_words: int = 1
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

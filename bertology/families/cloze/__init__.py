@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,14 @@ from bertology.families.tasks import (
     Tables,
 )
 from bertology.families.unfitted import own_readout, own_source
-from bertology.probing import ClozeItems, ClozeProbe, Probe
+from bertology.probing import ClozeItems, ClozeProbe, ControlNote, Probe
+
+_ORACLE = ControlNote(
+    "majority",
+    "majority (oracle)",
+    "the answer most frequent in each group of this test itself, which no model may look at",
+)
+_BLIND = ControlNote("blind", "blind", "the same texts without what decides")
 
 
 class _Cloze(Family):
@@ -87,14 +94,17 @@ class _Cloze(Family):
             identity |= {"lens_fingerprint": lens_text(config, pair).text_fingerprint, "on_long": pair.request.on_long}
         return CellGrid(("none", "blind") if can_be_blind else ("none",), 1, layers, layers, identity)
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """The most frequent answer, where the answer is a word of the vocabulary.
 
         Of two texts neither is the more frequent answer; and where each item has distractors of its own, the most
         frequent answer is mostly one that is never a distractor.
         """
         assert isinstance(probe, ClozeProbe)
-        return ("majority",) if probe.asks == "answers" and "majority" in controls else ()
+        return (_ORACLE,) if probe.asks == "answers" else ()
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return (_BLIND,)
 
     def compute_cells(self, cells: FitCells, job: Job) -> None:
         ask_cells(cells, job)

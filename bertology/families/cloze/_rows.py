@@ -27,7 +27,8 @@ def tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Table
     assert isinstance(probe, ClozeProbe)
     # The replicates of single groups are kept where a mean over draws is to be made.
     columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
-    has_majority = first.weights.init == request.init and "majority" in family.baselines(probe, request.controls)
+    asked = {note.name for note in family.baselines(probe)} & {*request.controls}
+    has_majority = first.weights.init == request.init and "majority" in asked
 
     def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
         is_last = control == list(by_control)[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables, skipped_words
 from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, compare, difference, over_runs
-from bertology.probing import Probe, ReadoutComparison
+from bertology.probing import ControlNote, Probe, ReadoutComparison
 from bertology.readouts import readout_kind
 from bertology.results import ComparisonRow, ResultRow, comparison_rows
 from bertology.results.tables.predictions import Kept
@@ -31,6 +31,11 @@ from bertology.results.tables.predictions import Kept
 _CONTROLS = ("none", "rescaled", "refit", "reference")
 """The frozen readout on the model; on its vectors with mean and spread of the reference's in each dimension, of the
 training items; a readout fitted to the model; the frozen one on the reference."""
+_NOTES = (
+    ControlNote("rescaled", "rescaled", "the frozen readout on vectors with the reference's mean and spread"),
+    ControlNote("refit", "refitted", "a readout fitted to the model itself"),
+    ControlNote("reference", "reference", "the frozen readout on the reference, to which it was fitted"),
+)
 _CHANGES = {
     "scale_change": ("rescaled", "none"),
     "form_change": ("refit", "rescaled"),
@@ -88,9 +93,13 @@ class _Frozen(VectorFamily):
         """Every layer: of the frozen readout, of one fitted anew, and of the reference itself."""
         return replace(LABELS.grid(pair, _of(probe), config, init), controls=_CONTROLS)
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """None: those of the task stand beside the task."""
         return ()
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The other three."""
+        return _NOTES
 
     def compute_cells(self, cells: FitCells, job: Job) -> None:
         _fit_both(cells, job)

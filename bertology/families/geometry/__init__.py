@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ from bertology.families.tasks import (
 from bertology.families.unfitted import named_task, own_readout, own_source
 from bertology.families.vectors import vector_identity
 from bertology.geometry import LayerVectors
-from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
+from bertology.probing import ControlNote, EncodingProbe, GeometryCounts, GeometryProbe, Probe
 
 
 class _Geometry(Family):
@@ -81,10 +81,15 @@ class _Geometry(Family):
             identity["layers"] = list(layers)
         return CellGrid(("none",), 1, layers, layers, identity)
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """Those of the probe; of others, what words at random show is part of the statistics."""
         assert isinstance(probe, GeometryProbe)
-        return tuple(name for name in probe.baselines if name in controls)
+        return probe.baselines
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """What the task itself fits, if anything."""
+        assert isinstance(probe, GeometryProbe)
+        return (ControlNote("none", "readout", probe.fits),) if probe.fits else ()
 
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         return {"reading": config.changes} if config.changes else {}

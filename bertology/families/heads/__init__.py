@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from bertology.encoders import ModelShape
@@ -26,7 +26,7 @@ from bertology.families.tasks import (
     Unreadable,
 )
 from bertology.families.unfitted import own_readout, own_source
-from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
+from bertology.probing import AttentionProbe, ControlNote, GateProbe, HeadProbe, Probe
 
 
 class _Heads(Family):
@@ -68,8 +68,9 @@ class _Heads(Family):
         columns = (*layers, None) if isinstance(probe, GateProbe) else layers
         return CellGrid(("none",), 1, columns, layers, {"on_long": pair.request.on_long})
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
-        return tuple(name for name in probe.baselines if name in controls) if isinstance(probe, AttentionProbe) else ()
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """Those of the probe."""
+        return probe.baselines if isinstance(probe, AttentionProbe) else ()
 
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         return {"reading": config.changes} if config.changes else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bertology.encoders import ModelShape
@@ -24,17 +24,36 @@ from bertology.families.tasks import (
     Scoring,
     Tables,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, training_memory
+from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes, training_memory
 from bertology.measures import Metric
-from bertology.probing import Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
+from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import get_readout, readout_kind
 from bertology.results.tables.predictions import Kept
 
+_MAJORITY = ControlNote("majority", "majority", "the label most frequent in training")
+_BY_FORM = ControlNote(
+    "word_majority",
+    "word majority",
+    "the label most frequent in training for the same word form, else majority",
+)
+_LENGTH = ControlNote("length", "length alone", "the label most frequent in training, of texts with as many words")
+_LEXICAL = ControlNote(
+    "lexical",
+    "words alone",
+    "a logistic regression on the words and their places: no vector, no context; layer 0 reads subwords, so it knows "
+    "more of words new to it",
+)
 _BASELINES = {
-    "words": ("majority", "word_majority"),
-    "spans": ("majority", "word_majority", "lexical"),
-    "sentences": ("majority", "length", "lexical"),
+    "words": (_MAJORITY, _BY_FORM),
+    "spans": (_MAJORITY, _BY_FORM, _LEXICAL),
+    "sentences": (_MAJORITY, _LENGTH, _LEXICAL),
 }
+_FORMS = {
+    "words": "each word form",
+    "spans": "each span's wording",
+    "sentences": "each text, however often it occurs,",
+}
+"""By kind of items, what has one label in the control task."""
 _READS = ("words", "spans")
 
 
@@ -78,11 +97,12 @@ class _Labels(VectorFamily):
             identity["erased_version"] = erased.version
         return replace(grid, identity={**grid.identity, **identity})
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """The most frequent label, that of the word's form, and of spans what their words tell."""
-        assert isinstance(probe, RepresentationProbe)
-        of = "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
-        return tuple(name for name in _BASELINES[of] if name in controls)
+        return _BASELINES[_items_of(probe)]
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return control_task_notes(_FORMS[_items_of(probe)], "a random label")
 
     def compute_cells(self, cells: FitCells, job: Job) -> None:
         fit(cells, job)
@@ -113,6 +133,11 @@ class _Labels(VectorFamily):
         for member in (member for group in groups for member in group.members):
             flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
+
+
+def _items_of(probe: Probe) -> str:
+    assert isinstance(probe, RepresentationProbe)
+    return "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
 
 
 def _are_compared(pair: Pair, probe: Probe) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
@@ -23,13 +23,14 @@ from bertology.families.tasks import (
 from bertology.families.trees._fit import fit_trees, write_chains
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory
 from bertology.measures import Metric, count_trees
-from bertology.probing import Probe, RepresentationProbe
+from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import read_labels, read_scores
 from bertology.results.tables.predictions import Kept
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64
+_CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
 
 
 class _Trees(VectorFamily):
@@ -53,8 +54,8 @@ class _Trees(VectorFamily):
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         task_data(probe, pair.splits)
 
-    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
-        return tuple(name for name in ("linear_chain",) if name in controls)
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return (_CHAIN,)
 
     def compute_group(self, group: FitGroup, job: Job) -> None:
         fit_trees(group, job)

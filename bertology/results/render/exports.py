@@ -8,14 +8,16 @@ import html
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from string import Template
+from typing import Any
 
 from bertology._names import layer_label
 from bertology.results.views.grid import STAR, Grid, GridLine, Note
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layer_grid import strength_text
-from bertology.results.views.layers import BaselineLine, LayerLine, LayerTable, Score
+from bertology.results.views.layers import COLUMNS, BaselineLine, LayerLine, LayerTable, Score
 
 _MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
 """What Markdown would read as HTML, emphasis, code, a link or a further column."""
@@ -65,23 +67,49 @@ _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunit
 \begin{table}[t]
   \centering
   \sisetup{detect-weight, mode=text}
-  \caption{$caption.}
-  \label{tab:$label}
+  \caption{$caption}
+  \label{$label}
   \begin{tabular}{l$kinds}
     \toprule
     $lines
     \bottomrule
   \end{tabular}
+  \par\smallskip
+  {\footnotesize\raggedright
+  $notes
+  \par}
 \end{table}
 """)
 
 
-def grid_to_latex(grid: Grid) -> str:
-    """A booktabs table, numbers aligned by siunitx; the caption states what they are and how they were had."""
+def grids_to_latex(grids: Sequence[Grid], *, caption: str | None = None, label: str | None = None) -> str:
+    """Booktabs tables, each under a label of its own; ``caption`` and ``label`` are those of the first."""
+    known: Counter[str] = Counter()
+    texts = []
+    for place, grid in enumerate(grids):
+        name = label if label is not None and place == 0 else latex_label(grid)
+        known[name] += 1
+        name += f"-{known[name]}" if known[name] > 1 else ""
+        texts.append(grid_to_latex(grid, caption=caption if place == 0 else None, label=name))
+    return "\n".join(texts)
+
+
+def latex_label(grid: Grid) -> str:
+    """What a table is referred to by, from what it is about: ``tab:pos``."""
+    return "tab:" + re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+
+
+def grid_to_latex(grid: Grid, *, caption: str | None = None, label: str | None = None) -> str:
+    """A booktabs table, numbers aligned by siunitx; how they were had stands below it in small letters.
+
+    Args:
+        grid: the table.
+        caption: LaTeX of the caption; one sentence on what is shown of which model when left out.
+        label: to refer to it by; ``tab:`` and the task when left out.
+    """
     columns = [_latex_column(grid, column) for column in range(len(grid.headers))]
-    notes = [str(Note("Bold", note.text) if note.about == STAR else note) for note in grid.notes]
-    caption = latex_escaped(". ".join([grid.title, *(note[:1].upper() + note[1:] for note in notes)]))
-    label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+    notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
+    small = (rf"\emph{{{latex_escaped(one.about.capitalize())}}}: {latex_escaped(one.text)}." for one in notes)
     parts: tuple[list[str], ...] = ([], [], [])
     for part, text, *cells in zip(
         [0, *(1 + line.baseline for line in grid.lines)],
@@ -93,7 +121,21 @@ def grid_to_latex(grid: Grid) -> str:
     head, layers, baselines = parts
     lines = [*head, r"\midrule", *layers, *([r"\midrule"] if baselines else []), *baselines]
     kinds = "".join(kind for kind, _, _ in columns)
-    return _LATEX_TABLE.substitute(caption=caption, label=label, kinds=kinds, lines="\n    ".join(lines))
+    return _LATEX_TABLE.substitute(
+        caption=caption or latex_escaped(_sentence(grid)),
+        label=label or latex_label(grid),
+        kinds=kinds,
+        lines="\n    ".join(lines),
+        notes="\n  ".join(small),
+    )
+
+
+def _sentence(grid: Grid) -> str:
+    """What a table shows, of which model on which data, as in ``pos: accuracy by layer, %; pocket on pocket test``."""
+    notes = {note.about: note.text for note in grid.notes}
+    model, data = notes.get("model", "").partition(", ")[0], notes.get("data", "").partition(": ")[0]
+    where = " on ".join(filter(None, [model, data]))
+    return "; ".join(filter(None, [grid.title.replace(" · ", ": ", 1), where])) + "."
 
 
 def _latex_column(grid: Grid, column: int) -> tuple[str, str, list[str]]:
@@ -156,27 +198,24 @@ def _html_cell(line: GridLine, column: int) -> str:
     return f'<td style="{_CELL}">{text}{star}</td>'
 
 
-_CSV_SCORES = {
+_CSV_SCORES = {name: (name, f"{name}_ci_low", f"{name}_ci_high") for name in COLUMNS} | {
     "main": ("value", "ci_low", "ci_high"),
     "second": ("second_value",),
-    "random_init": ("random_init", "random_init_ci_low", "random_init_ci_high"),
     "control_task": ("control_task_accuracy",),
-    "selectivity": ("selectivity", "selectivity_ci_low", "selectivity_ci_high"),
     "blind": ("blind",),
 }
 """Columns of a score and its bounds, by field of a line."""
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", *_CSV_SCORES["main"], "in_best_set"),
     *("second_metric", *_CSV_SCORES["second"], *_CSV_SCORES["random_init"], *_CSV_SCORES["control_task"]),
-    *(*_CSV_SCORES["selectivity"], "seed_sd", *_CSV_SCORES["blind"], "strength"),
+    *(*_CSV_SCORES["selectivity"], "seed_sd", "blind", "strength"),
 )
+"""Columns of every table; those of further controls follow where there are any."""
 
 
 def tables_to_csv(tables: Sequence[LayerTable]) -> str:
     """One line for each layer and baseline of each table; numbers are those of ``results.parquet``, not percentages."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, _CSV_FIELDS, lineterminator="\n", restval="")
-    writer.writeheader()
+    lines: list[dict[str, Any]] = []
     for table in tables:
         about = table.about
         common = {
@@ -187,10 +226,15 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
         for line in table.lines:
             place = {"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set}
             more = {"seed_sd": line.seed_spread, "strength": strength_text(line)}
-            writer.writerow({**common, **place, **_csv_scores(line), **more})
+            lines.append({**common, **place, **_csv_scores(line), **more})
         for baseline in table.baselines:
             fields = {"row": baseline.control, "model": baseline.model or ""}
-            writer.writerow({**common, **_csv_scores(baseline), **fields})
+            lines.append({**common, **_csv_scores(baseline), **fields})
+    out = io.StringIO()
+    further = dict.fromkeys(name for line in lines for name in line if name not in _CSV_FIELDS)
+    writer = csv.DictWriter(out, (*_CSV_FIELDS, *further), lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(lines)
     return out.getvalue()
 
 
@@ -214,7 +258,8 @@ def _csv_scores(line: LayerLine | BaselineLine) -> dict[str, float | None]:
     for name, columns in _CSV_SCORES.items():
         score: Score | None = getattr(line, name, None)
         if score is not None:
-            fields |= zip(columns, (score.value, score.low, score.high), strict=False)
+            values = zip(columns, (score.value, score.low, score.high), strict=False)
+            fields |= {column: value for column, value in values if value is not None}
     return fields
 
 

@@ -26,7 +26,8 @@ from bertology._figures import (
 )
 from bertology.attention import plot_heads
 from bertology.errors import ResultsError
-from bertology.results.render.plot import bounds_of, style_axes
+from bertology.results.render.plot import bounds_of, end_axis, style_axes
+from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import GroupTable, summary_headers
 from bertology.results.views.grid import (
     NOTHING,
@@ -207,7 +208,8 @@ def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
     chance = None if groups.chances_differ else groups.lines[0].chance
     by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    answer = f"; {layers[-1]}: the model's own answer" if layers[-1] == about.n_layers else ""
+    is_answer = answers_itself(about) and layers[-1] == about.n_layers
+    answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
     return (
         f"{weights} · {brief(about.corpus)} {about.split}{reading}\nColumns: layers (0: embeddings{answer}).\n"
         f"Shades run from the least to the greatest score shown.{by_chance}"
@@ -239,6 +241,7 @@ def plot_step_table(table: StepTable) -> Figure:
         axes.fill_between(places, *bounds_of(scores, scale), color=color, alpha=0.15, linewidth=0)
         values = np.array([score.value for score in scores]) * scale
         axes.plot(places, values, color=color, marker=marker, markersize=4, linewidth=1.5, label=order or None)
+    end_axis(axes, table.metric)
     axes.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
     axes.set_ylabel(metric_title(table.metric) + unit(table.metric), fontsize=9)
     axes.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")

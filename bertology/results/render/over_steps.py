@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, new_figure, write_caption
 from bertology.errors import ResultsError
 from bertology.results.render.figures import _draw_cells, _label, _scaled, _write
-from bertology.results.render.plot import bounds_of, draw_grid, style_axes
+from bertology.results.render.plot import bounds_of, draw_grid, end_axis, style_axes
 from bertology.results.views.grid import brief, data_of, is_fraction, metric_title, number, unit
 from bertology.results.views.over_steps import TrainingTable, steps_shown
 
@@ -53,6 +53,7 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
             ax.remove()
         elif place + n_columns >= len(layers):
             ax.tick_params(labelbottom=True)  # below it is no panel that would have them
+    end_axis(panels[0], tables[0].metric)
     _scale_steps(panels[0], sorted({step for table in tables for step in table.steps}))
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False, fontsize=8.5)

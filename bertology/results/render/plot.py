@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, new_figure, write_caption
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import answers_itself, clusters_of
-from bertology.results.views.grid import brief, is_fraction, metric_title, number, unit
-from bertology.results.views.layers import LayerTable, Score
+from bertology.results.views.grid import axis_ends, brief, is_fraction, metric_title, number, unit
+from bertology.results.views.layers import COLUMNS, LayerTable, Score
 
 _PANEL = (6.4, 4.2)
 _SMALL_PANEL = (4.6, 3.5)
@@ -86,14 +86,15 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     if not main:
         raise ResultsError(f"task {table.task}: there are no scores to draw")
     labels = []
-    for name, field, color, marker in (
-        ("control task", "control_task", GREEN, "^"),
-        ("blind", "blind", GREEN, "v"),
-        ("random init", "random_init", VERMILION, "s"),
-        ("rescaled", "rescaled", VERMILION, "v"),
-        ("refitted", "refit", GREEN, "D"),
-        ("reference", "reference", PURPLE, "s"),
+    for field, color, marker in (
+        ("control_task", GREEN, "^"),
+        ("blind", GREEN, "v"),
+        ("random_init", VERMILION, "s"),
+        ("rescaled", VERMILION, "v"),
+        ("refit", GREEN, "D"),
+        ("reference", PURPLE, "s"),
     ):
+        name = COLUMNS[field]
         scores = {line.layer: score for line in table.lines if (score := getattr(line, field)) is not None}
         if scores:
             _, y = _draw_line(ax, scores, scale, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
@@ -142,14 +143,13 @@ def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
     ax.set_xlim(min(layers) - 0.3, max(layers) + 0.3)
     ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
     draw_grid(ax)
-    ax.margins(y=0.08)
     style_axes(ax)
 
 
 def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
     """Dashed lines; a baseline far below all else is named at the lower edge, not drawn to scale."""
-    labels = []
-    low, high = ax.get_ylim()
+    end_axis(ax, table.metric)
+    labels, (low, high) = [], ax.get_ylim()
     for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
         y = baseline.main.value * scale
         text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
@@ -159,9 +159,19 @@ def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
         dashes = (0, (1, 2)) if baseline.control == "majority" else (0, (5, 3))
         ax.axhline(y, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
         labels.append(_Label(y, text, GREY))
-        low = min(low, y - 0.04 * (high - low))
-    ax.set_ylim(low, high)
+        end_axis(ax, table.metric)
+        low = ax.get_ylim()[0]
     return labels
+
+
+def end_axis(ax: Axes, metric: str, *, margin: float = 0.08) -> None:
+    """End the vertical axis around all that is drawn on it, in all panels that share it, never past a bound."""
+    scale = 100.0 if is_fraction(metric) else 1.0
+    drawn = np.concatenate([one.dataLim.intervaly for one in ax.get_shared_y_axes().get_siblings(ax)]) / scale
+    if np.isfinite(drawn).any():
+        drawn = drawn[np.isfinite(drawn)]
+        low, high = axis_ends(drawn.min(), drawn.max(), metric=metric, margin=margin)
+        ax.set_ylim(scale * low, scale * high)
 
 
 def _place_labels(ax: Axes, labels: Sequence[_Label]) -> None:

@@ -18,6 +18,7 @@ from bertology.results.views.compared import (
     ComparedTask,
     Difference,
     PairStatistic,
+    at_null,
     compared_tasks,
     pair_statistics,
 )
@@ -57,6 +58,8 @@ class ComparisonPage:
     curves: tuple[PageCurves, ...] = ()
     failures: tuple[str, ...] = ()
     """What could not be measured, a line each."""
+    verdicts: tuple[str, ...] = ()
+    """What the comparison comes to, shown before the findings."""
     about: Mapping[str, str] = field(default_factory=dict)
     """Heading and value, shown above the findings."""
 
@@ -81,7 +84,7 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
     values = {
         "headline": escape(f"{', '.join(models)} compared with {reference}, layer by layer."),
         "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.about.items()),
-        "words": _words(tasks, statistics),
+        "words": _words([*page.verdicts, *findings(tasks, statistics)]),
         "cost": "".join([*map(_table, page.tables), *map(_curves, page.curves)]),
         "tasks": "".join(map(_task, _by_question(tasks))) or "<p>No task was put to both models.</p>",
         "links": links,
@@ -174,8 +177,8 @@ def _is_below(score: Score) -> bool:
     return score.high is not None and score.high < 0
 
 
-def _words(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> str:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in findings(tasks, statistics))
+def _words(sentences: Sequence[str]) -> str:
+    lines = "".join(f"<li>{escape(text)}</li>" for text in sentences)
     return f'<ul class="findings">{lines}</ul>' if lines else ""
 
 
@@ -241,6 +244,7 @@ def _sections(statistics: Sequence[PairStatistic]) -> Iterator[tuple[str, str]]:
         yield task, body + "</div>"
 
 
+_NULL = " · at its null"
 _BESIDE = {"_null": "words in random order", "_reference": "reference"}
 """Endings of metrics that are drawn in the chart of the one without them, and what their curves are called."""
 
@@ -258,8 +262,15 @@ def _metric(metric: str, statistics: Sequence[PairStatistic]) -> str:
     if by_layer:
         lines = [Curve(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
         chart = curves(lines, metric=metric, label=f"{metric_title(metric)} by layer")
+        nulls = [at_null(one, by_layer) for one in by_layer]
         rows = [
-            (layer_label(layer), *(_score(one.by_layer.get(layer), metric) for one in by_layer))
+            (
+                layer_label(layer),
+                *(
+                    _score(one.by_layer.get(layer), metric) + (_NULL if layer in of_null else "")
+                    for one, of_null in zip(by_layer, nulls, strict=True)
+                ),
+            )
             for layer in sorted({layer for one in by_layer for layer in one.by_layer})
         ]
         numbers = _rows(["layer", *(line.name for line in lines)], rows)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
-from bertology.results.views.grid import interval_of, is_fraction, number, unit
+from bertology.results.views.grid import axis_ends, interval_of, is_fraction, number, unit
 from bertology.results.views.heads import head_place
 from bertology.results.views.layers import Score
 
@@ -22,6 +23,8 @@ _COLOURS = 6
 """Of lines, in the page's style sheet."""
 _TICKS = 5
 _CELL = 30.0
+_MOST_PLAIN = 1e7
+"""Ticks from here on are written with exponents."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def curves(lines: Sequence[Curve], *, metric: str, label: str, axis: str = "laye
     layers = sorted({layer for one in lines for layer in one.scores})
     if not values or not layers:
         return "<p>No layer has a score.</p>"
-    ticks = _ticks(min(values), max(values))
+    ticks = _ticks(min(values), max(values), metric)
     frame = _Frame(layers[0], layers[-1], ticks[0], ticks[-1])
     parts = [_axes(frame, layers, ticks, metric, axis)]
     parts += [_curve(one, frame, place % _COLOURS, metric) for place, one in enumerate(lines)]
@@ -115,31 +118,31 @@ class _Frame:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (self.high - value) / (self.high - self.low)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers that enclose both values."""
-    spread = (high - low) or abs(high) or 1.0
-    power = 10.0 ** math.floor(math.log10(spread / _TICKS))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * _TICKS >= spread)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [step * count for count in range(first, max(last, first + 1) + 1)]
+def _ticks(low: float, high: float, metric: str) -> list[float]:
+    """Round numbers that enclose both values, ascending."""
+    ends = axis_ends(low, high, metric=metric)
+    return [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
 
 
 def _axes(frame: _Frame, layers: Sequence[int], ticks: Sequence[float], metric: str, axis: str) -> str:
     parts = []
-    for tick in ticks:
+    for tick, written in zip(ticks, _labels(ticks, metric), strict=True):
         y = frame.y(tick)
         parts.append(f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, _tick(tick, ticks[1] - ticks[0], metric), "end"))
+        parts.append(_text(_LEFT - 8, y + 4, written, "end"))
     every = math.ceil(len(layers) / 13)
     parts += [_text(frame.x(layer), _HEIGHT - _BOTTOM + 18, str(layer)) for layer in layers[::every]]
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis))
     return "".join(parts)
 
 
-def _tick(value: float, step: float, metric: str) -> str:
-    value, step = (value * 100, step * 100) if is_fraction(metric) else (value, step)
-    digits = next(count for count in range(12) if math.isclose(step, round(step, count), rel_tol=1e-6))
-    return f"{value + 0.0:.{digits}f}".replace("-", "−")
+def _labels(ticks: Sequence[float], metric: str) -> list[str]:
+    """Ticks as text, all with the decimals that their steps need; very large and very small ones with exponents."""
+    scale = 100 if is_fraction(metric) else 1
+    most, step = scale * max(map(abs, ticks)), scale * (ticks[1] - ticks[0])
+    digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
+    form = f".{digits}f" if digits is not None and most < _MOST_PLAIN else ".7g"
+    return [f"{scale * tick + 0.0:{form}}".replace("-", "−") for tick in ticks]
 
 
 def _curve(one: Curve, frame: _Frame, colour: int, metric: str) -> str:

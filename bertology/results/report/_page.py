@@ -30,11 +30,11 @@ from bertology.results.report._tables import (
     steps_section,
 )
 from bertology.results.tables.rows import answers_itself
-from bertology.results.views.across import baseline_owners
+from bertology.results.views.across import baseline_labels, baseline_owners
 from bertology.results.views.grid import decimals, is_fraction, metric_title
 from bertology.results.views.heads import HeadTable, head_place, line_label
 from bertology.results.views.layer_grid import strength_text
-from bertology.results.views.layers import BASELINE_LABELS, LayerLine
+from bertology.results.views.layers import COLUMNS, LayerLine
 
 _HERE = "results/report/assets/"
 _OF_ALL = "start.js", "tables.js", "heatmap.js"
@@ -181,7 +181,11 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
     for question in questions:
         table = question.first
         tables = [[(entry.label, entry.table) for entry in question.entries]]
-        owned = frozenset(label for label in BASELINE_LABELS if baseline_owners(label, tables) != (None,))
+        owned = frozenset(
+            label
+            for label in baseline_labels([entry.table for entry in question.entries])
+            if baseline_owners(label, tables) != (None,)
+        )
         plain.append(
             {
                 "label": question.label,
@@ -250,9 +254,7 @@ def _entry(
 
 
 def _line(line: LayerLine) -> dict[str, Any]:
-    scores = {
-        _PLAIN.get(name, name): getattr(line, name) for name in (*_SCORES, "blind", "rescaled", "refit", "reference")
-    }
+    scores = {_PLAIN.get(name, name): getattr(line, name) for name in COLUMNS}
     return {
         "layer": line.layer,
         **{name: rounded_score(score) for name, score in scores.items()},

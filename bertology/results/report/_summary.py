@@ -19,19 +19,9 @@ from bertology.results.views.grid import (
 )
 from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, line_label
 from bertology.results.views.layer_grid import layer_grid
-from bertology.results.views.layers import LayerLine, LayerTable, Score
+from bertology.results.views.layers import COLUMNS, LayerLine, LayerTable, Score
 
 _PERCENT = "\u00a0%"
-_BASELINES_IN_WORDS = {
-    ("word_majority", False): "Majority by word form",
-    ("length", False): "Majority by number of words",
-    ("word_mean", False): "The mean by word form",
-    ("first", False): "The first word of the kind asked for",
-    ("last", False): "The last word of the kind asked for",
-    ("lexical", False): "A classifier that is given words, and no vector,",
-    ("majority", True): "The most frequent answer of each group of this test, an oracle,",
-}
-"""By name, and whether the model itself answers."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +191,7 @@ def _moved(table: LayerTable) -> str:
     """For changes of the text, the score of the last layer, and the range over all layers."""
     scored = [(line.main.value, line.layer) for line in table.lines if line.main]
     score, layer = next((line.main, line.layer) for line in reversed(table.lines) if line.main)
-    own = ", the model's own answer," if layer == table.about.n_layers else ""
+    own = ", the model's own answer," if answers_itself(table.about) and layer == table.about.n_layers else ""
     text = f"Layer {layer}{own} has {metric_title(table.metric)} {_with_interval(score, table.metric)}."
     least, most = min(scored), max(scored)
     if least[0] == most[0]:
@@ -240,22 +230,25 @@ def _against(table: LayerTable, best: LayerLine) -> str:
     for line in table.baselines:
         apart = best.main.value - line.main.value
         side = "above" if apart >= 0 else "below"
-        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table.about)), line.label.capitalize())
         own = f"layer {best.layer} is {_difference(apart, table.metric)} {side}"
-        parts.append(f"{name} gives {_amount(line.main.value, table.metric)}: {own}.")
+        what = f" ({line.note})" if line.note else ""
+        parts.append(f"{line.label.capitalize()}{what} gives {_amount(line.main.value, table.metric)}: {own}.")
     if best.random_init:
         parts.append(f"With random weights, layer {best.layer} gives {_with_interval(best.random_init, table.metric)}.")
-    if best.blind:
-        blind = _with_interval(best.blind, table.metric)
-        parts.append(f"Of texts without what decides, layer {best.layer} has {blind}.")
+    for control, (_, text) in table.notes.items():
+        score = getattr(best, control) if control in COLUMNS and control != "control_task" else None
+        if score is not None:
+            title = COLUMNS[control].capitalize()
+            parts.append(f"{title} ({text}): layer {best.layer} has {_with_interval(score, table.metric)}.")
     if chances := chances_of(table.about):
         parts.append(f"By chance {_amount(sum(chances.values()) / len(chances), 'choice_accuracy')} would be right.")
+    rule = f" ({table.notes['control_task'][1].partition(';')[0]})" if "control_task" in table.notes else ""
     if best.control_task and best.selectivity:
         selectivity = _with_interval(best.selectivity, "selectivity").replace(_PERCENT, " points")
         right = _amount(best.control_task.value, "accuracy")
-        parts.append(f"On the control task it is right in {right}, a selectivity of {selectivity}.")
+        parts.append(f"On the control task{rule} it is right in {right}, a selectivity of {selectivity}.")
     elif best.control_task:
-        parts.append(f"The control task has {_with_interval(best.control_task, table.control_metric)}.")
+        parts.append(f"The control task{rule} has {_with_interval(best.control_task, table.control_metric)}.")
     return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
 
 

@@ -289,6 +289,7 @@ class _Params:
     chance: dict[str, float] | None = None
     chosen_on: str | None = None
     details: dict[str, Any] | None = None
+    note: tuple[str, str] | None = None
 
 
 _WRITTEN: Mapping[str, Any] = {
@@ -347,30 +348,16 @@ def is_statistic(row: ResultRow) -> bool:
     return row.readout in STATISTICS
 
 
-def own_baselines(
-    baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
-) -> list[ResultRow]:
-    """Of one task's baselines those of what a model reads, under its ``settings`` where baselines differ by them.
-
-    Of a text of which a model cannot read all, they are its own.
-    """
-    of_model = [row for row in baselines if row.model == model]
-    if settings is not None:
-        of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
-        of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
-    return of_model or [row for row in baselines if row.model is None]
-
-
 _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
 
 
 def row_fits(row: ResultRow, name: str, value: Any) -> bool:
     """Whether a row has a value in a column, or belongs to no model and so fits any; see :meth:`Results.only`."""
     # Baselines of what one model reads name that model, and no weights or reading of it.
-    is_baseline = row.init is None and row.readout is None
+    of_no_weights = row.init is None and row.readout is None
     if name == "pool":
-        return is_baseline or param_of(row, "settings", {}).get("pool", "mean") == value
-    of_no_model = row.model is None or (is_baseline and name != "model")
+        return of_no_weights or param_of(row, "settings", {}).get("pool", "mean") == value
+    of_no_model = row.model is None or (of_no_weights and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
 
 

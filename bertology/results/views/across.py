@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bertology._names import layer_label
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import ResultRow, chances_of, is_statistic, reading_of
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ResultRow, chances_of, is_statistic, param_of, reading_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     Cell,
@@ -26,7 +27,7 @@ from bertology.results.views.grid import (
     table_title,
     unit,
 )
-from bertology.results.views.layers import BASELINE_LABELS, LayerTable, Score, natural_order, score_of_row
+from bertology.results.views.layers import LayerTable, Score, natural_order, score_of_row
 
 
 def summary_grid(tables: Sequence[LayerTable]) -> Grid:
@@ -38,7 +39,7 @@ def summary_grid(tables: Sequence[LayerTable]) -> Grid:
         cells = [score_cell(line.main if line else None, table.metric) for line, table in zip(row, tables, strict=True)]
         best = frozenset(column for column, line in enumerate(row) if line and line.in_best_set)
         lines.append(GridLine(layer_label(layer), tuple(cells), best))
-    for label in BASELINE_LABELS:
+    for label in baseline_labels(tables):
         scores = [{line.label: line.main for line in table.baselines}.get(label) for table in tables]
         if any(scores):
             cells = [score_cell(score, table.metric) for score, table in zip(scores, tables, strict=True)]
@@ -105,7 +106,7 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
 
     Each of the ``questions`` holds tables of the same task and data with the names of who reads them.
     """
-    for label in BASELINE_LABELS:
+    for label in baseline_labels([table for tables in questions for _, table in tables]):
         for owner in baseline_owners(label, questions):
             scores = []
             for tables in questions:
@@ -114,6 +115,12 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
                 scores.append(next(known, None))
             if any(scores):
                 yield ", ".join(filter(None, [label, owner])), scores
+
+
+def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
+    """What baselines of tables are called, each once, in the order of :data:`CONTROLS`."""
+    lines = [line for table in tables for line in table.baselines]
+    return tuple(dict.fromkeys(line.label for line in sorted(lines, key=lambda line: CONTROLS.index(line.control))))
 
 
 def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
@@ -157,6 +164,8 @@ class GroupLine:
     """How often choices would be right by chance; None where nothing is chosen."""
     metric: str = ""
     """What ``by_layer`` is of a statistic; empty of a group, whose metric is the table's main one."""
+    baselines: Mapping[str, Score] = field(default_factory=dict)
+    """By what tables call them, the same of baselines that read no layer."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +196,21 @@ def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tup
     groups = []
     for table in tables:
         of_metric = [row for row in by_table[_key(table.about)] if row.metric == table.metric]
-        lines = [_group_line([row for row in of_metric if row.group == name]) for name in group_names(of_metric)]
+        baselines = [row for row in _baselines_of(rows, table) if row.metric == table.metric]
+        lines = [
+            _group_line(*([row for row in some if row.group == name] for some in (of_metric, baselines)))
+            for name in group_names(of_metric)
+        ]
         groups += [GroupTable(table, tuple(lines))] if lines else []
     return tuple(groups)
+
+
+def _baselines_of(rows: Sequence[ResultRow], table: LayerTable) -> list[ResultRow]:
+    """The rows of all baselines of what a table is about."""
+    about = table.about
+    question = (about.task, about.corpus, about.split)
+    of_task = [row for row in rows if is_baseline(row) and (row.task, row.corpus, row.split) == question]
+    return own_baselines(of_task, about.model, param_of(about, "settings", {}))
 
 
 def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
@@ -200,7 +221,10 @@ def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) ->
             continue
         own = [row for row in rows if row.group is None and row.layer is not None and _key(row) == _key(table.about)]
         names = [name for name in dict.fromkeys(row.metric for row in own) if name != table.metric]
-        lines = [_group_line([row for row in own if row.metric == name]) for name in names]
+        baselines = [row for row in _baselines_of(rows, table) if row.group is None]
+        lines = [
+            _group_line(*([row for row in some if row.metric == name] for some in (own, baselines))) for name in names
+        ]
         named = zip(lines, names, strict=True)
         found.append(
             GroupTable(table, tuple(replace(line, name=metric_title(name), metric=name) for line, name in named))
@@ -233,15 +257,17 @@ def _key(row: ResultRow) -> tuple[object, ...]:
     return (*same, reading_of(row))
 
 
-def _group_line(rows: Sequence[ResultRow]) -> GroupLine:
+def _group_line(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> GroupLine:
     scores = {row.layer: score_of_row(row) for row in rows if row.layer is not None and row.value is not None}
     first, name = rows[0], str(rows[0].group)
     counts = first.n_items, first.n_clusters, first.n_skipped
-    return GroupLine(name, *counts, dict(sorted(scores.items())), chances_of(first).get(name))
+    ordered = sorted(baselines, key=lambda row: CONTROLS.index(row.control))
+    beside = {note_of(row)[0]: score_of_row(row) for row in ordered if row.value is not None}
+    return GroupLine(name, *counts, dict(sorted(scores.items())), chances_of(first).get(name), baselines=beside)
 
 
 def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
-    """Groups by layers, at most so many, from the first to the last, which is the model's own answer."""
+    """Groups by layers, at most so many, from the first to the last, after what they stand beside."""
     table = groups.table
     every = [line.layer for line in table.lines]
     most = min(len(every), most_layers or len(every))
@@ -252,9 +278,11 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     if groups.chances_differ:
         scores = [None if line.chance is None else Score(line.chance) for line in groups.lines]
         counts["chance"] = [score_cell(score, "accuracy") for score in scores]
+    baselines = [name for name in baseline_labels([table]) if any(name in line.baselines for line in groups.lines)]
     lines = []
     for line, *cells in zip(groups.lines, *counts.values(), strict=True):
         metric = line.metric or table.metric
+        cells += [score_cell(line.baselines.get(name), metric, interval=False) for name in baselines]
         cells += [score_cell(line.by_layer.get(at), metric, interval=at == layers[-1]) for at in layers]
         lines.append(GridLine(line.name, tuple(cells)))
     notes = [
@@ -264,7 +292,7 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     ]
     if left_out := len(every) - len(layers):
         notes.append(Note("layers", f"{left_out} more in the other formats, for want of room"))
-    headers = (*counts, *map(str, layers))
+    headers = (*counts, *baselines, *map(str, layers))
     if groups.are_statistics:
         notes.append(Note("units", "fractions in percent; bits and numbers as they are"))
         title = f"{table.task} · further statistics by layer"

@@ -131,12 +131,38 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
     return tuple(statistics)
 
 
+def at_null(statistic: PairStatistic, others: Sequence[PairStatistic]) -> tuple[int, ...]:
+    """Layers in which a statistic is no further than what the same gives on words in random order, by intervals."""
+    same = ("task", "corpus", "model", "reference")
+    null = next(
+        (
+            other.by_layer
+            for other in others
+            if other.metric == f"{statistic.metric}_null"
+            and all(getattr(other, name) == getattr(statistic, name) for name in same)
+        ),
+        {},
+    )
+    sign = 1 if statistic.about.higher_is_better else -1
+    return tuple(
+        layer
+        for layer, score in statistic.by_layer.items()
+        if layer in null and _end(score, -sign) * sign <= _end(null[layer], sign) * sign
+    )
+
+
+def _end(score: Score, side: int) -> float:
+    """The upper (1) or lower (-1) bound of a score, itself where it has none."""
+    bound = score.high if side > 0 else score.low
+    return score.value if bound is None else bound
+
+
 def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> pd.DataFrame:
     """A line for each layer of each task and model beside its reference, and for each statistic of a pair.
 
     Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
     ``ci_high``, ``reference_layer``; of tasks also ``reference_value``, ``difference``, ``difference_low``,
-    ``difference_high`` and ``p_adj``. Fractions, not percentages.
+    ``difference_high`` and ``p_adj``; of statistics that have a null ``at_null``. Fractions, not percentages.
     """
     import pandas as pd
 
@@ -158,7 +184,9 @@ def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
 
 
 def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, object]]:
+    nulls = {one.metric.removesuffix("_null") for one in statistics if one.metric.endswith("_null")}
     for one in statistics:
+        of_null = at_null(one, statistics) if one.metric in nulls else None
         about: dict[str, object] = {"task": one.task, "corpus": one.corpus, "metric": one.metric}
         about |= {"reference": one.reference, "model": one.model}
         for layer, score in one.by_layer.items():
@@ -167,7 +195,8 @@ def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, 
                 "head": None,
                 "reference_layer": one.reference_layers.get(layer),
             }
-            yield {**about, **place, **_bounds(score)}
+            is_null = {} if of_null is None else {"at_null": layer in of_null}
+            yield {**about, **place, **_bounds(score), **is_null}
         for head, score in one.by_head.items():
             yield {**about, "layer": None, "head": head, **_bounds(score)}
         if one.of_model is not None:

@@ -39,6 +39,8 @@ _FRACTIONS = frozenset({"mutual_neighbours"})
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
 _MOST_LETTERS = 44
+_ROUNDING = 1e-6
+"""Relative differences that are smaller are not drawn."""
 SEEDS = "seeds of the fit"
 
 
@@ -129,6 +131,25 @@ def number(value: float, *, metric: str = "accuracy") -> str:
 def decimals(metric: str) -> int:
     """How many a metric is shown with."""
     return 2 if _in_units(metric) else 3 if metric in _THREE_DECIMALS else 1
+
+
+def axis_ends(low: float, high: float, *, metric: str, margin: float = 0.0) -> tuple[float, float]:
+    """The ends of an axis around values between ``low`` and ``high``, with a share of their span as a margin.
+
+    An axis ends at 0 where no value is on its other side, and that of fractions and correlations at ±1 likewise. Equal
+    values, and such as differ by rounding alone, stand on an axis of 2 % of their size.
+    """
+    size = max(abs(low), abs(high)) or 1.0
+    room = margin * (high - low) if high - low > _ROUNDING * size else 0.01 * size
+    least, most = low - room, high + room
+    bottoms, tops = ((-1.0, 0.0), (0.0, 1.0)) if is_bounded(metric) else ((0.0, 0.0), (0.0, 0.0))
+    least = max(least, *(limit if limit <= low else least for limit in bottoms))
+    return least, min(most, *(limit if least < limit >= high else most for limit in tops))
+
+
+def is_bounded(metric: str) -> bool:
+    """Whether a metric is a fraction or a correlation, which ends at ±1."""
+    return is_fraction(metric) or metric in _THREE_DECIMALS
 
 
 def _in_units(metric: str) -> bool:

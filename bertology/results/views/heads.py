@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import ATTENTION, ResultRow, own_baselines, param_of, reading_of
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
 from bertology.results.views.grid import (
     NOTHING,
     STAR,
@@ -29,13 +30,6 @@ from bertology.results.views.grid import (
 from bertology.results.views.layers import Score, natural_order, own_init, score_of_row
 
 _STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
-_BASELINES = {
-    "offset": ("best offset", "the word at that distance which is right most often where heads are chosen"),
-    "nearest": ("nearest", "the candidate that stands nearest"),
-    "head_match": ("same word", "the nearest candidate with the same word, else the nearest"),
-    "rule": ("rule", "what the rules of the probe choose"),
-}
-"""Baselines that need no head: what tables call them, and what they are."""
 _NAMED_ON_TEST = "†"
 _INTERVAL = Note(
     "interval", "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
@@ -103,6 +97,8 @@ class HeadTable:
     about: ResultRow
     chosen_on: str
     """The split by which heads were chosen; that of the scores where it is the same one."""
+    baselines: Mapping[str, tuple[str, str]]
+    """By control what the baseline is called, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
         metric = row.metric if row.group is not None else ""
         if row.head is not None:
             of_table[row.task, row.corpus, metric, row.model, reading_of(row)].append(row)
-        elif row.control in _BASELINES:
+        elif is_baseline(row):
             baselines[row.task, row.corpus, metric].append(row)
     return tuple(_table(same, own_baselines(baselines[key[:3]], same[0].model)) for key, same in of_table.items())
 
@@ -203,7 +199,10 @@ def _table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTab
     lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))
     about = next(row for row in rows if row.init == init and row.split != chosen_on)
     metric = about.metric if about.group is not None else ""
-    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split)
+    known = {name for line in lines for name in line.baselines}
+    notes = {str(row.control): note_of(row) for row in baselines if row.control in known}
+    ordered = {name: notes[name] for name in CONTROLS if name in notes}
+    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, ordered)
 
 
 def _order(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -> tuple[str, ...]:
@@ -219,13 +218,12 @@ def _order(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -> t
 
 def best_head_grid(table: HeadTable) -> Grid:
     """For each line the head that stands out, the next best one, and what they are compared with."""
-    known = [name for name in _BASELINES if any(name in line.baselines for line in table.lines)]
     with_random = any(line.random_init for line in table.lines)
-    headers = ["items", "head", "score", "next", "mean", *(_BASELINES[name][0] for name in known)]
+    headers = ["items", "head", "score", "next", "mean", *(label for label, _ in table.baselines.values())]
     headers += ["random init"] if with_random else []
     lines = []
     for line in table.lines:
-        others = [line.baselines.get(name) for name in known]
+        others = [line.baselines.get(name) for name in table.baselines]
         others += [line.random_init.score if line.random_init else None] if with_random else []
         cells = (
             count_cell(line.n_items),
@@ -239,7 +237,7 @@ def best_head_grid(table: HeadTable) -> Grid:
         lines.append(GridLine(label, cells, frozenset({2}) if line.stands_out else frozenset()))
     percent = unit(table.metric or table.lines[0].metric)
     what = f"{metric_title(table.metric)} by head{percent}" if table.metric else "by head"
-    notes = tuple(_notes(table, known, with_random))
+    notes = tuple(_notes(table, with_random))
     return Grid(f"{table.task} · {what}", tuple(headers), tuple(lines), notes, corner="Asked")
 
 
@@ -263,10 +261,9 @@ def every_head_grid(table: HeadTable) -> Grid:
         cells = tuple(score_cell(line.heads.get(head), line.metric, interval=False) for line in table.lines)
         best = frozenset(column for column, line in enumerate(table.lines) if line.best.head == head)
         lines.append(GridLine(head, cells, best))
-    for name, (label, _) in _BASELINES.items():
-        if any(name in line.baselines for line in table.lines):
-            cells = tuple(score_cell(line.baselines.get(name), line.metric, interval=False) for line in table.lines)
-            lines.append(GridLine(label, cells, baseline=True))
+    for name, (label, _) in table.baselines.items():
+        cells = tuple(score_cell(line.baselines.get(name), line.metric, interval=False) for line in table.lines)
+        lines.append(GridLine(label, cells, baseline=True))
     notes = (*_data(table), Note(STAR, f"the best head, chosen on {table.chosen_on}"))
     headers = tuple(line_label(table, line) for line in table.lines)
     what = f"{metric_title(table.metric)}, all heads" if table.metric else "heads"
@@ -315,7 +312,7 @@ def _data(table: HeadTable) -> Iterator[Note]:
     yield Note("model", model_of(about))
 
 
-def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> Iterator[Note]:
+def _notes(table: HeadTable, with_random: bool) -> Iterator[Note]:
     if any(line.stands_out for line in table.lines):
         yield Note(STAR, "better than all that the head stands beside, the intervals apart")
     yield from _data(table)
@@ -329,6 +326,6 @@ def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> Ite
         few = f"too few on {table.chosen_on}: named by the scores shown, which flatters the best"
         yield Note(_NAMED_ON_TEST, few)
     yield _INTERVAL
-    yield from (Note(*_BASELINES[name]) for name in baselines)
+    yield from (Note(label, text) for label, text in table.baselines.values() if text)
     if with_random:
         yield Note("random init", "the best head of one draw of random weights, chosen in the same way")

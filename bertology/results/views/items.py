@@ -14,10 +14,11 @@ from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import METRICS
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
+from bertology.results.tables.controls import is_baseline
 from bertology.results.tables.predictions import CLOZE, Predictions
 from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
 from bertology.results.views.frames import scores_by, tally_of, tree_items
-from bertology.results.views.layers import BASELINES, own_init
+from bertology.results.views.layers import own_init
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ def item_frame(
 def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: bool) -> list[ResultRow]:
     """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
     # The majority among the items that could be asked of a model is a row of that model's own cell.
-    of_models = {row.cell_id for row in every if row.control not in BASELINES}
+    of_models = {row.cell_id for row in every if not is_baseline(row)}
     inits: dict[tuple[str, str | None], str] = {}
     if not any_init:
         for row in every:
@@ -71,7 +72,7 @@ def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: b
     for row in sorted(rows, key=lambda row: not row.main_metric):
         is_code = "codelength" in param_of(row, "settings", {})
         is_other = row.init is not None and inits.get((row.task, row.model), row.init) != row.init
-        is_majority = row.control in BASELINES and row.cell_id in of_models
+        is_majority = is_baseline(row) and row.cell_id in of_models
         if row.status == "ok" and not (is_code or is_other or is_majority or row.head or row.readout in ATTENTION):
             cells.setdefault(row.cell_id, row)
     order = {row.cell_id: place for place, row in reversed(list(enumerate(rows)))}

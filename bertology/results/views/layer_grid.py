@@ -16,7 +16,6 @@ from bertology.results.tables.rows import (
     is_statistic,
     param_of,
 )
-from bertology.results.views.frames import tally_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     NOTHING,
@@ -31,66 +30,21 @@ from bertology.results.views.grid import (
     score_cell,
     table_title,
 )
-from bertology.results.views.layers import INITS, LayerLine, LayerTable
+from bertology.results.views.layers import COLUMNS, INITS, LayerLine, LayerTable
 
 _FEW_RUNS = 5
 """Fewer runs than these are too few to estimate how much runs differ."""
-_FORMS = {
-    "words": "each word form",
-    "spans": "each span's wording",
-    "sentences": "each text, however often it occurs,",
-    "pairs": "each pair of texts, however often it occurs,",
-}
-"""By kind of items, what has one label in the control task."""
-_BASELINE_NOTES = {
-    "word_majority": Note("majority", "the label most frequent in training, of all words or of the same word form"),
-    "length": Note("length", "the label most frequent in training, of sentences with as many words"),
-    "lexical": Note(
-        "words",
-        "a logistic regression on the spans' words and places: no vector, no context; layer 0 reads pieces, so it "
-        "knows more of words new to it",
-    ),
-    "word_mean": Note("mean", "of the training numbers, of all words or of the same word form"),
-    "linear_chain": Note("chain", "each word joined to the one before it, punctuation passed over"),
-}
-"""By control, what tables say of a baseline."""
-_STATISTIC_NOTES = {
-    "majority": Note(
-        "majority", "the most frequent answer in training: a label, the sense of each word, or the place in a sentence"
-    ),
-    "lexical": Note(
-        "words",
-        "the same without vectors: from spelling, from other words of the context (TF-IDF), or from forms and places",
-    ),
-    "word_majority": Note(
-        "word", "majority: what the same word form has most often, a label in training or a translation elsewhere"
-    ),
-    "diagonal": Note("diagonal", "the word at the same relative place of the translation"),
-    "first": Note("first", "the first word of the kind asked for, and last the last one"),
-}
-"""The same of baselines of statistics of the vectors themselves."""
 
 
 def layer_grid(table: LayerTable) -> Grid:
     """The table of one task: layers, then baselines, then all that is needed to read them."""
-    every = {
-        "main": (metric_title(table.metric), table.metric),
-        "second": (metric_title(table.second_metric or ""), table.second_metric or ""),
-        "random_init": ("random init", table.metric),
-        "control_task": ("control task", table.control_metric),
-        "selectivity": ("selectivity", "selectivity"),
-        "blind": ("blind", table.metric),
-        "rescaled": ("rescaled", table.metric),
-        "refit": ("refitted", table.metric),
-        "reference": ("reference", table.metric),
-        "completeness": ("gone", "completeness"),
-        "others_kept": ("others kept", "others_kept"),
-        "seed_spread": ("seed s.d.", table.metric),
-    }
+    metrics = {"second": table.second_metric or "", "control_task": table.control_metric}
+    metrics |= {name: name for name in ("selectivity", "completeness", "others_kept")}
+    titles = {**COLUMNS, "main": metric_title(table.metric), "second": metric_title(metrics["second"])}
     # Those that are not empty: field of the line → header, metric.
     columns = {
-        name: what
-        for name, what in every.items()
+        name: (title, metrics.get(name, table.metric))
+        for name, title in (titles | {"seed_spread": "seed s.d."}).items()
         if name == "main" or any(getattr(line, name) is not None for line in table.lines)
     }
     best = frozenset({0})
@@ -147,9 +101,10 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
         yield Note("readout", f"none: the model's predictions with states changed{fitted}")
     elif is_statistic(about):
-        own = f"the task's own, from {about.n_train:,} items of train" if about.n_train else "none"
         of = "vectors" if about.readout == VECTORS else "models"
-        yield Note("readout", f"{own}: statistics of the {of} themselves")
+        train = f", from {about.n_train:,} items of train" if about.n_train else ""
+        _, fits = table.notes.get("none", ("", "the task's own" if train else ""))
+        yield Note("readout", f"{fits}{train}" if fits else f"none: statistics of the {of} themselves")
     else:
         lens = param_of(about, "lens")
         fitted = f"{',' * (',' in table.reading)} fitted to masked words of {lens} train"
@@ -165,23 +120,15 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone")
     if any(line.others_kept for line in table.lines):
         yield Note("others", "selectivity: share of what oracles find of other properties that is kept")
-    if any(line.control_task for line in table.lines):
-        form = _FORMS[param_of(about, "items", "words")]
-        label = "the number of a training item at random" if tally_of(table.metric) == "numbers" else "a random label"
-        yield Note("control", f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that")
+    yield from (Note(label, text) for control, (label, text) in table.notes.items() if control in COLUMNS)
     if strengths := _strengths_in_words(table):
         yield Note("C", strengths)
     if chances := chances_of(about):
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
-    if any(line.blind for line in table.lines):
-        yield Note("blind", "the same texts without what decides")
-    controls = {line.control: line for line in table.baselines}
-    if answers_itself(about) and "majority" in controls:
-        of_all = controls["majority"].n_items
-        oracle = "the answer most frequent in each group of this test itself, which no model may look at"
-        yield Note("oracle", oracle + (f"; over all {of_all:,} items" if of_all != about.n_items else ""))
-    notes = _STATISTIC_NOTES if is_statistic(about) else _BASELINE_NOTES
-    yield from (note for control, note in notes.items() if control in controls)
+    for line in table.baselines:
+        of_other_items = f"over all {line.n_items:,} items" if line.n_items != about.n_items else ""
+        if text := "; ".join(filter(None, [line.note, of_other_items])):
+            yield Note(line.label, text)
     if table.n_failed:
         yield Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score")
 

@@ -12,34 +12,27 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import best_set
-from bertology.results.tables.rows import (
-    ComparisonRow,
-    ResultRow,
-    answers_itself,
-    comparison_of,
-    own_baselines,
-    param_of,
-    reading_of,
-    reasons_of,
-)
+from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
+from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_of, param_of, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
-BASELINES = {
-    "majority": "majority",
-    "word_majority": "word majority",
-    "length": "length alone",
-    "lexical": "words alone",
-    "linear_chain": "linear chain",
-    "mean": "mean",
-    "word_mean": "word mean",
-    "first": "first",
-    "last": "last",
-}
-ORACLE = "majority (oracle)"
-"""What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
-BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been initialised, and how tables put it."""
+COLUMNS: Mapping[str, str] = {
+    "main": "",
+    "second": "",
+    "random_init": "random init",
+    "control_task": "control task",
+    "selectivity": "selectivity",
+    "blind": "blind",
+    "rescaled": "rescaled",
+    "refit": "refitted",
+    "reference": "reference",
+    "completeness": "gone",
+    "others_kept": "others kept",
+}
+"""The scores of a :class:`LayerLine` by field, controls among them, and what every format of a table calls each; the
+first two by their metric."""
 _METRIC_ORDER = (
     *("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las"),
     *("p_at_1", "p_at_10", "mrr", "choice_accuracy", "sensitivity", "consistency", "moved", "probability_lost"),
@@ -100,6 +93,8 @@ class BaselineLine:
     n_items: int = 0
     model: str | None = None
     """Whose items they are; None where they are those of any model."""
+    note: str = ""
+    """What it is."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +122,8 @@ class LayerTable:
     """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
     reading: str
     """How the vectors were read: readout, settings, share of the training data."""
+    notes: Mapping[str, tuple[str, str]]
+    """By control that is computed by layer what it is called, and what it is; of ``none`` what the task itself fits."""
     one_of_several: bool
     """Whether the same task, on the same data, was read off the same model in other ways too."""
 
@@ -157,7 +154,7 @@ def layer_tables(
         question = (row.task, row.corpus, row.split)
         if row.group is not None or row.head is not None:
             continue
-        if row.control in BASELINES:
+        if is_baseline(row):
             baselines[question].append(row)
         elif row.layer is not None:
             tables[*question, row.model, row.pooling, reading_of(row)].append(row)
@@ -228,10 +225,11 @@ def _table(
         "others_kept": _by_layer(own, "others_kept"),
         **{
             control: _by_layer([row for row in of_init if row.control == control], main)
-            for control in ("blind", "rescaled", "refit", "reference")
+            for control in COLUMNS
+            if control in CONTROLS and control != "control_task"
         },
     }
-    about = own[0] if own else rows[0]
+    about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
     best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
     return LayerTable(
@@ -244,7 +242,7 @@ def _table(
             _line(layer, columns, best.get(layer))
             for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None})
         ),
-        baselines=_baselines(baselines, main, second, oracle=answers_itself(about)),
+        baselines=_baselines(baselines, main, second),
         about=about,
         skip_reasons=reasons_of([row for row in rows if row.metric == main]),
         ci_methods=_ci_methods(of_main),
@@ -253,6 +251,7 @@ def _table(
         path_ends=_path_ends(scored, main, init),
         n_failed=len({row.cell_id for row in rows if row.status == "failed"}),
         reading=reading_of(about),
+        notes={str(row.control): note for row in rows if (note := note_of(row))[1]},
         one_of_several=one_of_several,
     )
 
@@ -377,13 +376,13 @@ def _best_layers(
     return dict(zip(layers, inside.tolist(), strict=True))
 
 
-def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, oracle: bool) -> tuple[BaselineLine, ...]:
+def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
     lines = []
-    for control, name in BASELINES.items():
+    for control in sorted({row.control for row in rows}, key=CONTROLS.index):
         of_control = [row for row in rows if row.control == control and row.value is not None]
-        scores = [mean_score([row for row in of_control if row.metric == metric][:1]) for metric in (main, second)]
-        if scores[0] is not None:
-            label = ORACLE if oracle and control == "majority" else name
-            first = of_control[0]
-            lines.append(BaselineLine(control, label, scores[0], scores[1], first.n_items, first.model))
+        of_main, of_second = ([row for row in of_control if row.metric == metric][:1] for metric in (main, second))
+        if (score := mean_score(of_main)) is not None:
+            label, note = note_of(of_main[0])
+            more = of_main[0].n_items, of_main[0].model, note
+            lines.append(BaselineLine(control, label, score, mean_score(of_second), *more))
     return tuple(lines)

@@ -291,9 +291,9 @@ class StatisticsSettings(_Settings):
 class OutputSettings(_Settings):
     """What is written beside the tidy tables and predictions."""
 
-    tables: tuple[Literal["md", "csv", "tex"], ...] = ("md",)
+    tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
     """Formats of the tables for people."""
-    plots: tuple[Literal["png", "svg", "pdf"], ...] = ("png", "svg")
+    plots: tuple[Literal["png", "svg", "pdf"], ...] = ("png", "svg", "pdf")
     """Formats of the plot."""
 
 

@@ -151,8 +151,9 @@ def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
         "the model's own head: nothing is trained",
         f"Layer 4, the model's own answer, scores best, with P@1 {100 * last.main.value:.1f} %",
         "better than layer 0 (0.0 %), where no word has seen another.",
-        "The most frequent answer of each group of this test, an oracle, gives",
-        f"Of texts without what decides, layer 4 has {100 * last.blind.value:.1f} %",
+        "Majority (oracle) (the answer most frequent in each group of this test itself, which no model may look at) "
+        "gives",
+        f"Blind (the same texts without what decides): layer 4 has {100 * last.blind.value:.1f} %",
         f"With random weights, layer 4 gives {100 * last.random_init.value:.1f} %",
         "Nothing is trained, so that no seed could change the scores.",
         "3 items could not be scored and count in nothing.",

@@ -86,7 +86,8 @@ def test_summary_says_what_was_asked_found_and_how_sure(page, run):
         "Which universal part of speech does each word have? (task pos, v1).",
         f"Layer {best.layer} scores best, with accuracy {100 * best.main.value:.1f} % "
         f"[{100 * best.main.low:.1f}, {100 * best.main.high:.1f}].",
-        f"Majority by word form gives {100 * word_majority.main.value:.1f} %",
+        "Word majority (the label most frequent in training for the same word form, else majority) gives "
+        f"{100 * word_majority.main.value:.1f} %",
         f"{100 * (best.main.value - word_majority.main.value):.1f} points above",
         f"a selectivity of {100 * best.selectivity.value:.1f} points",
         "Over 2 seeds, which resample the training data",

@@ -78,9 +78,12 @@
       if (main[0] > least - room && main[0] < most + room) [least, most] = [Math.min(least, main[0]), Math.max(most, main[0])];
     }
     if (zero.checked) least = Math.min(0, least);
-    const margin = 0.06 * (most - least || 0.02);
-    const floor = zero.checked && least === 0 ? 0 : least - margin;
-    return [floor * scale(), (most + margin) * scale()];
+    const size = Math.max(Math.abs(least), Math.abs(most)) || 1;
+    const margin = most - least > 1e-6 * size ? 0.06 * (most - least) : 0.01 * size;
+    // Nothing is drawn past a bound of the metric unless a value is.
+    const [bottom, top] = metric().percent ? [least < 0 ? -1 : 0, most > 0 || least === 0 ? 1 : 0] : [least < 0 ? -Infinity : 0, Infinity];
+    const ends = [least < bottom ? least - margin : Math.max(bottom, least - margin), most > top ? most + margin : Math.min(top, most + margin)];
+    return ends.map((end) => end * scale());
   }
 
   /** Round numbers within a range, some five of them, and the decimals that they need. */
@@ -91,9 +94,9 @@
     const first = Math.ceil(low / step - 1e-9);
     const count = Math.floor(high / step + 1e-9) - first + 1;
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    // There is nothing above 100 %.
-    return Array.from({ length: count }, (_, i) => (first + i) * step).filter((value) => !metric().percent || value <= 100 + 1e-9)
-      .map((value) => ({ value, text: value.toFixed(decimals).replace("-", "−") }));
+    const plain = decimals <= 9 && Math.max(-low, high) < 1e7;
+    return Array.from({ length: count }, (_, i) => (first + i) * step)
+      .map((value) => ({ value, text: (plain ? value.toFixed(decimals) : String(Number(value.toPrecision(7)))).replace("-", "−") }));
   }
 
   function drawAxes(drawing, layers, ends) {
