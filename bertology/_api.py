@@ -71,10 +71,10 @@ def probe(
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
-            ``sentences`` (at most so many of each split), ``random_draws``, ``on_long``, ``device``, ``test_split``,
-            ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping as in an experiment file,
-            ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and other spans
-            ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
+            ``sentences`` (at most so many of each split), ``random_draws``, ``on_long``, ``shared_subwords``,
+            ``device``, ``test_split``, ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping as in
+            an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and other
+            spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has

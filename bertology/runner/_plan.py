@@ -13,6 +13,7 @@ from bertology._names import checkpoint_name, training_name
 from bertology.activations import WORD_SIGNALS
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
+from bertology.families.alignment import Reasons, Windows, fingerprint_of
 from bertology.families.cells import Cell
 from bertology.families.contract import Family, family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
@@ -22,11 +23,8 @@ from bertology.families.tasks import (
     FitGroup,
     Pair,
     Read,
-    Reasons,
     Weights,
-    Windows,
     control_seeds,
-    fingerprint_of,
 )
 from bertology.probing import Probe
 from bertology.runner._finder import Finder

@@ -71,6 +71,8 @@ class Pieces:
     """The vocabulary number that pads shorter windows of a batch."""
     n_unknown: int = 0
     """Number of words with the unknown piece among theirs; they are read like any other."""
+    n_long: int = 0
+    """Number of words in sentences longer than a window: read in several windows, or skipped."""
 
     @property
     def n_windows(self) -> int:
@@ -81,6 +83,13 @@ class Pieces:
     def n_words(self) -> int:
         """Number of words, skipped ones included."""
         return len(self.word_window)
+
+    @cached_property
+    def joined(self) -> Integers:
+        """Words whose subwords are exactly those of the word before them, as *le* of French *du* (*de* and *le*)."""
+        columns = np.stack([self.word_window, self.word_first, self.word_last])
+        same = (columns[:, 1:] == columns[:, :-1]).all(axis=0) & (self.word_window[1:] >= 0)
+        return (np.flatnonzero(same) + 1).astype(np.int64)
 
     @cached_property
     def window_lengths(self) -> Integers:
@@ -275,7 +284,8 @@ def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on
         SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reasons[word])
         for word in sorted(reasons)
     )
-    return _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
+    pieces = _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
+    return replace(pieces, n_long=int((n_pieces > capacity)[of_word].sum()))
 
 
 def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:
