@@ -17,6 +17,7 @@ from bertology.families.alignment import DIVIDED, SHARED, Reasons
 from bertology.families.splits import Splits
 from bertology.measures import control_labels
 from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of
+from bertology.readouts import readout_kind
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -212,6 +213,8 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
             raise
         kind = type(error).__name__
         raise FitError(f"{where}: {type(probe).__name__}.examples() failed ({kind}: {cut(str(error))})") from error
+    if isinstance(examples, Examples) and readout_kind(probe.readout).reads != "numbers":
+        examples = examples.without_ignored()
     if not isinstance(examples, Examples):
         problem = f"{type(probe).__name__}.examples() returned {quoted(examples)}"
         raise FitError(f"{where}: {problem}; it should return Examples, such as those of word_examples")

@@ -111,7 +111,7 @@ class ResultRow(_Row):
     """In sentences longer than the model takes."""
     n_repeated: int | None = None
     """Texts of test that are in train as well; None where nothing is fitted."""
-    left_out: str = "{}"
+    left_out: str | None = None
     """JSON: reason → number of sentences, in all splits, that were left out of the corpus."""
     # probe
     readout: str | None = None

@@ -176,7 +176,7 @@ def _alignment(row: ResultRow) -> str:
     if row.n_unknown is None:
         return ""
     treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
-    reasons = json.loads(row.left_out)
+    reasons = json.loads(row.left_out or "{}")
     parts = [
         f"words with unknown subwords {row.n_unknown:,}",
         f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}",
