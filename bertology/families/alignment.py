@@ -15,6 +15,7 @@ from bertology._files import canonical_json, digest
 from bertology.activations import Entry
 from bertology.corpora import Sentence, Sentences
 from bertology.corpora.prompts import with_masks
+from bertology.encoders.alignment.pieces import SHARED
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, Pieces
@@ -23,8 +24,6 @@ Reasons = Mapping[int, str]
 """Words of a split that are left out, by number, and why."""
 Windows = Mapping[str, NDArray[np.int64]]
 """By split the window that each word is read from, −1 where there is none."""
-SHARED = "sharing all subwords with another word"
-"""Why such a word is left out."""
 DIVIDED = "spans that divide words sharing all subwords"
 """Why a span of words is left out, whose vectors are those of another span."""
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.errors import CorpusError, FitError, cut, quoted
-from bertology.families.alignment import DIVIDED, SHARED, Reasons
+from bertology.families.alignment import DIVIDED, Reasons
 from bertology.families.splits import Splits
 from bertology.measures import control_labels
 from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress, Recipe
+from bertology.attention.arcs import NOT_APART
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
 from bertology.encoders.loading.description import MemorySource
@@ -164,7 +166,7 @@ class Pair:
 
     @cached_property
     def windows(self) -> Unreadable:
-        """What heads are not asked about in dev and test: words that the model cannot read, and the windows of words.
+        """What heads are not asked about in dev and test: words that are left out, and the windows of words.
 
         Only splits that have such words, or sentences that are read in several windows.
         """
@@ -172,13 +174,13 @@ class Pair:
             tokenized = self._tokenized(["dev", "test"])
         except BertologyError:
             return {}, {}  # as above
-        split = {
-            name: pieces
-            for name, pieces in tokenized.items()
-            if pieces.skipped or pieces.n_windows > len(np.unique(pieces.window_sentence))
-        }
-        unreadable = {name: Alignment.of_pieces(pieces).skipped for name, pieces in split.items()}
-        return unreadable, {name: pieces.word_window.astype(np.int64) for name, pieces in split.items()}
+        unreadable, windows = dict[str, Reasons](), dict[str, NDArray[np.int64]]()
+        for name, pieces in tokenized.items():
+            left_out = Alignment.of_pieces(pieces).left_out(self.request.shared_subwords)
+            if left_out or pieces.n_windows > len(np.unique(pieces.window_sentence)):
+                unreadable[name], windows[name] = left_out, pieces.word_window.astype(np.int64)
+                windows[name][list(left_out.keys() - {one.word for one in pieces.skipped})] = NOT_APART
+        return unreadable, windows
 
     def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
         """Splits as pieces of the model, whose weights are not loaded."""

@@ -87,8 +87,9 @@ class Examples:
         ignored = [code for code, value in enumerate(self.values) if value in IGNORED]
         if not ignored:
             return self
-        is_ignored = self.codes[:, ignored].any(axis=1) if self.is_multi_label else np.isin(self.codes, ignored)
-        return self.subset(~is_ignored, reason="label −100, which losses ignore")
+        is_ignored = np.isin(np.arange(len(self.values)), ignored)
+        has_ignored = (self.codes & is_ignored).any(axis=1) if self.is_multi_label else is_ignored[self.codes]
+        return self.subset(~np.asarray(has_ignored, dtype=np.bool_), reason="label −100, which losses ignore")
 
 
 def word_examples(

@@ -32,6 +32,8 @@ Pooling = Literal["mean", "first", "last"]
 """Which of a word's pieces make its vector: the mean of all, the first or the last."""
 
 _CHUNK_CHARACTERS = 1 << 20
+SHARED = "sharing all subwords with another word"
+"""Why words are left out that have exactly the subwords of another word."""
 _NOTHING = "the tokenizer maps it to nothing"
 
 
@@ -90,6 +92,11 @@ class Pieces:
         columns = np.stack([self.word_window, self.word_first, self.word_last])
         same = (columns[:, 1:] == columns[:, :-1]).all(axis=0) & (self.word_window[1:] >= 0)
         return (np.flatnonzero(same) + 1).astype(np.int64)
+
+    @cached_property
+    def shared(self) -> Integers:
+        """Words whose subwords are exactly those of another word."""
+        return np.union1d(self.joined - 1, self.joined)
 
     @cached_property
     def window_lengths(self) -> Integers:

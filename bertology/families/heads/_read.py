@@ -154,6 +154,7 @@ def _from_maps(asked: Sequence[_Question], split: str, job: Job) -> list[_Read]:
         norms=first.norms,
         pairs=first.pairs,
         on_long=job.pair.request.on_long,  # type: ignore[arg-type]
+        exclude_shared=job.pair.request.shared_subwords == "exclude",
         progress=job.progress,
     )
     results = iter(read.results)
