@@ -87,8 +87,8 @@ class _TreeFit:
         """The words of a split's sentences."""
         from bertology.activations import SpanVectors
 
-        spans, layers = self.trees[split].spans, self.members[0].layers_read
-        return SpanVectors(self.job.entries[split], spans, layers=layers, memory=memory, only_read=True)
+        trees, layers = self.trees[split], self.members[0].layers_read
+        return SpanVectors(self.job.entries[split], trees.spans, layers=layers, memory=memory, read=trees.read)
 
     def words(self, split: str, *, memory: int) -> tuple[Any, NDArray[np.bool_], NDArray[np.int64]]:
         """The vectors of the words that have one, which of a split's words these are, and the sentence of each."""
