@@ -153,10 +153,15 @@ class Pair:
         is_excluded = self.request.shared_subwords == "exclude"
         return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
 
-    def alignment_counts(self, split: str = "test") -> dict[str, Any]:
-        """Columns of rows that count words of a split by how the model reads them; none where it cannot be known."""
+    def alignment_counts(self, split: str = "test", *, leaves_out: bool = True) -> dict[str, Any]:
+        """Columns of rows that count words of a split by how the model reads them; none where it cannot be known.
+
+        Words that share all their subwords are included whatever is asked for by tasks that have no way to leave them
+        out (``leaves_out``).
+        """
         known = self.alignments.get(split)
-        return {} if known is None else {**known.counts, "shared_subwords": self.request.shared_subwords}
+        treatment = self.request.shared_subwords if leaves_out else "include"
+        return {} if known is None else {**known.counts, "shared_subwords": treatment}
 
     @property
     def sharing(self) -> dict[str, str]:

@@ -84,7 +84,11 @@ class _Causal(Family):
                     counts = one
                 else:
                     found.append(one)
-        aligned = job.pair.alignment_counts() if items is None else text_counts(job.get_encoder(), _strings(items))
+        aligned = (
+            job.pair.alignment_counts(leaves_out=False)
+            if items is None
+            else text_counts(job.get_encoder(), _strings(items))
+        )
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             facts = {

@@ -181,7 +181,7 @@ def _write(group: FitGroup, by_split: Mapping[str, _Read], job: Job, provenance:
     test, splits = by_split["test"], job.pair.splits
     chosen_on = {"chosen_on": splits.chosen_on} if len(by_split) > 1 else {}
     facts = _facts(test.n_words, test.n_sentences, test.skipped, group.members[0].config, **chosen_on, **test.pairs)
-    facts |= job.pair.alignment_counts()
+    facts |= job.pair.alignment_counts(leaves_out=isinstance(group.probe, AttentionProbe))
     for (_, _, layer), cell in group.members[0].cells.items():
         sums = [
             one
