@@ -76,8 +76,8 @@ def probe(
             was loaded by and ``(in memory)`` when left out.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype`` (that of a model in
             memory, else float32, when left out), ``pooling``, ``sentences`` (at most so many of each split),
-            ``random_draws``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``; ``readout``, names
-            with commas, or a mapping as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``;
+            ``random_draws``, ``on_long``, ``shared_subwords``, ``device``, ``test_split``, ``columns`` or ``annotate``;
+            ``readout``, names with commas, or a mapping as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``;
             ``pool``, of sentences and other spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 
     Returns:

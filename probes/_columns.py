@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from bertology.corpora import Sentences
+from bertology.corpora import IGNORED, Sentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, layer_examples, sentence_examples, target_examples
 
@@ -84,7 +84,8 @@ def classes(examples: Examples, column: str, *, numbers: str | None = None) -> E
     Raises:
         CorpusError: the labels are numbers, more than 20 distinct ones or some that are not whole.
     """
-    values = examples.values
+    examples = examples.without_ignored()
+    values = [value for value in examples.values if value not in IGNORED]
     if values and all(map(_NUMBER.fullmatch, values)):
         fraction = next((value for value in values if not value.lstrip("+-").isdigit()), None)
         if fraction is not None or len(values) > _MOST_NUMBERS:

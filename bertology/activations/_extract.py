@@ -146,6 +146,9 @@ class Extraction:
             shards=tuple((shard_name(number), len(words), "") for number, (_, words) in enumerate(self._shards)),
             index_checksum="",
             skipped=self._reader.skipped,
+            joined=tuple(self._reader.pieces.joined.tolist()),
+            n_unknown=self._reader.pieces.n_unknown,
+            n_long=self._reader.pieces.n_long,
             model=encoder.name,
             about={"torch": torch.__version__, "device": encoder.device},
         )

@@ -104,16 +104,17 @@ class WindowReader:
             if encoding is None
             else encoder.encode(sentences, encoding, on_long=long)
         )
-        self._pieces = self._encoded.pieces
-        self.n_vectors = self._pieces.n_words
+        self.pieces = self._encoded.pieces
+        """The text as windows of subwords."""
+        self.n_vectors = self.pieces.n_words
         """Number of words, or of sentences, those without a vector included."""
-        self.lengths = self._pieces.window_lengths
+        self.lengths = self.pieces.window_lengths
         """``[window]`` pieces in each window, special ones included."""
-        self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self._pieces.skipped)
+        self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self.pieces.skipped)
         """Words that have no vector: number, sentence id, form, reason."""
         self._most_windows: int | None = None
         # Words by the window they are read from; those read from none (−1) come first and are left out.
-        window_of_word = self._pieces.word_window
+        window_of_word = self.pieces.word_window
         self._words = np.argsort(window_of_word, kind="stable")
         self._word_starts = np.searchsorted(window_of_word[self._words], np.arange(len(self.lengths) + 1))
 
@@ -132,7 +133,7 @@ class WindowReader:
         for window in batch.windows.tolist():
             words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
             words = words[is_chosen[words]]
-            spans = zip(self._pieces.word_first[words], self._pieces.word_last[words], strict=True)
+            spans = zip(self.pieces.word_first[words], self.pieces.word_last[words], strict=True)
             rows.append(torch.tensor(sorted({piece for span in spans for piece in range(*span)}), dtype=torch.int64))
         return rows
 
@@ -142,15 +143,15 @@ class WindowReader:
         Returns:
             Their numbers, one word for each such piece.
         """
-        pieces, places = self._pieces, np.flatnonzero(self._pieces.ids == entry)
+        pieces, places = self.pieces, np.flatnonzero(self.pieces.ids == entry)
         starts = pieces.window_starts[pieces.word_window]
         number, end = (np.searchsorted(places, starts + of_word) for of_word in (pieces.word_first, pieces.word_last))
         words = np.flatnonzero((number < end) & (pieces.word_window >= 0))
         first, last = pieces.word_first.copy(), pieces.word_last.copy()
         first[words] = places[number[words]] - starts[words]
         last[words] = first[words] + 1
-        self._pieces = replace(pieces, word_first=first, word_last=last)
-        self._encoded = replace(self._encoded, pieces=self._pieces)
+        self.pieces = replace(pieces, word_first=first, word_last=last)
+        self._encoded = replace(self._encoded, pieces=self.pieces)
         return words[np.unique(number[words], return_index=True)[1]]
 
     def read_all(self, layers: Sequence[int]) -> Tensor:
@@ -204,7 +205,7 @@ class WindowReader:
         return self._most_windows
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
-        pieces, device = self._pieces, encoder.device
+        pieces, device = self.pieces, encoder.device
         arrays = self._encoded.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
         inputs = {name: torch.from_numpy(values) for name, values in arrays.items() if values is not None}
         ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)

@@ -99,6 +99,12 @@ class Manifest:
     index_checksum: str
     skipped: tuple[tuple[int, str, str, str], ...]
     """Words without vectors: number, sentence id, form, reason."""
+    joined: tuple[int, ...] | None = None
+    """Words with exactly the subwords of the word before them; this and the next two are None in older entries."""
+    n_unknown: int | None = None
+    """Number of words with an unknown subword."""
+    n_long: int | None = None
+    """Number of words in sentences longer than the model takes."""
     model: str = ""
     """Name that the model was loaded by when the entry was made; not part of the key."""
     about: dict[str, Any] = field(default_factory=dict)

@@ -176,7 +176,8 @@ class SpanVectors(_StoredItems[SpanChunk]):
             word must have a vector (see ``Entry.place``).
         layers: those to read, in this order; all that the entry holds when left out.
         memory: bytes of chunks to keep.
-        only_read: leave words without a vector out of their spans, each of which must have a word that has one.
+        read: ``[word]`` which words to read; the others are left out of their spans, each of which must have one that
+            is read and has a vector.
 
     Raises:
         NameNotFoundError: the entry has no such layer.
@@ -191,16 +192,16 @@ class SpanVectors(_StoredItems[SpanChunk]):
         *,
         layers: Sequence[int] | None = None,
         memory: int = DEFAULT_MEMORY,
-        only_read: bool = False,
+        read: NDArray[np.bool_] | None = None,
     ) -> None:
         spans = np.asarray(spans, dtype=np.int64)
         check_spans(spans, len(entry.place))
         super().__init__(entry, layers, memory)
         self.n_items, self.n_spans = spans.shape[:2]
-        self._is_read = entry.place[:, 0] >= 0
+        self._is_read = (entry.place[:, 0] >= 0) & (True if read is None else read)
         n_read = np.append(0, np.cumsum(self._is_read))
         readable = n_read[spans[:, :, 1]] - n_read[spans[:, :, 0]]
-        if (readable < (1 if only_read else spans[:, :, 1] - spans[:, :, 0])).any():
+        if (readable < (spans[:, :, 1] - spans[:, :, 0] if read is None else 1)).any():
             raise ValueError("spans of words without vectors were chosen; leave them out by Entry.place")
         # The first word of each item that has a vector.
         first = entry.place[np.flatnonzero(self._is_read)[n_read[spans[:, 0, 0]]]]

@@ -22,6 +22,7 @@ from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatc
 from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
 
@@ -70,6 +71,7 @@ def stream_maps(
     norms: bool = False,
     pairs: bool = False,
     on_long: OnLong = "window",
+    exclude_shared: bool = False,
     progress: Progress = silent,
 ) -> MapPass:
     """Read sentences once and show the attention maps of each layer to every statistic.
@@ -91,6 +93,8 @@ def stream_maps(
         on_long: what to do with a sentence longer than the model takes: read it in overlapping windows, the row of
             each word from the one where it has most context, its columns the words which that window shows whole;
             raise; or skip it.
+        exclude_shared: leave out words that share all their subwords with another word, as *de* and *le* of French
+            *du*: such words are one unit of the maps, which is attended to and not asked about.
         progress: counts the pieces that are read.
 
     Raises:
@@ -102,7 +106,7 @@ def stream_maps(
     chosen = checked_layers(encoder, layers)
     if norms:
         check_norms(encoder)
-    text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs)
+    text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs, exclude_shared=exclude_shared)
     scope = Scope(len(sentences), chosen, encoder.n_heads, level)
     batches = list(text.batches())
 
@@ -126,6 +130,7 @@ def stream_maps(
             statistic.merge(more)
     # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
     skipped = Counter(re.sub(r"\d+", "…", word.reason) for word in text.pieces.skipped)
+    skipped += Counter({SHARED: len(text.left_out)})
     return MapPass(
         results=tuple(statistic.finish() for statistic in filled),
         scope=scope,

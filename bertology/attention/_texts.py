@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +61,11 @@ class Units:
     is_punctuation: Tensor
     """Words of nothing but punctuation (all characters of Unicode category P)."""
     counts: Tensor
-    """Units whose rows are counted: all but padding and, in windows, words that are read from another window."""
+    """Units whose rows are counted: all but padding, words that are left out, and, in windows, words that are read from
+    another window."""
+    left_out: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Words that are not asked about, as they share all their subwords with another word; the first of such words is a
+    unit nonetheless, so that what is attended to is in the map once."""
 
     @cached_property
     def word_rows(self) -> Tensor:
@@ -167,12 +171,22 @@ class MapText:
     """
 
     def __init__(
-        self, encoder: Encoder, sentences: Sentences, *, level: Level, on_long: OnLong, pairs: bool = False
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        level: Level,
+        on_long: OnLong,
+        pairs: bool = False,
+        exclude_shared: bool = False,
     ) -> None:
         self._encoder, self._sentences, self._level = encoder, sentences, level
         self._n_prefix, self._n_suffix = encoder.n_prefix, encoder.n_suffix
         self.pieces = encoder.tokenize(sentences, on_long=on_long)
-        window = self.pieces.word_window
+        nothing = np.zeros(0, dtype=np.int64)
+        self._joined, self.left_out = (self.pieces.joined, self.pieces.shared) if exclude_shared else (nothing, nothing)
+        window = self.pieces.word_window.copy()
+        window[self._joined] = -1
         self._words = np.argsort(window, kind="stable")
         self._starts = np.searchsorted(window[self._words], np.arange(self.pieces.n_windows + 1))
         self.windows = np.flatnonzero(np.diff(self._starts))
@@ -255,6 +269,7 @@ class MapText:
             is_sep=self._tensor(kind == _SEP),
             is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
             counts=self._tensor(padded(counts, width, False)),
+            left_out=self.left_out,
         )
         return Inputs(
             ids=ids,
@@ -293,10 +308,12 @@ class MapText:
             shift = self._whole[sentence][0][words[0] - begins] - first[0]
             first, last = (ends - shift for ends in self._whole[sentence])
             low, high = self._n_prefix, len(ids) - self._n_suffix
-            shown = np.flatnonzero((last > low) & (first < high) & (last > first))
+            is_unit = ~np.isin(np.arange(len(first)) + begins, self._joined)
+            shown = np.flatnonzero((last > low) & (first < high) & (last > first) & is_unit)
             words, is_read = shown + begins, pieces.word_window[shown + begins] == number
             words = np.where((first[shown] >= low) & (last[shown] <= high), words, _CUT)
             first, last = np.maximum(first[shown], low), np.minimum(last[shown], high)
+        is_read &= ~np.isin(words, self.left_out)
         return _Window(ids, np.zeros(len(ids), dtype=np.int64), words, first, last, is_read)
 
     def _read_whole(self) -> dict[int, tuple[Integers, Integers]]:

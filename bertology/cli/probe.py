@@ -53,6 +53,9 @@ def probe(
     device: Device = "auto",
     memory: Memory = None,
     on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
+    shared_subwords: Annotated[
+        str, typer.Option(help="Words sharing all subwords, as both of French du (de, le): exclude or include.")
+    ] = "exclude",
     max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
     max_items: Annotated[
         int | None, typer.Option(help="Of what cloze tasks ask, so many items of each group, drawn by lot.")
@@ -104,6 +107,7 @@ def probe(
         stored_dtype=store_dtype,
         device=device,
         on_long=on_long,
+        shared_subwords=shared_subwords,
         max_pieces=max_pieces,
         max_items=max_items,
         sentences=sentences,

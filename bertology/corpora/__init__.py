@@ -10,7 +10,7 @@ from bertology.corpora._languages import multilingual_corpus, parallel_corpus
 from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
 from bertology.corpora._parallel import Links, ParallelText, translations
-from bertology.corpora._sentence import MultiwordToken, Sentence, Target
+from bertology.corpora._sentence import IGNORED, MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
 from bertology.corpora._table_columns import no_columns
 from bertology.corpora.formats._words import sentence_of_text
@@ -19,6 +19,7 @@ from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_do
 from bertology.corpora.formats.squad import question_sentence
 
 __all__ = [
+    "IGNORED",
     "Corpus",
     "Links",
     "MultiwordToken",

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
+IGNORED = frozenset({"-100", "-100.0"})
+"""Labels of what is not asked about, as in data prepared for Hugging Face's losses, which ignore −100."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -169,6 +169,24 @@ class Sentences(Sequence[Sentence]):
         return self.forms.values[int(self.forms.packed[number])]
 
     @cached_property
+    def written(self) -> WordLayer:
+        """What the text shows of each word, :attr:`forms` themselves where no token stands for several words.
+
+        Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
+        """
+        tokens = [number for number, (_, multiword, *_) in sorted(self._extras.items()) if multiword]
+        if not tokens:
+            return self.forms
+        shown = list(self.forms.decoded(0, self.n_words))
+        for number in tokens:
+            text, words = self._texts[number], range(*self.starts[number : number + 2].tolist())
+            for word, (begin, end) in zip(words, self.char_spans[words.start : words.stop].tolist(), strict=True):
+                shown[word] = text[begin:end]
+        column = CodeColumn()
+        column.extend(shown, 0)
+        return column.freeze(self.n_words)
+
+    @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
         return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes()])

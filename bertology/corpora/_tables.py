@@ -14,7 +14,7 @@ from bertology._inputs import NotJson, parsed_json
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, split_named
-from bertology.corpora._sentence import Sentence, Target
+from bertology.corpora._sentence import IGNORED, Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns
 from bertology.corpora.formats._spans import with_iob2
@@ -299,7 +299,7 @@ class _Spelling:
                 where = table.place(row) if in_lists and isinstance(cell, str) else ""
                 for value in _items(cell, where, column) if in_lists and not _is_missing(cell) else [cell]:
                     value = _plain(value)
-                    if _is_missing(value) or type(value) in types:
+                    if _is_missing(value) or str(value) in IGNORED or type(value) in types:
                         continue
                     kind = next((kind for known, kind in _KINDS.items() if isinstance(value, known)), None)
                     if kind is None:

@@ -13,7 +13,7 @@ from bertology.errors import CorpusError
 from bertology.families.cells import Cell
 from bertology.families.request import ReadoutConfig
 from bertology.families.task_data import TaskData
-from bertology.families.tasks import FitCells, Job, Pair, skipped_words
+from bertology.families.tasks import FitCells, Job, Pair
 from bertology.probing import Examples, SentenceProbe
 from bertology.readouts import readout_kind
 from bertology.results import FITS, FitOrigin, FittedProbe, Items
@@ -62,15 +62,14 @@ def are_compared(data: TaskData) -> bool:
 def readable(cells: FitCells, data: TaskData, job: Job) -> TaskData:
     """The items of a task that a readout can be fitted to; the others are counted as skipped.
 
-    Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items.
+    Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
+    are told apart by their subwords.
 
     Raises:
         CorpusError: they cannot be pooled, or there are none.
     """
     _check_pool(cells.config, data)
-    if cells.config.pool == "cls":
-        return data.without(job.pair.unreadable)
-    return data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
+    return data.without(job.pair.unreadable, job.pair.joined)
 
 
 def vectors_of(

@@ -77,7 +77,8 @@ class Numbers(VectorFamily):
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         """From the numbers and words of the training split."""
-        data = task_data(baselines.probe, job.pair.splits).without(baselines.unreadable)
+        data = task_data(baselines.probe, job.pair.splits)
+        data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
         numbers, columns = numbers_of(data), ItemColumns(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)
@@ -175,7 +176,10 @@ def _fit(cells: FitCells, job: Job) -> None:
                 job.run,
                 cell,
                 _kept(columns, values["test"][number], predicted[number, place]),
-                facts={**facts, "n_params": fitted.slopes.shape[-1] + 1, "params": params},
+                facts={
+                    **{**facts, "n_params": fitted.slopes.shape[-1] + 1, "params": params},
+                    **job.pair.alignment_counts(),
+                },
                 provenance=provenance,
                 notes=data.splits.notes,
             )

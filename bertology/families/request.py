@@ -109,6 +109,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16"),
     "stored_dtype": ("float16", "float32"),
     "on_long": ("window", "error", "skip"),
+    "shared_subwords": ("exclude", "include"),
     "init": ("pretrained", "random", "random_blocks"),
 }
 
@@ -133,7 +134,7 @@ def parse_checkpoints(text: str | None) -> str | tuple[int | str, ...] | None:
     return tuple(int(name) if name.isdecimal() else name for name in parse_names(text))
 
 
-AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "max_pieces")
+AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
 """Settings of how a model is read, which decide its numbers."""
 
 
@@ -153,6 +154,7 @@ class ReferenceModel:
     stored_dtype: str = "float16"
     pooling: str = "mean"
     on_long: str = "window"
+    shared_subwords: str = "exclude"
     max_pieces: int | None = None
 
 
@@ -180,6 +182,9 @@ class ProbeRequest:
     dtype: str = "float32"
     stored_dtype: str = "float16"
     on_long: str = "window"
+    shared_subwords: str = "exclude"
+    """``exclude``: words that share all their subwords with another word, as those of French *du*, which is *de* and
+    *le*, have one vector between them and are left out, counted; ``include``: they are asked about like others."""
     max_pieces: int | None = None
     device: str = "auto"
     train_split: str = "train"

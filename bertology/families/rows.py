@@ -34,6 +34,8 @@ def corpus_columns(pair: Pair) -> dict[str, Any]:
         "split": pair.request.test_split,
         "language": pair.corpus.language,
         "annotation": "silver" if pair.corpus.is_silver else "gold",
+        "n_repeated": pair.splits.n_repeated,
+        "left_out": json.dumps({kind: len(places) for kind, places in pair.corpus.skipped.items()}, sort_keys=True),
     }
 
 

@@ -57,6 +57,17 @@ class Splits:
             raise made
         return made
 
+    @property
+    def n_repeated(self) -> int | None:
+        """Number of texts of test that are in train as well; None where nothing is fitted, and so no train is read."""
+
+        def count() -> int | None:
+            train, test = ([split.text(number) for number in range(len(split))] for split in (self.train, self.test))
+            known = set(train)
+            return sum(text in known for text in test) if known else None
+
+        return self.prepared("texts of test in train", count)
+
     def __getstate__(self) -> dict[str, Any]:
         # What is made of the sentences is made again where they are sent to.
         return {**self.__dict__, "_prepared": {}}

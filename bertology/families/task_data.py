@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.errors import CorpusError, FitError, cut, quoted
+from bertology.families.alignment import DIVIDED, Reasons
 from bertology.families.splits import Splits
 from bertology.measures import control_labels
 from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of
+from bertology.readouts import readout_kind
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -65,10 +69,18 @@ class TaskData:
         """Items to score on, labels numbered as in ``labels``."""
         return self.items["test"]
 
-    def without(self, skipped: Mapping[str, Mapping[int, str]]) -> TaskData:
+    def without(
+        self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = MappingProxyType({})
+    ) -> TaskData:
         """The same task without the items that need some words, given by split with the reason why each is left out.
 
-        Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`.
+        Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
+        that share all their subwords with another are read nonetheless: a span is left out if it has some of such words
+        but not all of them, as its vectors are then those of another span.
+
+        Args:
+            skipped: words of each split, and why they are left out.
+            joined: words of each split whose subwords are those of the word before them.
         """
         items: dict[str, Examples] = {}
         for name, examples in self.items.items():
@@ -76,7 +88,7 @@ class TaskData:
             if isinstance(examples, TreeExamples):
                 items[name] = examples.without_words(words)
             else:
-                items[name] = _without_words(examples, words)
+                items[name] = _without_words(examples, words, joined.get(name, frozenset()))
             if not len(items[name]):
                 reason = next(iter(items[name].skipped))
                 raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
@@ -106,7 +118,8 @@ class TaskData:
     def control(self, split: str, *, seed: int) -> Labels:
         """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
 
-        Every form has one label wherever it stands; of items of several words, or two spans, the form is all of them.
+        Every written form has one label wherever it stands; of items of several words, or two spans, the form is all
+        of them.
         Where an item may have several labels, whole sets of them are drawn.
         """
         forms, vocabulary = self._forms[split]
@@ -117,7 +130,7 @@ class TaskData:
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
-        """Forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
+        """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
         train, known = self._forms["train"]
         test, forms = self._forms["test"]
         number = {form: place for place, form in enumerate(known)}
@@ -126,7 +139,7 @@ class TaskData:
 
     @cached_property
     def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
-        """For each split ``[item]`` the place of each item's form in the split's vocabulary of forms."""
+        """For each split ``[item]`` the place of each item's written form in the split's vocabulary of forms."""
         return {name: _forms_of(examples, self.splits.by_name[name]) for name, examples in self.items.items()}
 
 
@@ -161,7 +174,7 @@ def _key(probe: Probe) -> tuple[object, ...]:
 
 
 def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
-    forms = sentences.forms
+    forms = sentences.written
     if examples.are_words:
         return forms.codes[examples.words].astype(np.int64), forms.values
     code_of: dict[tuple[tuple[int, ...], ...], int] = {}
@@ -174,10 +187,11 @@ def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Seque
     return np.array(codes, dtype=np.int64), vocabulary
 
 
-def _without_words(examples: Examples, skipped: Mapping[int, str]) -> Examples:
+def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
     """The items that need none of some words; the others are counted by the reason of their first such word."""
-    missing = np.array(sorted(skipped), dtype=np.int64)
-    reasons = np.full(len(examples), "", dtype=object)
+    missing = np.array(sorted(word for word, reason in skipped.items() if reason != SHARED), dtype=np.int64)
+    is_divided = np.isin(examples.spans, np.array(sorted(joined), dtype=np.int64)).any(axis=(1, 2))
+    reasons = np.where(is_divided, SHARED if examples.are_words else DIVIDED, "").astype(object)
     for span in range(examples.n_spans - 1, -1, -1):
         first = np.searchsorted(missing, examples.spans[:, span, 0])
         inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
@@ -200,6 +214,8 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
             raise
         kind = type(error).__name__
         raise FitError(f"{where}: {type(probe).__name__}.examples() failed ({kind}: {cut(str(error))})") from error
+    if isinstance(examples, Examples) and readout_kind(probe.readout).reads != "numbers":
+        examples = examples.without_ignored()
     if not isinstance(examples, Examples):
         problem = f"{type(probe).__name__}.examples() returned {quoted(examples)}"
         raise FitError(f"{where}: {problem}; it should return Examples, such as those of word_examples")

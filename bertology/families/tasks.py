@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Progress, Recipe
+from bertology.attention.arcs import NOT_APART
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
 from bertology.encoders.loading.description import MemorySource
 from bertology.errors import BertologyError
+from bertology.families.alignment import Alignment, Reasons, Windows
 from bertology.families.cells import Cell
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.families.splits import Splits
@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 
 PIECES_A_WORD = 1.3
 """Of running text, roughly."""
-Windows = Mapping[str, NDArray[np.int64]]
-"""By split the window that each word is read from, −1 where there is none."""
-Reasons = Mapping[int, str]
-"""Words of a split that have no vector, by number, and why."""
 Signal = Literal["words", "cls"] | Encoding
 """Stored vectors of a corpus: of its words, or of the special token before each sentence; or of the words of the test
 split in another encoding."""
 Unreadable = tuple[Mapping[str, Reasons], Windows]
-"""By split the words that a model cannot read, and the windows in which it reads the others, where they matter."""
+"""By split the words that are left out, and the windows in which the others are read, where they matter."""
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
@@ -119,33 +115,63 @@ class Pair:
         return f"random {self.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
 
     @cached_property
-    def unreadable(self) -> Mapping[str, Reasons]:
-        """By split the words that the model cannot read, for splits that have some.
+    def alignments(self) -> Mapping[str, Alignment]:
+        """By split how the model reads its words.
 
-        They are known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
+        It is known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
         ``on_long`` forbids is no concern here: it is refused when it is read.
         """
-        splits, weights = self.splits.by_name, self.weights  # pieces are the same for all weights
+        splits, weights = self.splits.by_name, self.weights  # subwords are the same for all weights
         try:
             entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
-            tokenized = {name: self._skipped(name) for name, entry in entries.items() if entry is None}
+            known = {name: None if entry is None else Alignment.of_entry(entry) for name, entry in entries.items()}
+            return {name: self._aligned(name) if one is None else one for name, one in known.items()}
         except BertologyError:
             return {}  # The cells that read the model or the text report what is wrong with it.
-        skipped = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
-        skipped |= tokenized
-        return {name: skipped[name] for name in splits if skipped[name]}
 
-    def _skipped(self, split: str) -> Reasons:
-        """The words of a split that the tokenizer makes no pieces of; once for all checkpoints of a training."""
-        # Configuration and tokenizer files decide the pieces, whatever the weights.
+    def _aligned(self, split: str) -> Alignment:
+        """A split as the tokenizer cuts it; made once for all checkpoints of a training."""
+        if not self.splits.by_name[split].n_words:
+            return Alignment()
+        # Configuration and tokenizer files decide the subwords, whatever the weights.
         is_in_files = not isinstance(self.source, MemorySource)
         same = model_fingerprint(self.source, init="random") if is_in_files else next(iter(self.fingerprints.values()))
-        key = ("skipped words", same, self.request.on_long, self.request.max_pieces, split)
-        return self.splits.prepared(key, lambda: _skipped_of(self._tokenized([split])[split]))
+        key = ("alignment", same, self.request.on_long, self.request.max_pieces, split)
+        return self.splits.prepared(key, lambda: Alignment.of_pieces(self._tokenized([split])[split]))
+
+    @cached_property
+    def unreadable(self) -> Mapping[str, Reasons]:
+        """By split the words that are left out, for splits that have some: those without a vector and, unless
+        ``shared_subwords`` includes them, those that share all their subwords with another word."""
+        shared = self.request.shared_subwords
+        left_out = {name: one.left_out(shared) for name, one in self.alignments.items()}
+        return {name: reasons for name, reasons in left_out.items() if reasons}
+
+    @cached_property
+    def joined(self) -> Mapping[str, frozenset[int]]:
+        """By split the words whose subwords are those of the word before them, where such words are left out."""
+        is_excluded = self.request.shared_subwords == "exclude"
+        return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
+
+    def alignment_counts(self, split: str = "test", *, leaves_out: bool = True) -> dict[str, Any]:
+        """Columns of rows that count words of a split by how the model reads them; none where it cannot be known.
+
+        Words that share all their subwords are included whatever is asked for by tasks that have no way to leave them
+        out (``leaves_out``).
+        """
+        known = self.alignments.get(split)
+        treatment = self.request.shared_subwords if leaves_out else "include"
+        return {} if known is None else {**known.counts, "shared_subwords": treatment}
+
+    @property
+    def sharing(self) -> dict[str, str]:
+        """The treatment of words that share all their subwords, which decides numbers where there are such words."""
+        has_shared = any(one.joined for one in self.alignments.values())
+        return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
 
     @cached_property
     def windows(self) -> Unreadable:
-        """What heads are not asked about in dev and test: words that the model cannot read, and the windows of words.
+        """What heads are not asked about in dev and test: words that are left out, and the windows of words.
 
         Only splits that have such words, or sentences that are read in several windows.
         """
@@ -153,13 +179,13 @@ class Pair:
             tokenized = self._tokenized(["dev", "test"])
         except BertologyError:
             return {}, {}  # as above
-        split = {
-            name: pieces
-            for name, pieces in tokenized.items()
-            if pieces.skipped or pieces.n_windows > len(np.unique(pieces.window_sentence))
-        }
-        unreadable = {name: _skipped_of(pieces) for name, pieces in split.items()}
-        return unreadable, {name: pieces.word_window.astype(np.int64) for name, pieces in split.items()}
+        unreadable, windows = dict[str, Reasons](), dict[str, NDArray[np.int64]]()
+        for name, pieces in tokenized.items():
+            left_out = Alignment.of_pieces(pieces).left_out(self.request.shared_subwords)
+            if left_out or pieces.n_windows > len(np.unique(pieces.window_sentence)):
+                unreadable[name], windows[name] = left_out, pieces.word_window.astype(np.int64)
+                windows[name][list(left_out.keys() - {one.word for one in pieces.skipped})] = NOT_APART
+        return unreadable, windows
 
     def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
         """Splits as pieces of the model, whose weights are not loaded."""
@@ -194,26 +220,6 @@ class Read:
 def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
     """By name the splits of which a signal is stored."""
     return {"test": splits.by_name["test"]} if isinstance(signal, Encoding) else splits.by_name
-
-
-def skipped_words(entry: Entry) -> Reasons:
-    """Words without a vector, and why."""
-    return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
-
-
-def _skipped_of(pieces: Pieces) -> Reasons:
-    return {skipped.word: _without_numbers(skipped.reason) for skipped in pieces.skipped}
-
-
-def _without_numbers(reason: str) -> str:
-    """A reason as it is counted: without the length of the sentence, which differs from one to the next."""
-    return re.sub(r"\d+", "…", reason)
-
-
-def fingerprint_of(unreadable: Mapping[str, Reasons], windows: Windows) -> str:
-    """Hash of which words of which splits cannot be read, and, where it matters, of the windows of the others."""
-    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
-    return digest([canonical_json(words)])
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def checked_configs(
 
 def vector_identity(pair: Pair) -> dict[str, Any]:
     """What decides the vectors, besides model, corpus and dtype."""
-    return {name: getattr(pair.request, name) for name in ("pooling", "stored_dtype", "on_long")}
+    return {name: getattr(pair.request, name) for name in ("pooling", "stored_dtype", "on_long")} | pair.sharing
 
 
 class VectorFamily(Family):
@@ -101,7 +101,10 @@ class VectorFamily(Family):
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
-        identity = {f"{name}_fingerprint": split.fingerprint for name, split in pair.splits.by_name.items()}
+        splits = pair.splits.by_name
+        identity = {f"{name}_fingerprint": split.fingerprint for name, split in splits.items()}
+        if any(split.written is not split.forms for split in splits.values()):
+            identity["forms"] = "written"
         own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
         return {**identity, **own}
 
@@ -122,7 +125,7 @@ class VectorFamily(Family):
         return (1 if is_mixed else layers) * seeds
 
     def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
-        """Words without a vector."""
+        """Words that are left out."""
         return pair.unreadable, {}
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:

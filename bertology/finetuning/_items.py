@@ -205,7 +205,7 @@ class _Reader:
         whole = examples.are_words if self.kind == "tags" else _are_whole(examples, sentences)
         if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
             raise BertologyError(f"task {self.name} {_TAKEN}")
-        return examples
+        return examples if self.kind == "numbers" else examples.without_ignored()
 
     def _answers(self, sentences: Sentences) -> Items:
         numbers, answers = [], []

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences, Target
+from bertology.corpora import IGNORED, Sentences, Target
 from bertology.errors import CorpusError, listed, quoted
 
 Integers = NDArray[np.int64]
@@ -81,6 +81,15 @@ class Examples:
         skipped = self.skipped if keep.all() else {**self.skipped, reason: int((~keep).sum())}
         arrays = {name: getattr(self, name)[keep] for name in ("spans", "codes", "clusters")}
         return replace(self, **arrays, skipped=skipped)
+
+    def without_ignored(self) -> Self:
+        """The items with labels that are none of :data:`bertology.corpora.IGNORED`; the others are counted."""
+        ignored = [code for code, value in enumerate(self.values) if value in IGNORED]
+        if not ignored:
+            return self
+        is_ignored = np.isin(np.arange(len(self.values)), ignored)
+        has_ignored = (self.codes & is_ignored).any(axis=1) if self.is_multi_label else is_ignored[self.codes]
+        return self.subset(~np.asarray(has_ignored, dtype=np.bool_), reason="label −100, which losses ignore")
 
 
 def word_examples(

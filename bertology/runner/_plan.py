@@ -13,6 +13,7 @@ from bertology._names import checkpoint_name, training_name
 from bertology.activations import WORD_SIGNALS
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
+from bertology.families.alignment import Reasons, Windows, fingerprint_of
 from bertology.families.cells import Cell
 from bertology.families.contract import Family, family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
@@ -22,11 +23,8 @@ from bertology.families.tasks import (
     FitGroup,
     Pair,
     Read,
-    Reasons,
     Weights,
-    Windows,
     control_seeds,
-    fingerprint_of,
 )
 from bertology.probing import Probe
 from bertology.runner._finder import Finder
@@ -137,7 +135,16 @@ class Plan:
         tables = (
             f"{kind} of {corpus.name}: {corpus.notes[kind]}" for kind in ("columns", "splits") if kind in corpus.notes
         )
-        return (*self.pair.splits.notes, *tables, *left_out)
+        return (*self.pair.splits.notes, *self._seen_in_training, *tables, *left_out)
+
+    @property
+    def _seen_in_training(self) -> tuple[str, ...]:
+        """A note where most texts of test are in train, as of a split that is read twice; fewer are counted in rows."""
+        splits = self.pair.splits
+        if not splits.n_repeated or 2 * splits.n_repeated <= len(splits.test):
+            return ()
+        counts = f"{splits.n_repeated:,} of {len(splits.test):,} texts of test are in train as well"
+        return (f"{counts}: scores show what was memorised; give other texts to score on",)
 
     @cached_property
     def run_id(self) -> str:

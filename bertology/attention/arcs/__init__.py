@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.attention.arcs._questions import (
+    NOT_APART,
     Arcs,
     Candidates,
     Pick,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
+    "NOT_APART",
     "ArcHits",
     "Arcs",
     "CandidateConfusion",

@@ -106,7 +106,7 @@ class ArcHits(SumsStatistic):
         """The arcs whose two ends a window shows, answered by rows and by columns: ``[4, arc]`` window, unit of the
         asked word, unit of the answer, and slot, which is window and group as one number; and the number of questions,
         ``[window, group]``."""
-        arcs, places = self._arcs, Places(units)
+        arcs, places = self._arcs.told_apart(units.left_out), Places(units)
         numbers, windows, asked = places.asked_here(arcs.asked, arcs.by_word)
         slots = windows * len(arcs.names) + arcs.groups[numbers]
         opened = np.bincount(slots[arcs.opens[numbers]], minlength=len(units) * len(arcs.names))
@@ -164,7 +164,7 @@ def candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tenso
     """The candidates that their question's window shows: ``[4, candidate]`` window, unit of the asked word, unit of
     the candidate, and place of the question in the batch; ``[candidate]`` whether it is correct; ``[question]`` the
     window; ``[question, group]`` whether it is in a group, as floats."""
-    places = Places(units)
+    candidates, places = candidates.told_apart(units.left_out), Places(units)
     numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
     of_candidate, questions = expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
     columns, shown = places.find(windows[questions], candidates.words[of_candidate])
@@ -215,14 +215,15 @@ class _Trees:
 
 
 def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
-    places = Places(units)
+    trees, places = trees.told_apart(units.left_out), Places(units)
+    is_read = places.counts | np.isin(places.words, units.left_out)
     firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
     shown = []
     for window, sentence in enumerate(units.sentences.tolist()):
         of_window = slice(firsts[window], firsts[window + 1])
         words = trees.words(sentence) + trees.starts[sentence] if trees.is_asked[sentence] else np.zeros(0, np.int64)
         at, is_shown = places.find(np.full(len(words), window), words)
-        if len(words) and is_shown.all() and places.counts[of_window].all():
+        if len(words) and is_shown.all() and is_read[of_window].all():
             shown.append((window, at, *trees.parents(sentence)))
     n_words = max((len(at) for _, at, _, _ in shown), default=0)
     windows, roots = (torch.tensor([tree[part] for tree in shown], dtype=torch.long) for part in (0, 3))

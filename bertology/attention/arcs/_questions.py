@@ -18,6 +18,9 @@ Pick = Literal["nearest", "same_form", "rule"]
 """Which candidate is chosen without a head: the nearest; the nearest of the same form as the asked word, whatever its
 case, and where there is none the nearest of all; or the nearest of those of the lowest rank."""
 
+NOT_APART = -2
+"""In the place of the window of a word that shares all its subwords with another, and so is not asked about."""
+
 WAYS = ("maximum attention", "spanning tree")
 """How edges are made of a head's weights."""
 
@@ -70,11 +73,19 @@ class Arcs:
         """The arcs whose asked word a model reads, in the same groups. Answers that it cannot read remain.
 
         Args:
-            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if all are.
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read, ``NOT_APART`` for
+                those of :meth:`told_apart`; None if all are read.
         """
         if windows is None:
             return self
-        kept = windows[self.asked] >= 0
+        apart = self.told_apart(not_apart(windows))
+        return apart._some(windows[apart.asked] >= 0)
+
+    def told_apart(self, words: Integers) -> Arcs:
+        """The arcs from and to none of some words, which a model cannot tell from others."""
+        return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words))) if len(words) else self
+
+    def _some(self, kept: NDArray[np.bool_]) -> Arcs:
         return replace(self, asked=self.asked[kept], answers=self.answers[kept], groups=self.groups[kept])
 
     @cached_property
@@ -92,6 +103,11 @@ class Arcs:
     def in_columns(self) -> NDArray[np.bool_]:
         """``[group]`` whether its questions are answered by columns of maps."""
         return np.array([name in self.looked_at for name in self.names], dtype=bool)
+
+
+def not_apart(windows: Integers) -> Integers:
+    """The words that are marked ``NOT_APART``."""
+    return np.flatnonzero(windows == NOT_APART).astype(np.int64)
 
 
 def offset_baseline(
@@ -143,7 +159,18 @@ class Candidates:
     def read_from(self, windows: Integers | None) -> Candidates:
         """The same questions; those about words that a model does not read, by ``windows`` as in :class:`Arcs`, belong
         to no group."""
-        return self if windows is None else replace(self, is_in=self.is_in & (windows[self.asked] >= 0)[:, None])
+        if windows is None:
+            return self
+        apart = self.told_apart(not_apart(windows))
+        return replace(apart, is_in=apart.is_in & (windows[self.asked] >= 0)[:, None])
+
+    def told_apart(self, words: Integers) -> Candidates:
+        """The same questions; those about some words, or whose correct answers are among them, belong to no group."""
+        if not len(words):
+            return self
+        is_left_out = np.isin(self.asked, words)
+        is_left_out[self.questions[self.is_right & np.isin(self.words, words)]] = True
+        return replace(self, is_in=self.is_in & ~is_left_out[:, None])
 
     @cached_property
     def starts(self) -> Integers:
@@ -207,19 +234,28 @@ class TextTrees:
         """The trees whose words a model reads from one window.
 
         Args:
-            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if each
-                sentence is read from one.
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read, ``NOT_APART`` for
+                those of :meth:`told_apart`; None if each sentence is read from one.
             every_word: whether words that do not count must be read, too.
         """
         if windows is None:
             return self
-        kept = []
-        for sentence in self.sentences.tolist():
+        apart, kept = self.told_apart(not_apart(windows)), []
+        for sentence in apart.sentences.tolist():
             words = slice(self.starts[sentence], self.starts[sentence + 1])
-            needed = windows[words] if every_word else windows[words][self.scored[words]]
+            needed = windows[words] if every_word else windows[words][apart.scored[words]]
             read = windows[words][windows[words] >= 0]
             kept.append(len(needed) > 0 and needed.min() >= 0 and read.min() == read.max())
-        return replace(self, sentences=self.sentences[np.array(kept, dtype=bool)])
+        return replace(apart, sentences=apart.sentences[np.array(kept, dtype=bool)])
+
+    def told_apart(self, words: Integers) -> TextTrees:
+        """The same trees, in which some words do not count; those of which fewer than two words count are left out."""
+        if not len(words):
+            return self
+        scored = self.scored.copy()
+        scored[words] = False
+        n_scored = np.add.reduceat(np.append(scored, 0), self.starts[:-1])[self.sentences]
+        return replace(self, scored=scored, sentences=self.sentences[n_scored > 1])
 
     @cached_property
     def is_asked(self) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora._files import Oddities
-from bertology.corpora._sentence import Target
+from bertology.corpora._sentence import IGNORED, Target
 from bertology.corpora._sentences import Integers, Sentences, WordLayer
 from bertology.corpora.formats._words import Span
 from bertology.errors import CorpusError, cut, quoted
@@ -37,7 +37,8 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     is: the I- that begin spans become B-. In any other layer an I- that begins a span (after O, after another type,
     or at a sentence's start) is an error, for it may as well be a lost B- as a lost word.
 
-    No value counts as outside; ``starts [sentence + 1]`` is the first word of each sentence.
+    No value, and −100, which losses ignore, count as outside; ``starts [sentence + 1]`` is the first word of each
+    sentence.
 
     Returns:
         The layer, and the numbers of the words whose I- became B- (none where it was IOB2).
@@ -46,12 +47,12 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
         NotIob: a tag is malformed, or I- begins a span in a layer that is not IOB1.
     """
     for code, value in enumerate(layer.values):
-        if not IOB_TAG.fullmatch(value):
+        if not IOB_TAG.fullmatch(value) and value not in IGNORED:
             scheme = " (IOBES or BILOU: convert them)" if _OTHER_SCHEMES.fullmatch(value) else ""
             word = int(np.argmax(layer.codes == code))
             raise NotIob(word, f"tag {quoted(value)} is not O, B-TYPE or I-TYPE{scheme}")
     begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
-    types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value != "O"}
+    types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value not in {"O", *IGNORED}}
     type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
     before = np.concatenate([[0], type_of[:-1]])
     before[starts[:-1]] = 0
@@ -85,7 +86,7 @@ def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
     spans: list[Target] = []
     start, kind = 0, ""
     for place, tag in enumerate((*tags, "O")):
-        tag = tag or "O"
+        tag = "O" if tag is None or tag in IGNORED else tag
         if not IOB_TAG.fullmatch(tag):
             raise CorpusError(f"word {place + 1}: tag {quoted(tag)} is not O, B-TYPE or I-TYPE")
         if tag[0] == "I" and tag[2:] != kind:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
-from bertology.corpora._sentence import Sentence
+from bertology.corpora._sentence import IGNORED, Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._spans import IOB_TAG, with_iob2
 from bertology.corpora.formats._words import JOINED, spacing_in
@@ -256,7 +256,7 @@ def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
 
 def _role(column: Sequence[str]) -> str:
     """What a column of tags holds."""
-    values = set(column)
+    values = set(column) - IGNORED
     if all(IOB_TAG.fullmatch(value) for value in values):
         types = {value[2:] for value in values if value != "O"}
         return "chunk" if types and types <= _CHUNKS else "ner"

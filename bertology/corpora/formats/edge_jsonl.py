@@ -13,7 +13,7 @@ from bertology._files import write_atomically
 from bertology._inputs import described
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, json_objects
-from bertology.corpora._sentence import Sentence, Target
+from bertology.corpora._sentence import IGNORED, Sentence, Target
 from bertology.corpora.formats._words import JOINED, Span, spacing_in
 from bertology.errors import CorpusError, quoted
 
@@ -104,6 +104,8 @@ def _span(plain: Any, where: str, n_words: int) -> Span:
 def _label(plain: Any, where: str) -> str | tuple[str, ...]:
     if isinstance(plain, str) and plain:
         return plain
+    if type(plain) is not bool and str(plain) in IGNORED:
+        return str(plain)
     if isinstance(plain, list):
         if all(isinstance(part, str) and part for part in plain):
             return tuple(plain)

@@ -32,6 +32,8 @@ Pooling = Literal["mean", "first", "last"]
 """Which of a word's pieces make its vector: the mean of all, the first or the last."""
 
 _CHUNK_CHARACTERS = 1 << 20
+SHARED = "sharing all subwords with another word"
+"""Why words are left out that have exactly the subwords of another word."""
 _NOTHING = "the tokenizer maps it to nothing"
 
 
@@ -71,6 +73,8 @@ class Pieces:
     """The vocabulary number that pads shorter windows of a batch."""
     n_unknown: int = 0
     """Number of words with the unknown piece among theirs; they are read like any other."""
+    n_long: int = 0
+    """Number of words in sentences longer than a window: read in several windows, or skipped."""
 
     @property
     def n_windows(self) -> int:
@@ -81,6 +85,18 @@ class Pieces:
     def n_words(self) -> int:
         """Number of words, skipped ones included."""
         return len(self.word_window)
+
+    @cached_property
+    def joined(self) -> Integers:
+        """Words whose subwords are exactly those of the word before them, as *le* of French *du* (*de* and *le*)."""
+        columns = np.stack([self.word_window, self.word_first, self.word_last])
+        same = (columns[:, 1:] == columns[:, :-1]).all(axis=0) & (self.word_window[1:] >= 0)
+        return (np.flatnonzero(same) + 1).astype(np.int64)
+
+    @cached_property
+    def shared(self) -> Integers:
+        """Words whose subwords are exactly those of another word."""
+        return np.union1d(self.joined - 1, self.joined)
 
     @cached_property
     def window_lengths(self) -> Integers:
@@ -275,7 +291,8 @@ def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on
         SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reasons[word])
         for word in sorted(reasons)
     )
-    return _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
+    pieces = _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
+    return replace(pieces, n_long=int((n_pieces > capacity)[of_word].sum()))
 
 
 def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:

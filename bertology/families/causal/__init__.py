@@ -12,6 +12,7 @@ from typing import Any
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.errors import CorpusError
+from bertology.families.alignment import text_counts
 from bertology.families.cells import Stopwatch, write_cell
 from bertology.families.contract import Family, SplitName
 from bertology.families.layer_sums import kept_sums, layer_tables
@@ -83,6 +84,11 @@ class _Causal(Family):
                     counts = one
                 else:
                     found.append(one)
+        aligned = (
+            job.pair.alignment_counts(leaves_out=False)
+            if items is None
+            else text_counts(job.get_encoder(), _strings(items))
+        )
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             facts = {
@@ -95,6 +101,7 @@ class _Causal(Family):
                 "n_unseen_label": counts.n_unseen_label,
                 "params": {"clusters": "sentences" if texts else "frames"}
                 | ({"settings": cells.config.changes} if cells.config.changes else {}),
+                **aligned,
             }
             sums = [kept_sums(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
@@ -132,6 +139,12 @@ def _configured(probe: Probe, config: ReadoutConfig) -> CausalProbe:
 def _items(pair: Pair, probe: Probe) -> CausalItems | None:
     items: CausalItems | None = pair.splits.items.get(probe.task)
     return items
+
+
+def _strings(items: CausalItems) -> list[str]:
+    """The texts of items of a probe's own: all of their strings that have several words."""
+    fields = (value for item in items.items for value in vars(item).values())
+    return [value for value in fields if isinstance(value, str) and " " in value]
 
 
 def _texts(pair: Pair, probe: Probe) -> Mapping[str, Sentences]:

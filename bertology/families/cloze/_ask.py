@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
 from bertology.errors import ClozeError, CorpusError
+from bertology.families.alignment import text_counts
 from bertology.families.cells import Cell, Stopwatch, versions, write_cell
 from bertology.families.cloze._lens import TUNED_LENS, kept_lens, lens_corpus
 from bertology.families.tasks import BaselineCells, FitCells, Job
@@ -39,6 +40,7 @@ def ask_cells(cells: FitCells, job: Job) -> None:
     words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
     layers = tuple(layer for layer in cells.layers if layer is not None)
     asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
+    aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
     for control in dict.fromkeys(control for control, _, _ in cells.cells):
         watch = Stopwatch()
         items = blinded(whole) if control == "blind" else whole
@@ -48,7 +50,7 @@ def ask_cells(cells: FitCells, job: Job) -> None:
         provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
         for place, layer in enumerate(layers):
             cell = cells.cells[control, 0, layer]
-            _write(job.run, cell, items, answers, place, provenance, _params(cells, probe, items, job))
+            _write(job.run, cell, items, answers, place, provenance, _params(cells, probe, items, job), aligned)
 
 
 def blinded(items: ClozeItems) -> ClozeItems:
@@ -65,7 +67,7 @@ def write_majority(baselines: BaselineCells, items: ClozeItems, run: Path) -> No
     answers = by_frequency(items)
     for cell in baselines.cells.values():
         provenance = {"versions": versions("numpy"), "wall_s": 0.0}
-        _write(run, cell, items, answers, 0, provenance, {})
+        _write(run, cell, items, answers, 0, provenance, {}, {})
 
 
 def by_frequency(items: ClozeItems) -> Answers:
@@ -127,6 +129,7 @@ def _write(
     layer: int,
     provenance: Mapping[str, Any],
     params: Mapping[str, Any],
+    aligned: Mapping[str, Any],
 ) -> None:
     left, every = items.left_out, list[ClozeItem | LeftOut]([*items.items, *items.left_out])
     cluster, clusters = coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
@@ -150,7 +153,7 @@ def _write(
         reason=reasons,
     )
     counts = counts_of(reasons, cluster, group, groups)
-    facts = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, **counts, "params": dict(params)}
+    facts = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, **counts, "params": dict(params), **aligned}
     write_cell(run, cell, predictions, facts=facts, provenance=provenance)
 
 

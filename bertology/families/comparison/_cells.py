@@ -10,7 +10,7 @@ from bertology.families.cells import Stopwatch, write_cell
 from bertology.families.layer_sums import kept_sums
 from bertology.families.tasks import FitCells, Job, Pair
 from bertology.geometry import LayerSums
-from bertology.probing import GeometryCounts, LayerPair
+from bertology.probing import GeometryCounts, LayerPair, VectorComparison
 from bertology.results import HeadSums
 from bertology.results.views.layers import counterpart
 
@@ -66,6 +66,7 @@ def write_sums(
             "skip_reasons": dict(sorted(every.items())),
             "n_unseen_label": counts.n_unseen_label,
             "params": params,
+            **job.pair.alignment_counts(leaves_out=isinstance(cells.probe, VectorComparison)),
         }
         sums = found(layer) if callable(found) else [kept_sums(one, layer) for one in found if layer in one.layers]
         write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)

@@ -13,7 +13,7 @@ from bertology.corpora import Sentences
 from bertology.families.cells import Stopwatch
 from bertology.families.comparison._cells import pairs_by_depth, reference_of, write_sums
 from bertology.families.request import ReadoutConfig
-from bertology.families.tasks import FitCells, Job, skipped_words
+from bertology.families.tasks import FitCells, Job
 from bertology.geometry import LayerVectors, most_alike
 from bertology.probing import LayerPair, Probe, VectorComparison
 
@@ -38,7 +38,7 @@ def measure_vectors(cells: FitCells, job: Job) -> None:
         pairs = _pairs(probe, cells, job, model, reference)
         found = list(probe.statistics(model, reference, texts, layers=pairs))
     test, words = texts["test"], read["test"]
-    why = ChainMap(*(dict(skipped_words(one.entries["test"])) for one in (job, other)))
+    why = ChainMap(*(dict(one.pair.unreadable.get("test", {})) for one in (job, other)))
     write_sums(
         cells,
         job,
@@ -53,9 +53,8 @@ def measure_vectors(cells: FitCells, job: Job) -> None:
 
 
 def _in_both(words: NDArray[np.int64], job: Job, other: Job, split: str) -> NDArray[np.int64]:
-    """The words that both models can read."""
-    places = (one.entries[split].place[words, 0] for one in (job, other))
-    return words[np.all([place >= 0 for place in places], axis=0)]
+    """The words that both models can read, without those that are left out."""
+    return words[~np.isin(words, [word for one in (job, other) for word in one.pair.unreadable.get(split, ())])]
 
 
 def _vectors(job: Job, words: Mapping[str, NDArray[np.int64]], layers: tuple[int, ...]) -> dict[str, LayerVectors]:

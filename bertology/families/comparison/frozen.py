@@ -20,7 +20,7 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, run_rows, scored_tables
 from bertology.families.scoring import Column, Counts, score_fits
 from bertology.families.task_data import TaskData, task_data
-from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables, skipped_words
+from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, compare, difference, over_runs
 from bertology.probing import ControlNote, Probe, ReadoutComparison
@@ -190,7 +190,7 @@ def _fit_both(cells: FitCells, job: Job) -> None:
             job.run,
             cell,
             columns.predictions(gold, answers.labels[at], answers.log_prob[at]),
-            facts={**counts, "n_params": fitted.n_params, "params": params},
+            facts={**counts, "n_params": fitted.n_params, "params": params, **job.pair.alignment_counts()},
             provenance=provenance,
             notes=data.splits.notes,
         )
@@ -199,9 +199,7 @@ def _fit_both(cells: FitCells, job: Job) -> None:
 def _readable(cells: FitCells, job: Job, other: Job) -> TaskData:
     """The items of the task that both models can read."""
     data = readable(cells, task_data(cells.probe, job.pair.splits), job)
-    if cells.config.pool == "cls":
-        return data.without(other.pair.unreadable)
-    return data.without({split: skipped_words(entry) for split, entry in other.entries.items()})
+    return data.without(other.pair.unreadable, other.pair.joined)
 
 
 def _changes(by_control: ByControl, shared: Sequence[Mapping[str, Any]], metric: str) -> Iterator[ResultRow]:

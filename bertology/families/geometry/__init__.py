@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from bertology.activations import Entry
 from bertology.corpora import Sentences
 from bertology.encoders import Encoding, ModelShape
+from bertology.families.alignment import Reasons, skipped_in
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import Family, SplitName
 from bertology.families.layer_sums import baseline_tables, kept_sums, layer_tables
@@ -27,12 +27,10 @@ from bertology.families.tasks import (
     FitGroup,
     Job,
     Pair,
-    Reasons,
     Scoring,
     Signal,
     Tables,
     Unreadable,
-    skipped_words,
 )
 from bertology.families.unfitted import named_task, own_readout, own_source
 from bertology.families.vectors import vector_identity
@@ -162,9 +160,10 @@ def _measure(group: FitGroup, job: Job) -> None:
         with named_task(probe):
             asked = probe.words(texts)
             others = {name: job.stored[encoding]["test"] for name, encoding in _encodings(probe).items()}
-            read = {name: _read_in(asked[name], job.entries[name]) for name in texts}
-            if others:
-                read["test"] = _read_in(read["test"], *others.values())
+            left_out = {name: dict(job.pair.unreadable.get(name, {})) for name in texts}
+            for entry in others.values():
+                left_out["test"] = {**skipped_in(entry), **left_out["test"]}
+            read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
             stored = partial(LayerVectors.stored, layers=layers, n_threads=job.n_threads)
             vectors = {name: stored(job.entries[name], read[name]) for name in texts}
             vectors |= {name: stored(entry, read["test"]) for name, entry in others.items()}
@@ -176,17 +175,11 @@ def _measure(group: FitGroup, job: Job) -> None:
             # and on one thread every engine computes the same bits.
             with threadpool_limits(1):
                 found = list(probe.statistics(vectors, texts))
-        why = ChainMap(*(dict(skipped_words(entry)) for entry in (job.entries["test"], *others.values())))
-        facts = _facts(probe, texts, asked, read, why, cells.config)
+        facts = _facts(probe, texts, asked, read, left_out.get("test", {}), cells.config) | job.pair.alignment_counts()
         provenance = watch.provenance("torch", "transformers", "numpy", device="cpu", n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             sums = [kept_sums(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
-
-
-def _read_in(words: NDArray[np.int64], *entries: Entry) -> NDArray[np.int64]:
-    """The words that have a vector in every entry."""
-    return words[np.all([entry.place[words, 0] >= 0 for entry in entries], axis=0)]
 
 
 def _write_baselines(baselines: BaselineCells, job: Job) -> None:

@@ -66,7 +66,8 @@ class _Heads(Family):
                 f"layer 0 is the embeddings, which have no attention heads: ask for layers 1…{n_layers}"
             )
         columns = (*layers, None) if isinstance(probe, GateProbe) else layers
-        return CellGrid(("none",), 1, columns, layers, {"on_long": pair.request.on_long})
+        sharing = pair.sharing if isinstance(probe, AttentionProbe) else {}
+        return CellGrid(("none",), 1, columns, layers, {"on_long": pair.request.on_long, **sharing})
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """Those of the probe."""

@@ -154,6 +154,7 @@ def _from_maps(asked: Sequence[_Question], split: str, job: Job) -> list[_Read]:
         norms=first.norms,
         pairs=first.pairs,
         on_long=job.pair.request.on_long,  # type: ignore[arg-type]
+        exclude_shared=job.pair.request.shared_subwords == "exclude",
         progress=job.progress,
     )
     results = iter(read.results)
@@ -180,6 +181,7 @@ def _write(group: FitGroup, by_split: Mapping[str, _Read], job: Job, provenance:
     test, splits = by_split["test"], job.pair.splits
     chosen_on = {"chosen_on": splits.chosen_on} if len(by_split) > 1 else {}
     facts = _facts(test.n_words, test.n_sentences, test.skipped, group.members[0].config, **chosen_on, **test.pairs)
+    facts |= job.pair.alignment_counts(leaves_out=isinstance(group.probe, AttentionProbe))
     for (_, _, layer), cell in group.members[0].cells.items():
         sums = [
             one

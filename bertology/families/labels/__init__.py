@@ -109,7 +109,7 @@ class _Labels(VectorFamily):
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         """From the labels and words of the training split."""
-        write_baselines(baselines, task_data(baselines.probe, job.pair.splits), job.run)
+        write_baselines(baselines, job)
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """Of control tasks accuracy, or how short their code is."""

@@ -65,6 +65,7 @@ def write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], job
             "skip_reasons": dict(skipped),
             "n_unseen_label": 0,
             "n_params": 0,
+            **job.pair.alignment_counts("train"),
         }
         for column, layer in enumerate(cells.layers):
             write_cell(

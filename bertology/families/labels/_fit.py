@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.item_vectors import items_param, keep_fit, readable, vectors_of
@@ -18,7 +16,7 @@ from bertology.families.items import ItemColumns, Problem, counts_of, labels_of,
 from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
 from bertology.families.task_data import TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, Job, skipped_words
+from bertology.families.tasks import BaselineCells, FitCells, Job
 from bertology.measures import SpanWords, lexical_labels, majority, word_majority
 from bertology.probing import get_probe
 
@@ -33,7 +31,7 @@ def fit(cells: FitCells, job: Job) -> None:
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
     data = readable(cells, task_data(cells.probe, job.pair.splits), job)
-    erasure = _erasure(cells, data, job.entries, job.device) if cells.config.erase is not None else None
+    erasure = _erasure(cells, data, job) if cells.config.erase is not None else None
     sources = {
         split: vectors_of(cells, data, job, split, memory=job.memory if split == "train" else 0, erasure=erasure)
         for split in data.items
@@ -71,7 +69,7 @@ def fit(cells: FitCells, job: Job) -> None:
                 job.run,
                 cell,
                 columns.predictions(gold, predicted.labels[number, place], predicted.log_prob[number, place]),
-                facts={**counts, **facts},
+                facts={**counts, **facts, **job.pair.alignment_counts()},
                 provenance=provenance,
                 notes=data.splits.notes,
             )
@@ -79,9 +77,10 @@ def fit(cells: FitCells, job: Job) -> None:
         job.progress.note(note)
 
 
-def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None:
-    """Compute the baselines that read no vector, on what the model can read, and write their cells into ``run``."""
-    data = data.without(baselines.unreadable)
+def write_baselines(baselines: BaselineCells, job: Job) -> None:
+    """Compute the baselines that read no vector, on what the model can read, and write their cells."""
+    data = task_data(baselines.probe, job.pair.splits)
+    data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
     columns = ItemColumns(data)
     for control, cell in baselines.cells.items():
         facts, provenance = counts_of(data), {"versions": versions("numpy"), "wall_s": 0.0}
@@ -92,7 +91,7 @@ def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None
         else:
             predicted = _most_frequent(data, control)
         kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
-        write_cell(run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+        write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
 
 def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
@@ -114,7 +113,7 @@ def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
     """What the spans' words and places tell, and what dev chose."""
     train, dev, test = (
         SpanWords(
-            [sentences.forms.values[code] for code in sentences.forms.codes.tolist()],
+            [sentences.written.values[code] for code in sentences.written.codes.tolist()],
             sentences.starts,
             data.items[split].spans,
         )
@@ -190,14 +189,12 @@ def erased_data(task: str, splits: Splits) -> TaskData:
     return erased
 
 
-def _erasure(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], device: str) -> Erasure:
+def _erasure(cells: FitCells, data: TaskData, job: Job) -> Erasure:
     """What a linear readout could find of another task in each layer, or as many directions of any kind."""
     from bertology.activations import WordVectors
     from bertology.readouts import fit_erasure, random_erasure
 
-    erased = erased_data(str(cells.config.erase), data.splits).without(
-        {split: skipped_words(entry) for split, entry in entries.items()}
-    )
-    vectors = WordVectors(entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
-    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
+    erased = erased_data(str(cells.config.erase), data.splits).without(job.pair.unreadable, job.pair.joined)
+    vectors = WordVectors(job.entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
+    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=job.device)
     return erasure if cells.config.eraser == "leace" else random_erasure(erasure)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.families.cells import KEPT, Stopwatch, versions, write_cell
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
 from bertology.families.task_data import TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, skipped_words
+from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair
 from bertology.families.trees._marks import (
     ROOT,
     marks_of_tree,
@@ -87,8 +87,8 @@ class _TreeFit:
         """The words of a split's sentences."""
         from bertology.activations import SpanVectors
 
-        spans, layers = self.trees[split].spans, self.members[0].layers_read
-        return SpanVectors(self.job.entries[split], spans, layers=layers, memory=memory, only_read=True)
+        trees, layers = self.trees[split], self.members[0].layers_read
+        return SpanVectors(self.job.entries[split], trees.spans, layers=layers, memory=memory, read=trees.read)
 
     def words(self, split: str, *, memory: int) -> tuple[Any, NDArray[np.bool_], NDArray[np.int64]]:
         """The vectors of the words that have one, which of a split's words these are, and the sentence of each."""
@@ -199,8 +199,7 @@ class _Fitted:
 def fit_trees(group: FitGroup, job: Job) -> None:
     """Fit all ranks, layers and seeds of a group at once, and write their cells and probes."""
     watch = Stopwatch()
-    data = task_data(group.probe, job.pair.splits)
-    data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
+    data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
     trees = data.trees
     assert trees is not None
     fit = _TreeFit(group.members, data, trees, job)
@@ -219,7 +218,7 @@ def fit_trees(group: FitGroup, job: Job) -> None:
                 _probe_of(job.pair, cells, maps, number, place).save(job.run / KEPT / cell.id)
                 kept = columns.texts(gold, marks[number][place], agreement[number, place])
                 params = {**left_out, **_params(cells, maps, number, place)}
-                facts = {**counts, "n_params": maps.n_params, "params": params}
+                facts = {**counts, "n_params": maps.n_params, "params": params, **job.pair.alignment_counts()}
                 write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
         if note := _unconverged(cells, maps):
             job.progress.note(note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -14,6 +14,7 @@ from bertology._page import full_page, write_page
 from bertology.results._results import Results
 from bertology.results.report._drawings import Curve, curves, head_heatmap
 from bertology.results.report._runs import probe_of
+from bertology.results.tables.rows import ResultRow
 from bertology.results.views.compared import (
     ComparedTask,
     Difference,
@@ -22,7 +23,7 @@ from bertology.results.views.compared import (
     compared_tasks,
     pair_statistics,
 )
-from bertology.results.views.grid import interval_of, layers_named, metric_title, number, unit
+from bertology.results.views.grid import alignment_notes, interval_of, layers_named, metric_title, number, unit
 from bertology.results.views.layers import Score
 
 _HERE = "results/report/assets/"
@@ -76,6 +77,7 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
     """
     tasks = compared_tasks(results.rows, results.comparisons, reference=page.reference)
     statistics = pair_statistics(results.rows)
+    compared = "".join(map(_task, _by_question(tasks)))
     models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
     named = [one.reference for one in tasks] + [one.reference for one in statistics]
     reference = named[0] if named else page.reference
@@ -86,7 +88,7 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
         "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.about.items()),
         "words": _words([*page.verdicts, *findings(tasks, statistics)]),
         "cost": "".join([*map(_table, page.tables), *map(_curves, page.curves)]),
-        "tasks": "".join(map(_task, _by_question(tasks))) or "<p>No task was put to both models.</p>",
+        "tasks": compared + _aligned(results.rows) if compared else "<p>No task was put to both models.</p>",
         "links": links,
         "statistics": "".join(
             f'<section id="{_anchor(title)}"><h2>{escape(title)}</h2>{body}</section>'
@@ -241,7 +243,13 @@ def _sections(statistics: Sequence[PairStatistic]) -> Iterator[tuple[str, str]]:
         for metric in dict.fromkeys(one.metric for one in of_task):
             if _beside(metric) not in metrics:
                 body += _metric(metric, [one for one in of_task if metric in (one.metric, _beside(one.metric))])
-        yield task, body + "</div>"
+        yield task, f"{body}</div>{_aligned(one.about for one in of_task)}"
+
+
+def _aligned(rows: Iterable[ResultRow]) -> str:
+    """The line on data and alignment of some rows, one for each task, corpus and model."""
+    first = {(row.task, row.corpus, row.model): row for row in rows if row.control == "none"}
+    return "".join(f'<p class="hint">{escape(str(note))}</p>' for note in alignment_notes(*first.values()))
 
 
 _NULL = " · at its null"

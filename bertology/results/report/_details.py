@@ -100,7 +100,9 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         layers, predictions, seed = _kept_predictions(entry)
     except _NoDetailsError as reason:
         return {"missing": str(reason)}
-    if (tally := tally_of(entry.table.metric)) != "labels":
+    if (tally := tally_of(entry.table.metric)) == "numbers":
+        return {"missing": "what is predicted are numbers, not labels"}
+    if tally != "labels":
         predictions = [tree_items(one, tally) for one in predictions]
     labels, gold, pred = _by_frequency(predictions)
     wrong = np.asarray(pred != gold[None])

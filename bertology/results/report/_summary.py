@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertology.results.report._runs import Entry, Question, Run, probe_of
@@ -119,7 +119,7 @@ def summarise(question: Question, entry: Entry) -> Summary:
     question_asked, name = _question(table.about), f"task {table.about.task}, {table.about.task_version}"
     asked = f"{question_asked[:1].upper()}{question_asked[1:].rstrip('.')} ({name})."
     notes = {note.about: note.text for note in layer_grid(table).notes}
-    of_what = f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}."
+    of_what = f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}.{_aligned(notes)}"
     points = [("Asked", asked if question_asked else f"{name.capitalize()}."), ("Of what", of_what)]
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
@@ -131,6 +131,11 @@ def summarise(question: Question, entry: Entry) -> Summary:
     points += [("Found", result), ("Against", _against(table, best)), ("How sure", how_sure)]
     figure, interval = _amount(best.main.value, table.metric), interval_of(best.main, table.metric)
     return Summary(title, metric_title(table.metric), figure, interval, layers, tuple(points))
+
+
+def _aligned(notes: Mapping[str, str]) -> str:
+    """The line on data and alignment, as one more sentence."""
+    return f" Alignment: {notes['alignment']}." if "alignment" in notes else ""
 
 
 _HEADS_NAMED = 5
@@ -148,9 +153,10 @@ def summarise_heads(table: HeadTable) -> Summary:
     more = f"; and {len(table.lines) - len(found)} more" if len(table.lines) > len(found) else ""
     n_better = sum(line.stands_out for line in table.lines)
     beside = [note for note in notes if note.about in ("heads", "interval")]
+    aligned = _aligned({note.about: note.text for note in notes})
     points = (
         ("Asked", f"{question_asked.rstrip('.')} ({name})." if question_asked else f"{name.capitalize()}."),
-        ("Of what", f"Model {model_of(about)}. Corpus {data_of(about)}. {counted(len(first.heads), 'head')}."),
+        ("Of what", f"Model {model_of(about)}. Corpus {data_of(about)}. {counted(len(first.heads), 'head')}.{aligned}"),
         ("Found", f"The best heads: {'; '.join(found)}{more}."),
         ("Against", f"In {n_better} of {len(table.lines)} the best head is better than all baselines that were run."),
         ("How sure", " ".join(f"{note.about.strip().capitalize()} {note.text}." for note in beside)),

@@ -18,30 +18,13 @@ from bertology._names import training_name
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 Control = Literal[
-    "none",
-    "majority",
-    "word_majority",
-    "length",
-    "lexical",
-    "linear_chain",
-    "control_task",
-    "blind",
-    "offset",
-    "nearest",
-    "head_match",
-    "rule",
-    "mean",
-    "word_mean",
-    "first",
-    "last",
-    "diagonal",
-    "rescaled",
-    "refit",
+    "none", "majority", "word_majority", "length", "lexical", "linear_chain", "control_task", "blind", "offset",
+    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last", "diagonal", "rescaled", "refit",
     "reference",
-]
+]  # fmt: skip
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
@@ -118,6 +101,18 @@ class ResultRow(_Row):
     """JSON: reason → number of items."""
     n_unseen_label: int = 0
     """Scored items whose label training never saw."""
+    # data and alignment, since schema 5: numbers of words of the split; None where not known, as of baselines
+    n_unknown: int | None = None
+    """With an unknown subword."""
+    n_shared: int | None = None
+    """With exactly the subwords of another word, as *de* and *le* of French *du*."""
+    shared_subwords: Literal["exclude", "include"] | None = None
+    n_long: int | None = None
+    """In sentences longer than the model takes."""
+    n_repeated: int | None = None
+    """Texts of test that are in train as well; None where nothing is fitted."""
+    left_out: str | None = None
+    """JSON: reason → number of sentences, in all splits, that were left out of the corpus."""
     # probe
     readout: str | None = None
     readout_version: str | None = None
@@ -296,6 +291,7 @@ _WRITTEN: Mapping[str, Any] = {
     "head": None,
     "params_json": _Params,
     "skip_reasons": dict[str, int],
+    "left_out": dict[str, int],
     "versions": dict[str, str | None],
 }
 """Columns of text in which other values stand as JSON, with the type of those; and the names of heads."""

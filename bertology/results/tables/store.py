@@ -23,6 +23,7 @@ _SINCE = {
     2: ("group",),
     3: ("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
     4: ("pretraining_seed", "step"),
+    5: ("n_unknown", "n_shared", "shared_subwords", "n_long", "n_repeated", "left_out"),
 }
 """Columns that older schemas do not have."""
 

@@ -16,6 +16,7 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    alignment_notes,
     apart,
     count_cell,
     covered,
@@ -47,6 +48,7 @@ def summary_grid(tables: Sequence[LayerTable]) -> Grid:
     notes = [BEST_NOTE] if any(table.compared for table in tables) else []
     shared = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
     notes += [Note(name, str(getattr(tables[0].about, name))) for name in shared]
+    notes += alignment_notes(*(table.about for table in tables))
     return Grid("layers by tasks, %", summary_headers(tables), tuple(lines), tuple(notes))
 
 
@@ -93,6 +95,7 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
     headers = tuple(header for title in titles for header in (title, "layer"))
     notes = (
         Note("data", "; ".join(dict.fromkeys(data_of(table.about) for table in tables))),
+        *alignment_notes(*(table.about for table in tables)),
         Note("interval", f"[ ] 95 %, {covered([table.n_seeds for table in tables])}"),
         Note("score", "of the layer that scores best in the split shown, which flatters every model a little"),
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
@@ -143,6 +146,7 @@ def seed_grid(table: LayerTable) -> Grid:
     notes = (
         Note("model", str(table.about.model)),
         Note("data", data_of(table.about)),
+        *alignment_notes(table.about),
         Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
         Note("s.d.", "standard deviation over seeds"),
     )
@@ -287,6 +291,7 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
         lines.append(GridLine(line.name, tuple(cells)))
     notes = [
         Note("data", data_of(table.about)),
+        *alignment_notes(table.about),
         Note("model", str(table.about.model)),
         Note("interval", f"[ ] 95 %, of layer {layers[-1]}"),
     ]

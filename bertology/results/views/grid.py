@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bertology._names import folder_name
@@ -178,6 +179,34 @@ def count_cell(items: int) -> Cell:
 def data_of(row: ResultRow) -> str:
     """Corpus and split of a row."""
     return f"{row.corpus} {row.split}"
+
+
+def alignment_notes(*rows: ResultRow) -> Iterator[Note]:
+    """The line on data and alignment under a table that is made of some rows; none where nothing is known."""
+    by_text: dict[str, list[str]] = {}
+    for row in rows:
+        if text := _alignment(row):
+            by_text.setdefault(text, []).append(f"{row.task} of {row.model} on {data_of(row)}")
+    named = (f"{', '.join(names)}: {text}" if len(by_text) > 1 else text for text, names in by_text.items())
+    if by_text:
+        yield Note("alignment", "; ".join(named))
+
+
+def _alignment(row: ResultRow) -> str:
+    """What there is to know of how the texts behind a row align with subwords and splits."""
+    if row.n_unknown is None:
+        return ""
+    treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
+    reasons = json.loads(row.left_out or "{}")
+    parts = [
+        f"words with unknown subwords {row.n_unknown:,}",
+        f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}",
+        f"in sentences over the length limit {row.n_long or 0:,}",
+    ]
+    if row.n_repeated is not None:
+        parts.append(f"texts of test also in train {row.n_repeated:,}")
+    why = f" ({', '.join(f'{reason} {number:,}' for reason, number in reasons.items())})" if reasons else ""
+    return ", ".join([*parts, f"sentences left out {sum(reasons.values()):,}{why}"])
 
 
 def model_of(row: ResultRow) -> str:

@@ -19,6 +19,7 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    alignment_notes,
     count_cell,
     data_of,
     metric_title,
@@ -276,7 +277,8 @@ def step_grid(table: StepTable) -> Grid:
         GridLine(step, tuple(score_cell(scores.get(order), table.metric) for order in table.orders))
         for step, scores in table.lines.items()
     ]
-    notes = (Note("data", data_of(table.about)), Note("model", str(table.about.model)), _INTERVAL)
+    data = Note("data", data_of(table.about)), *alignment_notes(table.about)
+    notes = (*data, Note("model", str(table.about.model)), _INTERVAL)
     headers = tuple(order or metric_title(table.metric) for order in table.orders)
     what = "by whole layers" if table.of_layers else "of the whole model"
     title = f"{table.task} · {metric_title(table.metric)} {what}{unit(table.metric)}"
@@ -305,6 +307,7 @@ def _data(table: HeadTable) -> Iterator[Note]:
     skipped = f", {about.n_skipped:,} words skipped" if about.n_skipped else ""
     silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
     yield Note("data", f"{data_of(about)}{skipped}{silver}")
+    yield from alignment_notes(about)
     if (pairs := param_of(about, "pairs")) is not None:
         apart = param_of(about, "pairs_apart")
         more = f"; two sentences too long for the model together are read apart ({apart:,} times)" if apart else ""

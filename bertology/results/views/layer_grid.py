@@ -24,6 +24,7 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    alignment_notes,
     layers_named,
     metric_title,
     number,
@@ -81,6 +82,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     if table.compared:
         yield BEST_NOTE
     yield Note("data", f"{about.corpus} {about.split}: {_counts(table)}")
+    yield from alignment_notes(about)
     parts = [
         str(about.model),
         f"{about.n_layers} layers" if about.n_layers is not None else "",

@@ -14,6 +14,7 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    alignment_notes,
     data_of,
     metric_title,
     score_cell,
@@ -180,7 +181,11 @@ def _step_cell(score: Score | None) -> Cell:
 
 def _about(table: TrainingTable) -> list[Note]:
     seeds = f", {table.n_seeds} pretraining seeds" if table.n_seeds > 1 else ""
-    return [Note("training", f"{table.training}{seeds}"), Note("data", data_of(table.about))]
+    return [
+        Note("training", f"{table.training}{seeds}"),
+        Note("data", data_of(table.about)),
+        *alignment_notes(table.about),
+    ]
 
 
 def _reached_notes(table: TrainingTable) -> list[Note]:
@@ -229,6 +234,7 @@ def order_grid(order: OrderTable) -> Grid:
              "column; in brackets those in which both come at the same one"),
         Note("layers", "each task is read at the layer that is best at the last step"),
         Note("replicates", f"{_over(order.about)}"),
+        *alignment_notes(order.about.about),
     )  # fmt: skip
     title = f"which task reaches {order.share:.0%} of its gain first, %"
     return Grid(title, order.tasks, tuple(lines), notes, corner="Task")

@@ -11,7 +11,17 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import ResultRow, param_of, reading_of
-from bertology.results.views.grid import NOTHING, Cell, Grid, GridLine, Note, covered, metric_title, score_cell
+from bertology.results.views.grid import (
+    NOTHING,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    alignment_notes,
+    covered,
+    metric_title,
+    score_cell,
+)
 from bertology.results.views.layers import LayerTable, Score, mean_score, own_init
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
@@ -140,6 +150,7 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
     # What is known of no task has no column.
     kept = [place for place in range(len(headers)) if any(row.cells[place].text not in (NOTHING, "") for row in rows)]
     about = tuple(note for note in notes if note.about in ("interval", *(headers[place] for place in kept)))
+    about += tuple(alignment_notes(*(line.about for line in lines)))
     return Grid("where in the model tasks are solved, %", headers, rows, about, corner="Task").columns(kept)
 
 

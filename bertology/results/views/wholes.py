@@ -6,7 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bertology.results.tables.rows import ResultRow, param_of, reading_of
-from bertology.results.views.grid import Grid, GridLine, Note, count_cell, data_of, metric_title, score_cell
+from bertology.results.views.grid import (
+    Grid,
+    GridLine,
+    Note,
+    alignment_notes,
+    count_cell,
+    data_of,
+    metric_title,
+    score_cell,
+)
 from bertology.results.views.layers import score_of_row
 
 _READOUT = "encoders"
@@ -40,6 +49,7 @@ def _grid(rows: Sequence[ResultRow]) -> Grid:
         lines.append(GridLine(group or _EVERY, (count_cell(n_items), *cells)))
     notes = (
         Note("data", data_of(about)),
+        *alignment_notes(about),
         Note("model", f"{about.model}, beside {param_of(about, 'reference')}"),
         Note("interval", "[ ] 95 %, of the main statistic; the tables of the run have all"),
         Note("units", "fractions in percent; bits and numbers as they are"),

@@ -31,7 +31,7 @@ from bertology.measures import N_RESAMPLES
 Pool = Literal["mean", "max", "last", "cls"]
 _OF_FILES = (str, int, float, list, Mapping, type(None))
 """What a file may hold; everything else is an object of Python."""
-_LATER = ("reference", "checkpoints", "step", "pretraining_seed")
+_LATER = ("reference", "checkpoints", "step", "pretraining_seed", "shared_subwords")
 """Fields of models that version 0.1.0 did not have."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -91,6 +91,8 @@ class ModelSettings(_Named):
     """A word's vector from its pieces'."""
     on_long: Literal["window", "error", "skip"] = "window"
     """What to do with sentences too long for the model."""
+    shared_subwords: Literal["exclude", "include"] = "exclude"
+    """`exclude`: leave out words that share all their subwords with another word, as *de* and *le* of French *du*."""
     max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
     """Read windows of at most so many pieces."""
     trust_remote_code: Truth = False
@@ -125,7 +127,8 @@ class ModelSettings(_Named):
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without fields of later versions that nothing is asked by, so that the record of a run stays what it was."""
-        return {name: value for name, value in plain(self).items() if name not in _LATER or value is not None}
+        usual = {name: type(self).model_fields[name].default for name in _LATER}
+        return {name: value for name, value in plain(self).items() if name not in usual or value != usual[name]}
 
     @property
     def title(self) -> str:

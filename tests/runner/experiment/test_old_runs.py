@@ -15,6 +15,7 @@ import pytest
 from bertology import read_results
 from bertology.cli import main
 from bertology.results.report import write_report
+from bertology.results.tables.store import _SINCE
 from bertology.runner import run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
 
@@ -99,7 +100,7 @@ def test_it_is_reported_and_exported(run: Path, tmp_path: Path) -> None:
     for name in EXPORTS:
         assert (out / name).stat().st_size > 100
     saved, kept = (pd.read_parquet(path / "results.parquet") for path in (out, run))
-    newer = ["pretraining_seed", "step"]  # since schema 4
+    newer = [name for version in (4, 5) for name in _SINCE[version]]
     assert saved[newer].isna().all(axis=None)
     pd.testing.assert_frame_equal(saved.drop(columns=newer), kept)
     assert {path.name: path.read_bytes() for path in (out / "predictions").iterdir()} == {

@@ -1,0 +1,216 @@
+"""Words that share all their subwords with another word, as *de* and *le* of French *du*, have the same vector."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
+from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
+from bertology.encoders import load_encoder
+from bertology.encoders.alignment.pieces import SHARED
+from bertology.families.alignment import DIVIDED
+from bertology.families.splits import Splits
+from bertology.families.task_data import TaskData
+from bertology.probing import get_probe
+from bertology.runner import ProbeRequest, make_plan, run_probes
+from tests.runner.test_readable import HEAD_TASKS, asking_heads, with_mentions
+from tests.runner.tree_runs import asking
+
+DU = ("le", "chat", "de", "le", "voisin", "dort")
+TAGS = ("DET", "NOUN", "ADP", "DET", "NOUN", "VERB")
+FEW: dict[str, Any] = {"layers": "0,1", "readout": "ridge"}
+BASELINES = ("majority", "word_majority")
+
+
+def contracted(sentence: Sentence) -> Sentence:
+    """The sentence with its first two words written as one that does not spell them: *thog* for *the dog*."""
+    first, second = sentence.words[:2]
+    token = MultiwordToken(0, 1, first[:-1] + second[1:] + "q")
+    made = Sentence.from_words(sentence.words, id=sentence.id, multiword=(token,))
+    return replace(made, heads=sentence.heads, layers=sentence.layers, targets=sentence.targets)
+
+
+@pytest.fixture(scope="module")
+def french(tiny_corpus: Path) -> Corpus:
+    """A treebank with a contraction at the beginning of every third sentence."""
+    splits = {
+        name: Sentences(contracted(one) if number % 3 == 0 else one for number, one in enumerate(sentences))
+        for name, sentences in load_corpus(str(tiny_corpus)).splits.items()
+    }
+    return Corpus("contracted", splits)
+
+
+def n_shared(sentences: Sentences) -> int:
+    return 2 * sum(1 for sentence in sentences if sentence.multiword)
+
+
+def test_words_of_a_token_are_joined_and_others_are_not(tiny_bert: Path) -> None:
+    du = Sentence.from_words(DU, multiword=(MultiwordToken(2, 3, "du"),))
+    dont = Sentence.from_words(["do", "n't", "go"], multiword=(MultiwordToken(0, 1, "don't"),))
+    twice = Sentence.from_words(
+        ["de", "le", "de", "les"], multiword=(MultiwordToken(0, 1, "du"), MultiwordToken(2, 3, "des"))
+    )
+    encoder = load_encoder(str(tiny_bert))
+    assert encoder.tokenize([du]).joined.tolist() == [3]
+    assert encoder.tokenize([du]).shared.tolist() == [2, 3]
+    assert encoder.tokenize([dont]).joined.tolist() == []
+    assert encoder.tokenize([twice]).joined.tolist() == [1, 3]
+    # Words that a sentence has no room for are read nowhere, and share nothing.
+    narrow = load_encoder(str(tiny_bert), max_pieces=8)
+    assert narrow.tokenize([replace(du, text=du.text)] * 2, on_long="skip").joined.tolist() == []
+
+
+def test_what_is_written_is_the_token_where_words_do_not_spell_it() -> None:
+    du = Sentence.from_words(DU, multiword=(MultiwordToken(2, 3, "du"),))
+    sentences = Sentences([du, Sentence.from_words(["le", "chat"])])
+    codes = sentences.written
+    assert codes.decoded(0, 8) == ("le", "chat", "du", "du", "voisin", "dort", "le", "chat")
+    plain = Sentences([Sentence.from_words(["le", "chat"])])
+    assert plain.written is plain.forms
+
+
+def test_a_span_is_left_out_if_it_divides_words_that_share_all_subwords() -> None:
+    words = ("de", "le", "de", "les", "eaux")
+    tokens = (MultiwordToken(0, 1, "du"), MultiwordToken(2, 3, "des"))
+    from bertology.corpora import Target
+
+    spans = {(0, 2): "A", (1, 2): "B", (0, 4): "A", (2, 5): "B", (1, 5): "A", (3, 5): "B", (4, 5): "A"}
+    targets = {"entities": tuple(Target(span, label) for span, label in spans.items())}
+    sentences = Sentences([Sentence.from_words(words, multiword=tokens, targets=targets)])
+    data = TaskData.of(get_probe("edge_entities"), Splits(sentences, sentences, sentences, ()))
+    joined = frozenset({1, 3})
+    fewer = data.without({"test": dict.fromkeys(range(4), SHARED)}, {"test": joined}).test
+    assert [tuple(span) for span in fewer.spans[:, 0].tolist()] == [(0, 2), (0, 4), (2, 5), (4, 5)]
+    assert fewer.skipped == {DIVIDED: 3}
+
+
+def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corpus) -> None:
+    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
+    n_words, shared = french["test"].n_words, n_shared(french["test"])
+    for setting, n_items in (("exclude", n_words - shared), ("include", n_words)):
+        frame = run_probes(replace(request, shared_subwords=setting), corpus=french).to_pandas()
+        assert set(frame.n_items) == {n_items}
+        of_model = frame[frame.layer.notna()]
+        assert set(of_model.n_shared) == {shared}
+        assert set(of_model.shared_subwords) == {setting}
+        assert {frozenset(json.loads(text).items()) for text in frame.skip_reasons} == {
+            frozenset({(SHARED, shared)} if setting == "exclude" else ())
+        }
+        words = frame[frame.control == "none"][["n_unknown", "n_long", "n_repeated"]]
+        assert words.notna().all(axis=None)
+
+
+def test_the_treatment_names_cells_where_it_matters(tiny_bert: Path, french: Corpus, tiny_corpus: Path) -> None:
+    def ids(corpus: Corpus, setting: str) -> set[str]:
+        request = ProbeRequest(
+            tasks=("pos", "structural_distance", "head_syntax", "contextuality"),
+            model=str(tiny_bert),
+            corpus="x",
+            controls=("word_majority", "offset"),
+            shared_subwords=setting,
+        )
+        plan = make_plan(request, corpus=corpus)
+        cells = [cell for draws in plan.fits for group in draws for cell in group.cells]
+        return {cell.id for cell in (*cells, *(cell for of in plan.baselines for cell in of.cells.values()))}
+
+    assert ids(french, "exclude").isdisjoint(ids(french, "include"))
+    # Elsewhere nothing depends on it, and what was computed before there was such a setting is found.
+    whole = load_corpus(str(tiny_corpus))
+    assert ids(whole, "exclude") == ids(whole, "include")
+
+
+def test_word_majority_and_control_labels_see_what_is_written(tiny_bert: Path) -> None:
+    """Forms tell the tags of *de* and *le* apart, which the text does not: half of them cannot be right."""
+    one = Sentence.from_words(DU[2:], multiword=(MultiwordToken(0, 1, "du"),), layers={"upos": TAGS[2:]})
+    sentences = Sentences([replace(one, id=str(number)) for number in range(20)])
+    data = TaskData.of(get_probe("pos"), Splits(sentences, sentences, sentences, ()))
+    for seed in range(5):
+        labels = data.control("test", seed=seed)
+        assert (labels[0::4] == labels[1::4]).all()
+    corpus = Corpus("du", dict.fromkeys(("train", "dev", "test"), sentences))
+    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
+    for setting, value in (("include", 0.75), ("exclude", 1.0)):
+        frame = run_probes(replace(request, shared_subwords=setting), corpus=corpus).to_pandas()
+        chosen = frame[(frame.control == "word_majority") & (frame.metric == "accuracy")]
+        assert chosen.value.tolist() == [value]
+        # No readout can do better than half of them either.
+        assert frame[(frame.control == "none") & (frame.metric == "accuracy")].value.max() == pytest.approx(value)
+
+
+def test_they_are_in_no_tree(tiny_bert: Path, french: Corpus) -> None:
+    request = asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",))
+    frame = run_probes(request, corpus=french).to_pandas()
+    params = [json.loads(text).get("words_left_out", 0) for text in frame[frame.metric == "uuas"].params_json]
+    assert set(params) == {n_shared(french["test"])}
+    assert frame[frame.metric == "uuas"].n_items.nunique() == 1
+
+
+@pytest.mark.parametrize("task", ["head_syntax", "head_syntax:trees", "head_syntax:coreference", "head_roles"])
+def test_heads_are_not_asked_about_them_and_nor_are_baselines(task: str, tiny_bert: Path, french: Corpus) -> None:
+    corpus = Corpus("x", {name: Sentences(map(with_mentions, one)) for name, one in french.splits.items()})
+    results = run_probes(asking_heads(tiny_bert, task), corpus=corpus)
+    frame = results.to_pandas()
+    frame = frame[frame.split == "test"]
+    counts = frame.groupby(["metric", "group"])[["n_items", "n_clusters", "n_skipped", "skip_reasons"]].nunique()
+    assert (counts == 1).all(axis=None)
+    assert json.loads(frame.skip_reasons.iloc[0]) == {SHARED: n_shared(corpus["test"])}
+    assert set(frame.control) > {"none"}
+    asked = {one: run_probes(asking_heads(tiny_bert, task, shared_subwords=one), corpus=corpus) for one in ("include",)}
+    assert set(asked["include"].to_pandas().n_skipped) == {0}
+    assert HEAD_TASKS[task]
+
+
+def test_rows_of_maps_sum_to_one_where_shared_words_are_one_unit(tiny_bert: Path) -> None:
+    from bertology.attention import stream_maps
+    from tests.attention.recorder import Recorder
+
+    du = Sentence.from_words(DU, multiword=(MultiwordToken(2, 3, "du"),))
+    (batches,) = stream_maps(load_encoder(str(tiny_bert)), [du], [Recorder], exclude_shared=True).results
+    one = batches[0]
+    assert one.maps.sum(-1).numpy() == pytest.approx(1, abs=1e-5)
+    assert one.units.word[0].tolist() == [-1, 0, 1, 2, 4, 5, -1]
+    # The unit of du is attended to, and not asked about.
+    assert one.units.counts[0].tolist() == [True, True, True, False, True, True, True]
+
+
+def test_questions_about_words_that_are_not_told_apart_are_left_out() -> None:
+    windows = np.array([0, 0, NOT_APART, NOT_APART, 0])
+    arcs = Arcs(np.array([0, 1, 2, 4, 4]), np.array([1, 2, 4, 3, 0]), np.zeros(5, np.int64), ("x",))
+    left = arcs.read_from(windows)
+    assert list(zip(left.asked.tolist(), left.answers.tolist(), strict=True)) == [(0, 1), (4, 0)]
+    candidates = Candidates(
+        asked=np.array([0, 1, 3]),
+        is_in=np.ones((3, 1), dtype=bool),
+        names=("x",),
+        questions=np.array([0, 0, 1, 1, 2]),
+        words=np.array([1, 2, 2, 0, 0]),
+        is_right=np.array([True, False, True, False, True]),
+    )
+    # The first has a wrong candidate among them, the second its right one, the third is about one of them.
+    assert candidates.read_from(windows).is_in[:, 0].tolist() == [True, False, False]
+    trees = TextTrees(np.array([0, 5]), np.array([2, 0, 4, 2, 2]), np.ones(5, dtype=bool), np.array([0]))
+    assert trees.read_from(windows).scored.tolist() == [True, True, False, False, True]
+
+
+def test_what_the_store_knows_is_what_the_tokenizer_says(
+    tiny_bert: Path, french: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=(), **FEW)
+    tokenized = make_plan(request, corpus=french).pair.alignments
+    run_probes(request, corpus=french)
+    monkeypatch.setattr("bertology.encoders.loading.load.load_reader", None)
+    assert make_plan(request, corpus=french).pair.alignments == tokenized
+
+
+def test_real_treebanks_have_as_many_as_are_known(real_data: Any, real_model: Path) -> None:
+    """Those of the test splits of Sequoia, German GSD and EWT."""
+    encoder = load_encoder(str(real_model))
+    for name, percent in (("ud_french_sequoia", 6.17), ("ud_german_gsd", 3.32), ("ud_english_ewt", 0.18)):
+        test = load_corpus(str(real_data(name)))["test"]
+        assert 100 * len(encoder.tokenize(test).shared) / test.n_words == pytest.approx(percent, abs=0.005)
