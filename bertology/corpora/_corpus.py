@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bertology._files import digest
 from bertology._names import name_not_found
+from bertology.corpora._divided import divided
 from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
@@ -55,6 +56,26 @@ class Corpus:
     def fingerprint(self) -> str:
         """Hash of the content of all splits, independent of the name."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
+
+    def divided(self) -> Corpus:
+        """The same corpus, divided 8 : 1 : 1 into train, dev and test where it is of one piece; its notes say how.
+
+        No document and no text is in two splits, and which one it is in does not depend on the order of sentences.
+
+        Raises:
+            CorpusError: there are too few sentences.
+        """
+        if len(self.splits) != 1:
+            return self
+        parts, note = divided(self.name, list(next(iter(self.splits.values()))))
+        splits = {split: Sentences(part) for split, part in parts.items()}
+        return replace(self, splits=splits, notes={**self.notes, "splits": note})
+
+    def as_one(self, name: str, splits: Collection[str] | None = None) -> Corpus:
+        """The same corpus with the sentences of some splits, or of all, as the one split ``name``."""
+        chosen = [self[split] for split in self.splits if splits is None or split in splits]
+        whole = chosen[0] if len(chosen) == 1 else Sentences(sentence for part in chosen for sentence in part)
+        return replace(self, splits={name: whole})
 
 
 def corpus_from_files(

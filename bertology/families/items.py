@@ -70,12 +70,12 @@ def _places(examples: Examples, sentences: Sentences) -> list[str]:
 
 
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
-    """Names of sentences, by which items are grouped again when they are read: no two alike."""
-    names = [sentences.id(number) for number in numbers]
+    """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
+    names = [sentences.id(number) for number in range(len(sentences))]
     times = Counter(names)
     return [
-        name if name and times[name] == 1 else f"{name}#{number + 1}"
-        for name, number in zip(names, numbers, strict=True)
+        names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
+        for number in numbers
     ]
 
 

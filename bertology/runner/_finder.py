@@ -77,6 +77,15 @@ class Finder:
         # The corpus is kept as well, so that no other can come to have its id.
         return self._once(("cut", id(corpus), most), lambda: (corpus, first_sentences(corpus, most)))[1]
 
+    def divided(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Corpus:
+        """A corpus, divided where some probe is fitted and it has no splits: :meth:`bertology.corpora.Corpus.divided`.
+
+        One of which a split is named is left as it is.
+        """
+        if "train" not in splits_read(probes) or (request.train_split, request.test_split) != ("train", "test"):
+            return corpus
+        return self._once(("divided", id(corpus)), lambda: (corpus, corpus.divided()))[1]
+
     def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
         """The splits of a corpus that probes read, and the items that they bring themselves."""
 
@@ -122,10 +131,7 @@ def first_sentences(corpus: Corpus, most: int | None) -> Corpus:
 
 
 def find_corpus(name: str, *, annotate: str | None = None, columns: str | None = None) -> Corpus:
-    """A corpus by name or path, ``columns`` those of column files; with ``annotate`` a text labelled by that pipeline.
-
-    Of ten sentences in a row of such a text one is for dev and one for test.
-    """
+    """A corpus by name or path, ``columns`` those of column files; ``annotate`` names a pipeline that labels a text."""
     if not annotate:
         return load_corpus(name, columns=columns)
     if columns is not None:
@@ -133,11 +139,4 @@ def find_corpus(name: str, *, annotate: str | None = None, columns: str | None =
     path = given_path(name, error=CorpusError)
     if not path.is_file():
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
-    whole = annotate_text(path, annotate)
-    sentences = next(iter(whole.splits.values()))
-    n = len(sentences)
-    if n < 10:
-        raise CorpusError(f"{path}: {n} sentences, of which train, dev and test are made; give 10 or more")
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    splits = {name: Sentences(sentences[i] for i in range(n) if i % 10 in places) for name, places in parts.items()}
-    return replace(whole, splits=splits)
+    return annotate_text(path, annotate)

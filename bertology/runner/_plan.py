@@ -177,6 +177,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     if corpus is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     corpus = finder.corpus(request, probes) if corpus is None else finder.cut(corpus, request.sentences)
+    corpus = finder.divided(corpus, probes, request)
     splits = finder.splits(corpus, probes, request)
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":

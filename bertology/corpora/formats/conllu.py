@@ -23,6 +23,7 @@ _ENTITY = "Entity="
 _HEADER = "global.Entity"
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
+_NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
 _IDS, _TYPES = ("eid", "GRP"), ("etype", "entity")
 
 
@@ -40,8 +41,9 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
     Returns:
         Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
-        multiword tokens, and comments and empty nodes verbatim. Where MISC holds ``Entity=`` (as in GUM), targets
-        ``entities`` and ``coref``: every pair of mentions in a sentence.
+        multiword tokens, and comments and empty nodes verbatim. Documents (``# newdoc``) are groups.
+        Where MISC holds ``Entity=`` (as in GUM), targets ``entities`` and ``coref``: every pair of mentions in a
+        sentence.
 
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file and line.
@@ -57,12 +59,16 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
 def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
-    numbers, fields, count = Numbers(), _EntityFields(), 0
+    numbers, fields, count, documents, group = Numbers(), _EntityFields(), 0, 0, ""
     for block in _blocks(path):
+        begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
+        if begun:
+            documents += 1 + bool(count and not documents)
+            group = begun["id"] or f"document-{documents}"
         count += 1
         lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
         plain = replace(block, lines=list(map("\t".join, lines))) if wider else block
-        yield block, _sentence(plain, count, numbers, oddities, fields)
+        yield block, _sentence(plain, count, numbers, oddities, fields, group)
     if not count:
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
@@ -95,7 +101,9 @@ def _plain_ids(length: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, length + 1)))
 
 
-def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields) -> Sentence:
+def _sentence(
+    block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields, group: str
+) -> Sentence:
     """Read one block; what most sentences are like is read by column, without a look at each word."""
     rows = lines = block.cells()
     columns: list[_Column] = list(zip(*rows, strict=True))
@@ -120,6 +128,7 @@ def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fi
         targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
         comments=tuple(block.comments),
         empty_nodes=empty_nodes,
+        group=group,
     )
     where = f"{block.path.name}:{block.first_line}"
     if sentence.heads is not None and sentence.heads.count(0) > 1:

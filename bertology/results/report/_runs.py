@@ -330,6 +330,8 @@ def _look_in(named: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus],
         return f"corpus {named.name} is not on this machine; name its place with --corpus"
     try:
         corpus = load(named)
+        if corpus.fingerprint != fingerprint:
+            corpus = corpus.divided()
     except BertologyError as error:
         return f"corpus {named.name} cannot be read ({error})"
     if corpus.fingerprint != fingerprint:
