@@ -114,7 +114,7 @@ def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> C
 
     Files have one word and its tags a line and blank lines between sentences. They do not say where spaces are: the
     natural text is the words joined by single spaces, unless a ``# text`` comment holds just these words, as in the
-    files of Universal NER. ``-DOCSTART-`` lines end a sentence; what follows is a document, whose sentences are a group.
+    files of Universal NER. ``-DOCSTART-`` lines end a sentence; what follows is a document, its sentences are a group.
     Layers ``ner`` and ``chunk`` are given in IOB2, and the targets ``entities`` follow from ``ner``.
 
     Args:
