@@ -221,5 +221,5 @@ def test_raw_text_is_labelled_and_split(request_: ProbeRequest, pipeline: Path, 
 def test_too_little_raw_text_is_refused(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:
     text = tmp_path / "raw.txt"
     text.write_text("The cat sees a dog . " * 4)
-    with pytest.raises(CorpusError, match=r"raw\.txt: 4 sentences, .* give 10 or more"):
+    with pytest.raises(CorpusError, match=r"raw: 4 sentences, .* give 10 or more"):
         make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))

@@ -12,7 +12,7 @@ from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, Numbers, Row
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, Row
 from bertology.errors import CorpusError, cut, quoted
 
 _Column = tuple[str, ...]
@@ -37,7 +37,8 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
     Args:
         path: the file.
-        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice.
+        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice; and
+            the sentences that are left out, as their heads form a circle.
 
     Returns:
         Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
@@ -46,7 +47,8 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
         sentence.
 
     Raises:
-        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+        CorpusError: the file or a line of it is not as it should be, or the heads of every sentence form a circle; the
+            message names file and line.
     """
     path, oddities = Path(path), oddities or Oddities()
     ids: set[str] = set()
@@ -60,6 +62,7 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
     numbers, fields, count, documents, group = Numbers(), _EntityFields(), 0, 0, ""
+    circles: list[CircleError] = []
     for block in _blocks(path):
         begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
         if begun:
@@ -68,7 +71,15 @@ def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> It
         count += 1
         lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
         plain = replace(block, lines=list(map("\t".join, lines))) if wider else block
-        yield block, _sentence(plain, count, numbers, oddities, fields, group)
+        try:
+            sentence = _sentence(plain, count, numbers, oddities, fields, group)
+        except CircleError as error:
+            circles.append(error)
+            oddities.skip("sentences whose heads form a circle", f"{path.name}:{block.first_line}")
+        else:
+            yield block, sentence
+    if circles and len(circles) == count:
+        raise circles[0]
     if not count:
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
