@@ -184,7 +184,7 @@ def test_an_unknown_metric_of_a_probe_is_told_before_anything_is_computed(
 def test_a_corpus_without_train_says_what_it_has(request_: ProbeRequest) -> None:
     whole = load_corpus(request_.corpus)
     corpus = Corpus("half", {"test": whole["test"], "dev": whole["test"]})
-    with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is test, dev; choose one"):
+    with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is dev, test; choose one"):
         make_plan(request_, corpus=corpus)
     # a split that is named is not made
     with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is test; choose one to"):
