@@ -72,7 +72,8 @@ def probe(
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
             ``sentences`` (at most so many of each split), ``random_draws``, ``on_long``, ``device``, ``test_split``,
-            ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping as in an experiment file,
+            ``folds`` (cross-validate over so many folds of documents), ``columns`` or ``annotate``; ``readout``, names
+            with commas, or a mapping as in an experiment file,
             ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and other spans
             ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 

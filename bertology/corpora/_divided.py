@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology.corpora._sentence import Sentence
@@ -38,6 +41,53 @@ def divided(
     return parts, f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
 
 
+def in_folds(
+    name: str, sentences: Sequence[Sentence], n_folds: int, *, groups: str
+) -> tuple[tuple[Mapping[str, NDArray[np.bool_]], ...], str]:
+    """By fold and split the sentences that are in it, ``bool [sentence]``, and what the folds are made over.
+
+    Each sentence is in test of one fold, which has none of its group in train and dev; where there are no groups, a
+    text has this place. About a tenth of the others, whole groups of them too, are dev. Folds depend on the sentences
+    alone, not on their order.
+
+    Args:
+        name: what the corpus is called.
+        sentences: all of them.
+        n_folds: how many folds.
+        groups: what their groups are, in the plural.
+
+    Raises:
+        CorpusError: there are too few groups, or texts.
+    """
+    keys, by = keys_of(sentences, fewest=_FEWEST_KEYS)
+    what, sizes = "sentences" if by.startswith("text") else groups, Counter(keys)
+    # Of what is not tested in a fold, one part is to choose by and one to fit on.
+    if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
+        remedy = "give more" if len(sizes) < _FEWEST_KEYS or n_folds == 2 else f"ask for at most {len(sizes)} folds"
+        raise CorpusError(f"{name}: {len(sizes)} {what} are too few for {n_folds} folds; {remedy}")
+    filled, fold_of = [0] * n_folds, dict[str, int]()
+    place = {key: number for number, key in enumerate(in_hash_order(sizes))}
+    for key in sorted(sizes, key=lambda key: (-sizes[key], place[key])):
+        fold_of[key] = min(range(n_folds), key=filled.__getitem__)
+        filled[fold_of[key]] += sizes[key]
+    folds = []
+    for fold in range(n_folds):
+        others = {key: size for key, size in sizes.items() if fold_of[key] != fold}
+        chosen = _tenth(others, salt=f"fold {fold}")
+        test, dev = (np.array([key in part for key in keys]) for part in (sizes.keys() - others.keys(), chosen))
+        folds.append({"train": ~test & ~dev, "dev": dev, "test": test})
+    return tuple(folds), what
+
+
+def _tenth(sizes: Mapping[str, int], *, salt: str) -> set[str]:
+    """Keys of about a tenth of the sentences, in an order drawn by a hash: one at least, and not all."""
+    ordered, n = in_hash_order(sizes, salt=salt), sum(sizes.values())
+    chosen: set[str] = set()
+    while sum(sizes[key] for key in chosen) < n / 10 and len(ordered) > 1:
+        chosen.add(ordered.pop())
+    return chosen
+
+
 def keys_of(sentences: Sequence[Sentence], *, fewest: int, by: str | None = None) -> tuple[list[str], str]:
     """``[sentence]`` what keeps sentences together: their group, else their text; and what that is.
 
@@ -50,9 +100,9 @@ def keys_of(sentences: Sequence[Sentence], *, fewest: int, by: str | None = None
     return [sentence.group or sentence.text for sentence in sentences], by or "document"
 
 
-def in_hash_order(keys: Mapping[str, int]) -> list[str]:
+def in_hash_order(keys: Iterable[str], *, salt: str = "") -> list[str]:
     """Keys in an order that depends on nothing but themselves."""
-    return sorted(keys, key=lambda key: (digest([key.encode("utf-8", "surrogatepass")]), key))
+    return sorted(keys, key=lambda key: (digest([(salt + key).encode("utf-8", "surrogatepass")]), key))
 
 
 def _drawn_splits(name: str, sizes: Mapping[str, int], *, by: str) -> dict[str, str]:

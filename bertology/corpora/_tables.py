@@ -147,7 +147,8 @@ def corpus_of_rows(
         if split is not None:
             by_split.setdefault(split, []).append(sentence)
     splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
-    return Corpus(name, splits, notes={**notes, **oddities.notes()})
+    groups = f"groups by {by}" if by not in (None, "document") else "documents"
+    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
 
 
 def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:

@@ -121,7 +121,9 @@ def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> N
     n_sentences, of_item = len(data.splits.train), data.train.clusters
     weights = np.ones(len(data.train), dtype=np.float32)
     if seed and resampled:
-        drawn = np.random.default_rng(seed).integers(0, n_sentences, n_sentences)
+        within = data.splits.within.get("train")
+        sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
+        drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
         weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
     return weights * fraction_mask(of_item, fraction, seed=seed)
 

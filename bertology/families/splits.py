@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import digest
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import BertologyError, CorpusError, quoted
@@ -35,6 +39,15 @@ class Splits:
     """By task, items of its own."""
     chosen_on: str = "dev"
     """What the corpus calls the split that is used to choose."""
+    tested_on: str = "test"
+    """What the corpus calls the split that is scored."""
+    folds: tuple[Splits, ...] = ()
+    """Of a cross-validation its folds, in each of which readouts are fitted apart; here all three splits are all of the
+    sentences, and so they are in each fold, whose items are limited by ``within``."""
+    fold: int | None = None
+    """Which fold it is."""
+    within: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """Of a fold, by split the sentences that are in it."""
     _prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -57,9 +70,29 @@ class Splits:
             raise made
         return made
 
+    @property
+    def folds_fingerprint(self) -> str:
+        """Hash of what is fitted on, chosen by and scored on in each fold."""
+        return digest(fold.within[name].tobytes() for fold in self.folds for name in self.by_name)
+
     def __getstate__(self) -> dict[str, Any]:
         # What is made of the sentences is made again where they are sent to.
         return {**self.__dict__, "_prepared": {}}
+
+
+def choose_folds(corpus: Corpus, n_folds: int, *, train: str, test: str) -> tuple[Corpus, Splits]:
+    """The folds of a corpus without splits, or of train, dev and test together, and the corpus as their one split.
+
+    Raises:
+        CorpusError: there are too few groups, or sentences.
+    """
+    whole, folds = corpus.in_folds(n_folds, {train, "dev", test})
+    ((name, sentences),) = whole.splits.items()
+    sizes = [int(within["test"].sum()) for within in folds]
+    note = f"{name} of {corpus.name}: {min(sizes):,} to {max(sizes):,} sentences in a fold"
+    every = (sentences,) * 3
+    parts = (Splits(*every, (note,), tested_on=name, fold=n, within=within) for n, within in enumerate(folds))
+    return whole, Splits(*every, (note,), tested_on=name, folds=tuple(parts))
 
 
 def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
@@ -77,7 +110,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
         remedy = "choose another by --train-split or --test-split"
         raise CorpusError(f"split {quoted(train)} cannot both train and test: {remedy}")
     if "dev" in corpus and "dev" not in (train, test):
-        return Splits(corpus[train], corpus["dev"], corpus[test], ())
+        return Splits(corpus[train], corpus["dev"], corpus[test], (), tested_on=test)
     whole = corpus[train]
     held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
     if not held_out:
@@ -85,7 +118,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
         raise CorpusError(f"split {quoted(train)} of {corpus.name} has {n} sentences: too few to hold some out")
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
     note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
-    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
+    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,), tested_on=test)
 
 
 def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
@@ -99,10 +132,10 @@ def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
         raise name_not_found(f"split of corpus {corpus.name}", test, corpus.splits, remedy=remedy)
     nothing = Sentences()
     if not choose:
-        return Splits(nothing, nothing, corpus[test], ())
+        return Splits(nothing, nothing, corpus[test], (), tested_on=test)
     to_choose = next((name for name in ("dev", "train") if name in corpus and name != test), None)
     if to_choose is None:
         note = f"{corpus.name} has no split to choose heads on: they are chosen on {test}, which flatters them"
-        return Splits(nothing, nothing, corpus[test], (note,))
+        return Splits(nothing, nothing, corpus[test], (note,), tested_on=test)
     notes = () if to_choose == "dev" else (f"no dev split: heads are chosen on {to_choose}",)
-    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose)
+    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose, tested_on=test)

@@ -341,6 +341,7 @@ def _request(
         controls=experiment.chosen_controls,
         train_split=corpus.train_split,
         test_split=corpus.test_split,
+        folds=corpus.folds,
         max_items=corpus.items,
         reference=reference_of(experiment, model),
         configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
