@@ -260,8 +260,8 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     head += b" " * (-len(head) % _HEADER_LENGTH_BYTES)  # so that tensors are aligned
     length = len(head).to_bytes(_HEADER_LENGTH_BYTES, "little")
     state = hashlib.blake2b(digest_size=16)
-    for part in (length, head, *parts.values()):
-        state.update(part)
+    for content in (length, head, *parts.values()):
+        state.update(content)
     checksum = state.hexdigest()
     head = head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)
     write_atomically(path, [length, head, *parts.values()], remedy=_REMEDY)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
 from bertology.families.contract import Family
@@ -91,26 +90,23 @@ def _put_together(job: Job, cells: Iterable[Cell]) -> None:
 
 
 def _joined(parts: Sequence[Predictions]) -> Predictions:
-    """Predictions of the folds of a cross-validation, one after the other; no item and no cluster is in two of them."""
+    """Predictions of the folds, one after the other; no item and no cluster is in two of them."""
     numbers: dict[str, int] = {}
-
-    def recoded(codes: NDArray[np.integer], labels: Sequence[str]) -> NDArray[np.int64]:
-        places = np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
-        return places[codes]
-
-    columns = {
-        name: np.concatenate([recoded(getattr(part, name), part.labels) for part in parts]) for name in ("gold", "pred")
-    }
+    places = [
+        np.array([numbers.setdefault(label, len(numbers)) for label in part.labels], dtype=np.int64) for part in parts
+    ]
+    of_folds = list(zip(parts, places, strict=True))
     before = np.cumsum([0, *(len(part.cluster_ids) for part in parts)]).tolist()
     return Predictions(
         item_ids=[item for part in parts for item in part.item_ids],
         cluster=np.concatenate([part.cluster + first for part, first in zip(parts, before, strict=False)]),
         cluster_ids=[name for part in parts for name in part.cluster_ids],
+        gold=np.concatenate([place[part.gold] for part, place in of_folds]),
+        pred=np.concatenate([place[part.pred] for part, place in of_folds]),
         score=np.concatenate([part.score for part in parts]),
         labels=tuple(numbers),
         label_sets=parts[0].label_sets,
         fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
-        **columns,
     )
 
 

@@ -222,7 +222,8 @@ def test_other_folds_are_other_cells(tiny_bert: Path, corpus: Corpus) -> None:
 def test_an_experiment_with_folds(tiny_bert: Path, tmp_path: Path, engine: Any) -> None:
     write_conllu(tmp_path / "mine.conllu", newdocs(in_documents()))
     (tmp_path / "e.yaml").write_text(
-        f"name: e\nmodels: [{{name: {tiny_bert}, id: m}}]\nlayers: 0,1\nstatistics: {{resamples: 200}}\ncontrols: [majority, random]\nrandom_draws: 1\n"
+        f"name: e\nmodels: [{{name: {tiny_bert}, id: m}}]\nlayers: 0,1\nrandom_draws: 1\n"
+        "statistics: {resamples: 200}\ncontrols: [majority, random]\n"
         f"corpora: [{{name: {tmp_path / 'mine.conllu'}, folds: 3}}]\ntasks: [pos, 'feats:Number']\n"
         "outputs: {plots: []}\n"
     )

@@ -307,9 +307,9 @@ def find_sentences(
             if split in corpus:
                 splits[corpus.fingerprint, split] = SplitText(corpus[split])
 
-    for corpus in (load_corpus(name, columns=columns) for name in corpora):
+    for given in (load_corpus(name, columns=columns) for name in corpora):
         for of in {(fingerprint, split) for fingerprint, several in wanted.items() for split in several}:
-            take(corpus.as_read(*of) or corpus)
+            take(given.as_read(*of) or given)
     reasons: dict[str, str] = {}
     # Of this call only: files may be others the next time.
     load = cache(_cut)

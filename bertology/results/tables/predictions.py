@@ -46,7 +46,7 @@ class Predictions:
     pred: NDArray[np.integer]
     """``[item]`` place in ``labels``"""
     score: NDArray[np.floating]
-    """``[item]`` natural log of the probability of the predicted label."""
+    """``[item]`` natural logarithm of the probability of the predicted label."""
     labels: Sequence[str]
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
@@ -57,7 +57,7 @@ class Predictions:
 
     @property
     def is_cloze(self) -> bool:
-        """Whether these are the predictions of a cloze task."""
+        """Whether these are of a cloze task."""
         return set(CLOZE) <= set(self.extra)
 
     @classmethod
@@ -133,9 +133,8 @@ def prediction_table(predictions: Predictions) -> pa.Table:
 
     values = {"cluster": predictions.cluster_ids, "gold": predictions.labels, "pred": predictions.labels}
     codes = {name: getattr(predictions, name).astype(np.int32) for name in values}
-    columns = [_texts(tuple(predictions.item_ids))]
-    columns += [pa.DictionaryArray.from_arrays(codes[name], _texts(tuple(values[name]))) for name in values]
-    columns.append(pa.array(np.asarray(predictions.score, dtype=np.float32)))
+    coded = (pa.DictionaryArray.from_arrays(codes[name], _texts(tuple(values[name]))) for name in values)
+    columns = [_texts(tuple(predictions.item_ids)), *coded, pa.array(np.asarray(predictions.score, dtype=np.float32))]
     schema = prediction_schema(cloze=bool(predictions.extra))
     if predictions.fold is not None:
         schema = schema.append(pa.field("fold", pa.int32()))
