@@ -259,9 +259,9 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % _HEADER_LENGTH_BYTES)  # so that tensors are aligned
     length = len(head).to_bytes(_HEADER_LENGTH_BYTES, "little")
-    state = hashlib.blake2b(digest_size=16)
-    for content in (length, head, *parts.values()):
-        state.update(content)
+    state = hashlib.blake2b(length + head, digest_size=16)
+    for part in parts.values():
+        state.update(part)
     checksum = state.hexdigest()
     head = head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)
     write_atomically(path, [length, head, *parts.values()], remedy=_REMEDY)
