@@ -1,8 +1,9 @@
 """The activation store: one entry holds the word vectors of one text under one model, by layer, on disk.
 
 An entry is a folder of write-once shards, an index of words (Parquet) and a manifest (JSON) that is written last: an
-entry with a manifest is whole. A shard is a safetensors file with one tensor a layer; the checksum of its content
-stands in its own header, so that a shard can be verified before the manifest that lists it exists.
+entry with a manifest is whole. A shard is a safetensors file with one tensor a layer; the checksum of the whole file
+stands in its own header (taken with zeros in its place), so that a shard can be verified before the manifest that lists
+it exists. The manifest has a checksum of its own content.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _HEADER_LENGTH_BYTES = 8
+_NO_CHECKSUM = "0" * 32
+"""In the place of a shard's checksum while it is taken."""
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 
@@ -108,6 +111,12 @@ class Manifest:
     model: str = ""
     """Name that the model was loaded by when the entry was made; not part of the key."""
     about: dict[str, Any] = field(default_factory=dict)
+    checksum: str = ""
+    """Of everything else in it; empty in the manifest of an entry that is not whole."""
+
+    def content_checksum(self) -> str:
+        """What its checksum should be."""
+        return digest([canonical_json({**asdict(self), "checksum": ""})])
 
     @property
     def n_stored(self) -> int:
@@ -140,12 +149,14 @@ class Entry:
         return self.folder / self.manifest.shards[number][0]
 
     def damaged_files(self) -> list[Path]:
-        """Shards, and the index, that are missing or whose content is not what was written."""
+        """Shards, index and manifest, where they are missing or their content is not what was written."""
         files = ((self.folder / name, checksum) for name, _, checksum in self.manifest.shards)
         damaged = [path for path, checksum in files if shard_checksum(path) != checksum]
         index = self.folder / INDEX
         if not index.exists() or digest_file(index) != self.manifest.index_checksum:
             damaged.append(index)
+        if self.manifest.checksum != self.manifest.content_checksum():
+            damaged.append(self.folder / MANIFEST)
         return damaged
 
     def complete(self, checksums: Sequence[str | None]) -> Entry:
@@ -160,6 +171,7 @@ class Entry:
                 raise ValueError(f"{name} is not written yet")
             shards.append((name, rows, checksum))
         manifest = replace(self.manifest, shards=tuple(shards))
+        manifest = replace(manifest, checksum=manifest.content_checksum())
         plain = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, ensure_ascii=False)
         write_atomically(self.folder / MANIFEST, plain.encode(), remedy=_REMEDY)
         return Entry(self.folder, manifest)
@@ -246,17 +258,18 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     }
     # safetensors lays tensors of one type out by name, which is the order of layers here.
     parts = dict(sorted(rows.items()))
-    state = hashlib.blake2b(digest_size=16)
-    for part in parts.values():
-        state.update(part)
-    checksum = state.hexdigest()
-    header: dict[str, Any] = {"__metadata__": {"blake2b": checksum}}
+    header: dict[str, Any] = {"__metadata__": {"blake2b": _NO_CHECKSUM}}
     for number, (name, part) in enumerate(parts.items()):
         offsets = [number * part.nbytes, (number + 1) * part.nbytes]
         header[name] = {"dtype": f"F{8 * part.itemsize}", "shape": part.shape, "data_offsets": offsets}
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % _HEADER_LENGTH_BYTES)  # so that tensors are aligned
     length = len(head).to_bytes(_HEADER_LENGTH_BYTES, "little")
+    state = hashlib.blake2b(length + head, digest_size=16)
+    for part in parts.values():
+        state.update(part)
+    checksum = state.hexdigest()
+    head = head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)
     write_atomically(path, [length, head, *parts.values()], remedy=_REMEDY)
     return checksum
 
@@ -280,14 +293,16 @@ def shard_checksum(path: Path) -> str | None:
 def _taken_checksum(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
+            start = file.read(_HEADER_LENGTH_BYTES)
+            length = int.from_bytes(start, "little")
             if not 0 < length < path.stat().st_size:
                 return None
-            declared = json.loads(file.read(length)).get("__metadata__", {}).get("blake2b")
-            state = hashlib.blake2b(digest_size=16)
+            head = file.read(length)
+            declared = json.loads(head)["__metadata__"]["blake2b"]
+            state = hashlib.blake2b(start + head.replace(declared.encode(), _NO_CHECKSUM.encode(), 1), digest_size=16)
             while block := file.read(_READ_BYTES):
                 state.update(block)
-    except (FileNotFoundError, ValueError, AttributeError):
+    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
         return None
     return declared if declared == state.hexdigest() else None
 

@@ -65,6 +65,9 @@ def probe(
     ] = None,
     train_split: Annotated[str, typer.Option(help="Split to fit on.")] = "train",
     split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on.")] = "test",
+    folds: Annotated[
+        int | None, typer.Option(help="Cross-validate over so many folds of documents (or sentences); for small data.")
+    ] = None,
     annotate: Annotated[
         str | None, typer.Option(help="Label the corpus, a raw text file, by this spaCy pipeline (silver).")
     ] = None,
@@ -113,6 +116,7 @@ def probe(
         sentences=sentences,
         train_split=train_split,
         test_split=split,
+        folds=folds,
         annotate=annotate,
         revision=revision,
         checkpoints=parse_checkpoints(checkpoints),

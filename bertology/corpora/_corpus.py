@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bertology._files import digest
 from bertology._names import name_not_found
+from bertology.corpora._divided import SPLITS, divided, in_folds
 from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.errors import CorpusError
+
+_CROSS_VALIDATION = "cross-validation"
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class Corpus:
     """Irregularities in its files, how often they occur, and where."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What was skipped, by kind, each with its place (``file:line`` or a sentence's id)."""
+    groups: str = "documents"
+    """What the groups of its sentences are, in the plural."""
 
     @property
     def is_silver(self) -> bool:
@@ -55,6 +64,57 @@ class Corpus:
     def fingerprint(self) -> str:
         """Hash of the content of all splits, independent of the name."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
+
+    def divided(self) -> Corpus:
+        """The same corpus, divided 8 : 1 : 1 into train, dev and test where it is of one piece; its notes say how.
+
+        No document and no text is in two splits, and which one it is in does not depend on the order of sentences.
+
+        Raises:
+            CorpusError: there are too few sentences.
+        """
+        if len(self.splits) != 1:
+            return self
+        parts, note = divided(self.name, list(next(iter(self.splits.values()))))
+        splits = {split: Sentences(part) for split, part in parts.items()}
+        return replace(self, splits=splits, notes={**self.notes, "splits": note})
+
+    def as_one(self, name: str, splits: Collection[str] = ()) -> Corpus:
+        """The same corpus with the sentences of some splits, or of all if none is named, as the one split ``name``."""
+        chosen = [self[split] for split in self.splits if split in splits or not splits]
+        whole = chosen[0] if len(chosen) == 1 else Sentences(sentence for part in chosen for sentence in part)
+        return replace(self, splits={name: whole})
+
+    def in_folds(
+        self, n_folds: int, splits: Collection[str] = SPLITS
+    ) -> tuple[Corpus, tuple[Mapping[str, NDArray[np.bool_]], ...]]:
+        """The folds of a cross-validation over the sentences of some splits, or of all if it has none of these.
+
+        Returns:
+            The same corpus with these sentences as its one split, which is called *5-fold cross-validation over
+            documents*; and by fold and split (train, dev and test) which of them are in it, ``bool [sentence]``. Each
+            is in test once, in a fold that has none of its group, or of its text, in train and dev.
+
+        Raises:
+            CorpusError: there are too few groups or sentences.
+        """
+        whole = self.as_one("all", self.splits.keys() & set(splits))
+        folds, what = in_folds(self.name, list(whole["all"]), n_folds, groups=self.groups)
+        return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), folds
+
+    def as_read(self, fingerprint: str, split: str) -> Corpus | None:
+        """The same corpus as it was read where its fingerprint and a split are these: as it is, divided, or in folds.
+
+        Returns:
+            None if what was read is another corpus.
+        """
+        n_folds, _, rest = split.partition("-fold ")
+        with contextlib.suppress(CorpusError):
+            if self.fingerprint == fingerprint:
+                return self
+            in_parts = self.in_folds(int(n_folds))[0] if rest.startswith(_CROSS_VALIDATION) else self.divided()
+            return in_parts if in_parts.fingerprint == fingerprint else None
+        return None
 
 
 def corpus_from_files(

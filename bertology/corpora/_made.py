@@ -56,6 +56,7 @@ def _halves(sentence: Sentence) -> Iterator[Sentence]:
             tuple((begin - start, end - start) for begin, end in sentence.spans[first:last]),
             {name: values[first:last] for name, values in sentence.layers.items()},
             targets=targets,
+            group=sentence.group or sentence.id,
         )
 
 

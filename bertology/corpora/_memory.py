@@ -22,7 +22,7 @@ from bertology.corpora._tables import (
     with_names_of_classes,
 )
 from bertology.corpora.formats._words import sentence_of_text
-from bertology.corpora.formats.spacy_docs import sentences_by_document
+from bertology.corpora.formats.spacy_docs import sentences_of_docs
 from bertology.corpora.formats.tables import read_table
 from bertology.errors import CorpusError, cut, quoted
 
@@ -64,9 +64,8 @@ def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str 
     if columns is not None:
         raise no_columns(columns, f"{name}, which has sentences")
     rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
-    are_documents = any(row.key != row.sentence.text for row in rows)
-    notes = {"annotator": _UNSTATED} if are_documents else {}
-    return corpus_of_rows(name, rows, by="document" if are_documents else "text", notes=notes)
+    annotators = {row.annotator for row in rows} - {""}
+    return corpus_of_rows(name, rows, notes={"annotator": "; ".join(annotators)} if annotators else {})
 
 
 Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
@@ -138,7 +137,7 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table |
     if isinstance(data, str | Path):
         return read_table(Path(data), columns)
     if isinstance(data, Sentences):
-        return [Row(sentence, sentence.text, None) for sentence in data]
+        return [Row(sentence, None) for sentence in data]
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))
         double = next((name for name in names if names.count(name) > 1), None)
@@ -170,9 +169,9 @@ def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]
 
 def _of_rows(rows: list[Any], where: str, place: Callable[[int], str]) -> Table | list[Row]:
     if all(isinstance(row, Sentence) for row in rows):
-        return [Row(sentence, sentence.text, None) for sentence in rows]
+        return [Row(sentence, None) for sentence in rows]
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
-        return [Row(sentence, text, None) for text, part in sentences_by_document(rows) for sentence in part]
+        return [Row(sentence, None, _UNSTATED) for sentence in sentences_of_docs(rows)]
     if all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(str(name) for row in rows for name in row)
         return Table({name: [row.get(name) for row in rows] for name in names}, place)

@@ -68,6 +68,9 @@ class Sentence:
     derived: frozenset[str] = frozenset()
     """Names of those ``targets`` that follow by rule from other annotation, as entities do from IOB tags. They add no
     information and are not part of the fingerprint."""
+    group: str = ""
+    """The document, or other unit, that the sentence is part of; splits and folds that are made never divide it. Empty
+    where the sentence stands alone."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -86,6 +89,7 @@ class Sentence:
         comments: tuple[str, ...] = (),
         empty_nodes: tuple[str, ...] = (),
         derived: frozenset[str] = frozenset(),
+        group: str = "",
     ) -> Sentence:
         """Build the natural text from words and their spacing; further arguments are fields of the sentence.
 
@@ -101,9 +105,8 @@ class Sentence:
         if len(spaced) != len(words):
             raise ValueError(f"{len(words)} words but {len(spaced)} values of space_after")
         text, spans = _place_multiword(words, spaced, multiword) if multiword else _place(words, spaced)
-        return cls(
-            id, text, words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes, derived
-        )
+        more = layers, heads, targets, tuple(multiword), comments, empty_nodes, derived, group
+        return cls(id, text, words, tuple(spans), *more)
 
 
 def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:

@@ -22,8 +22,6 @@ _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tu
 """Annotation that few sentences have: spans, multiword tokens, empty nodes, names of derived targets."""
 
 _NO_EXTRAS: _Extras = ({}, (), (), frozenset())
-_NOT_ANALYSIS = frozenset({"misc", "deps"})
-"""Layers that are kept but used by no probe, and so are not part of the fingerprint."""
 _MARK = "\0"
 _ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
@@ -37,7 +35,7 @@ class Sentences(Sequence[Sentence]):
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
         self._ids, self._texts, self._comments = StringColumn(), StringColumn(), StringColumn()
-        forms = CodeColumn()
+        forms, groups = CodeColumn(), CodeColumn()
         columns: dict[str, CodeColumn] = {}
         starts, spans, heads = array("q", [0]), array("i"), array("i")
         extras: dict[int, _Extras] = {}
@@ -48,6 +46,7 @@ class Sentences(Sequence[Sentence]):
             self._ids.append(sentence.id)
             self._texts.append(sentence.text)
             self._comments.append(_packed_comments(sentence))
+            groups.extend((sentence.group or None,), number)
             forms.extend(sentence.words, before)
             for name, values in sentence.layers.items():
                 if name not in columns:
@@ -69,6 +68,8 @@ class Sentences(Sequence[Sentence]):
         frozen = {name: column.freeze(n_words) for name, column in columns.items()}
         self.layers: Mapping[str, WordLayer] = {name: layer for name, layer in frozen.items() if layer.values}
         """Word-level annotation by name; a layer without a single value is not there."""
+        self.groups: WordLayer = groups.freeze(len(starts) - 1)
+        """``[sentence]`` the document or other group of each sentence; no value where it has none."""
         self.heads: Codes | None = as_array(heads) if any_heads else None
         """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
         self._extras = extras
@@ -113,6 +114,7 @@ class Sentences(Sequence[Sentence]):
             comments=_unpacked_comments(self._comments[number], name, text),
             empty_nodes=empty_nodes,
             derived=derived,
+            group=self.groups.decoded(number, number + 1)[0] or "",
         )
 
     def __repr__(self) -> str:
@@ -193,11 +195,14 @@ class Sentences(Sequence[Sentence]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of text and annotation (identifiers, comments, MISC, DEPS and derived targets left out)."""
+        """Hash of text, identifiers, groups and annotation (comments, empty nodes and derived targets left out).
+
+        Predictions are kept under identifiers of sentences, and some items follow from them.
+        """
         parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *_layer_parts("form", self.forms)]
+        parts += [*self._ids.parts(), *_layer_parts("group", self.groups)]
         for name in sorted(self.layers):
-            if name not in _NOT_ANALYSIS:
-                parts += _layer_parts(name, self.layers[name])
+            parts += _layer_parts(name, self.layers[name])
         if self.heads is not None:
             parts.append(self.heads.data)
         targets = {number: _stated_targets(extra) for number, extra in self._extras.items()}
@@ -244,7 +249,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class WordLayer:
-    """One word-level annotation layer of many sentences: ``values[codes[i]]`` for word ``i``, −1 for none."""
+    """One annotation layer of the words of many sentences, or of the sentences: ``values[codes[i]]``, −1 for none."""
 
     packed: NDArray[np.signedinteger[Any]]
     """``[word]`` the codes, in the narrowest integer type."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bertology._files import digest
 from bertology._inputs import NotJson, parsed_json
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._divided import SPLITS, divided
 from bertology.corpora._files import Oddities, split_named
 from bertology.corpora._sentence import IGNORED, Sentence, Target
 from bertology.corpora._sentences import Sentences
@@ -26,7 +25,6 @@ _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 _KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
 TEXTS = "texts"
 """Name of the targets that are the two texts of a pair."""
-_FEWEST_ROWS, _FEWEST_GROUPS = 10, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,9 @@ class Row:
     """A sentence of a table."""
 
     sentence: Sentence
-    key: str
-    """What splits that are made do not part: its group, or its text."""
     split: str | None
+    annotator: str = ""
+    """What there is to say of who annotated it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str
     oddities = Oddities()
     rows, chosen = rows_of_tables(name, tables, columns, oddities)
     notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
-    corpus = corpus_of_rows(name, list(rows), by=chosen.group or "text", notes=notes, oddities=oddities)
+    corpus = corpus_of_rows(name, list(rows), by=chosen.group, notes=notes, oddities=oddities)
     return replace(corpus, language=chosen.language)
 
 
@@ -120,54 +118,37 @@ def rows_of_tables(
 
 
 def corpus_of_rows(
-    name: str, rows: Sequence[Row], *, by: str, notes: Mapping[str, str], oddities: Oddities | None = None
+    name: str,
+    rows: Sequence[Row],
+    *,
+    by: str | None = None,
+    notes: Mapping[str, str],
+    oddities: Oddities | None = None,
 ) -> Corpus:
-    """The corpus of some sentences; those of no split are split 8 : 1 : 1, drawn by a hash of what they belong to.
-
-    That depends on the keys of the rows alone, not on their order; no key is in two splits. Where no sentence has any
-    annotation, all are ``test``.
+    """The corpus of some sentences; those of no split are :func:`divided`, or all ``test`` where none is annotated.
 
     Args:
         name: what to call the corpus.
         rows: its sentences.
-        by: what the keys are, for messages.
+        by: what their groups are called, where a person named them.
         notes: those of the corpus.
         oddities: irregularities to be listed in its notes.
 
     Raises:
-        CorpusError: there are too few sentences or keys, or a tag of ``ner`` or ``chunk`` is malformed.
+        CorpusError: there are too few sentences or groups, or a tag of ``ner`` or ``chunk`` is malformed.
     """
-    sizes = Counter(row.key for row in rows if row.split is None)
-    split_of: dict[str, str] = {}
     notes, oddities = dict(notes), oddities or Oddities()
-    if sizes and any(row.sentence.layers or row.sentence.targets or row.sentence.heads for row in rows):
-        split_of = _drawn_splits(name, sizes, by=by)
-        n_in = Counter(split_of[row.key] for row in rows if row.split is None)
-        counts = ", ".join(f"{split} {n_in[split]:,}" for split in ("train", "dev", "test"))
-        notes["splits"] = f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
-    by_split: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
-    for row in rows:
-        by_split.setdefault(row.split or split_of.get(row.key, "test"), []).append(row.sentence)
+    by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+    undivided = [row.sentence for row in rows if row.split is None]
+    if any(row.sentence.layers or row.sentence.targets or row.sentence.heads for row in rows) and undivided:
+        by_split, notes["splits"] = divided(name, undivided, by=by)
+        undivided = []
+    for split, sentence in [*((row.split, row.sentence) for row in rows), *(("test", one) for one in undivided)]:
+        if split is not None:
+            by_split.setdefault(split, []).append(sentence)
     splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
-    return Corpus(name, splits, notes={**notes, **oddities.notes()})
-
-
-def _drawn_splits(name: str, sizes: Mapping[str, int], *, by: str) -> dict[str, str]:
-    """The split of each key, given the number of sentences of each."""
-    n = sum(sizes.values())
-    for number, least, what in ((n, _FEWEST_ROWS, "sentences"), (len(sizes), _FEWEST_GROUPS, f"values of {by}")):
-        if number < least:
-            remedy = f"give {least} or more, or name the splits by split="
-            raise CorpusError(f"{name}: {number} {what}, of which train, dev and test are made; {remedy}")
-    ordered = sorted(sizes, key=lambda key: (digest([key.encode("utf-8", "surrogatepass")]), key))
-    split_of: dict[str, str] = {}
-    for split, kept in (("test", 2), ("dev", 1)):
-        size = 0
-        while size < n / 10 and len(ordered) > kept:
-            key = ordered.pop()
-            split_of[key] = split
-            size += sizes[key]
-    return split_of | dict.fromkeys(ordered, "train")
+    groups = f"groups by {by}" if by not in (None, "document") else "documents"
+    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
 
 
 def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:
@@ -199,9 +180,10 @@ class _RowReader:
             cells = {name: table.columns[name][number] for name in columns.named}
             sentence = self._sentence(cells, number, where)
             group = None if columns.group is None else _plain(cells[columns.group])
-            key = sentence.text if _is_missing(group) else str(group)
+            if not _is_missing(group):
+                sentence = replace(sentence, group=str(group))
             stated = split if columns.split is None else split_named(_named(cells[columns.split], where, columns.split))
-            yield Row(sentence, key, stated)
+            yield Row(sentence, stated)
 
     def _sentence(self, cells: Mapping[str, Any], row: int, where: str) -> Sentence:
         columns = self._columns

@@ -41,6 +41,10 @@ class Family(ABC):
     raised as a :class:`bertology.BertologyError` by the method that finds it, in one line that names the task.
     """
 
+    is_cross_validated: ClassVar[bool] = False
+    """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
+    kept of a cell are predictions of single items."""
+
     # Which questions, and what they need.
 
     @abstractmethod

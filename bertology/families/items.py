@@ -70,12 +70,12 @@ def _places(examples: Examples, sentences: Sentences) -> list[str]:
 
 
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
-    """Names of sentences, by which items are grouped again when they are read: no two alike."""
-    names = [sentences.id(number) for number in numbers]
+    """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
+    names = [sentences.id(number) for number in range(len(sentences))]
     times = Counter(names)
     return [
-        name if name and times[name] == 1 else f"{name}#{number + 1}"
-        for name, number in zip(names, numbers, strict=True)
+        names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
+        for number in numbers
     ]
 
 
@@ -121,7 +121,9 @@ def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> N
     n_sentences, of_item = len(data.splits.train), data.train.clusters
     weights = np.ones(len(data.train), dtype=np.float32)
     if seed and resampled:
-        drawn = np.random.default_rng(seed).integers(0, n_sentences, n_sentences)
+        within = data.splits.within.get("train")
+        sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
+        drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
         weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
     return weights * fraction_mask(of_item, fraction, seed=seed)
 

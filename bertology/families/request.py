@@ -189,6 +189,9 @@ class ProbeRequest:
     device: str = "auto"
     train_split: str = "train"
     test_split: str = "test"
+    folds: int | None = None
+    """Cross-validate over so many folds instead of fitting on one split and scoring another: every sentence of the
+    corpus is scored once, by readouts that were fitted to none of its document or group."""
     max_items: int | None = None
     """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
     sentences: int | None = None
@@ -240,7 +243,7 @@ class ProbeRequest:
                 raise name_not_found("control", control, CONTROLS)
         if not self.tasks:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
-        for name, least in (("seeds", 1), ("max_items", 1), ("sentences", 2), ("max_pieces", 8)):
+        for name, least in (("seeds", 1), ("folds", 2), ("max_items", 1), ("sentences", 2), ("max_pieces", 8)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BertologyError(f"{name} is {value}; it should be at least {least}")
         if self.checkpoints is not None and self.step is not None:

@@ -31,7 +31,7 @@ def corpus_columns(pair: Pair) -> dict[str, Any]:
     """Columns of rows about the sentences of a corpus."""
     return {
         "corpus_fingerprint": pair.corpus.fingerprint,
-        "split": pair.request.test_split,
+        "split": pair.splits.tested_on,
         "language": pair.corpus.language,
         "annotation": "silver" if pair.corpus.is_silver else "gold",
         "n_repeated": pair.splits.n_repeated,

@@ -41,7 +41,10 @@ class TaskData:
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
         """The items of every split; raises as :func:`task_data`."""
-        by_split = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
+        by_split = {
+            name: _within(probe, name, splits, _ask(probe, name, sentences))
+            for name, sentences in splits.by_name.items()
+        }
         train = by_split["train"]
         for name, examples in by_split.items():
             if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
@@ -227,6 +230,18 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
     if clusters.min() < 0 or clusters.max() >= len(sentences):
         raise FitError(f"{where}: clusters should be numbers of sentences, 0 to {len(sentences) - 1}")
     return examples
+
+
+def _within(probe: RepresentationProbe, split: str, splits: Splits, examples: Examples) -> Examples:
+    """The items of a split: of a fold those whose sentences are in it, all of them elsewhere."""
+    if splits.fold is None:
+        return examples
+    kept = examples.subset(splits.within[split][examples.clusters], reason="in another part")
+    if not len(kept):
+        problem = f"no item in the {split} part of fold {splits.fold + 1}"
+        raise CorpusError(f"task {probe.task}: {problem}; ask for other folds, or give more sentences")
+    # What is skipped in all of the sentences is counted in one of the folds.
+    return replace(kept, skipped={} if splits.fold else examples.skipped)
 
 
 def _occurring(examples: Examples) -> list[str]:

@@ -218,8 +218,13 @@ class Read:
 
 
 def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
-    """By name the splits of which a signal is stored."""
-    return {"test": splits.by_name["test"]} if isinstance(signal, Encoding) else splits.by_name
+    """By name the splits of which a signal is stored; of folds, which share their sentences, one."""
+    return {"test": splits.test} if isinstance(signal, Encoding) or splits.folds else splits.by_name
+
+
+def entries_of_splits(splits: Splits, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """By split what is stored of it, given that of :func:`texts_read`."""
+    return dict.fromkeys(splits.by_name, entries["test"]) if splits.folds else entries
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,8 @@ class VectorFamily(Family):
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
+    is_cross_validated: ClassVar[bool] = True
+
     has_control_task: ClassVar[bool] = True
     """Whether what is asked could be memorised by the form of words."""
 

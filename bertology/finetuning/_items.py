@@ -114,7 +114,8 @@ def tuning_task(
         task: the name of a probe of words, sentences or pairs (``pos``, ``word_label:COLUMN``,
             ``sentence_label:COLUMN``, ``pair_label:COLUMN``, ``sentence_number:COLUMN``), ``pair_number:COLUMN``, or
             ``span``, answers to questions.
-        corpus: without a split called dev, every tenth sentence of train is held out in its place.
+        corpus: one without splits is divided 8 : 1 : 1; without a split called dev, every tenth sentence of train is
+            held out in its place.
         train: the split to learn.
         test: the split to score on besides dev, if there is one of that name with labels.
         sentences: at most so many of each split, the first ones.
@@ -124,11 +125,13 @@ def tuning_task(
         CorpusError: train or dev lacks the labels.
         FitError: the training items have one label only.
     """
+    corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
     chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})
     found = choose_splits(chosen, train=train, test=test)
     cut = {name: split[:sentences] if sentences else split for name, split in found.by_name.items()}
     read = _Reader(task)
-    splits, notes = {}, list(found.notes)
+    splits, notes = {}, [f"splits of {corpus.name}: {corpus.notes['splits']}"] if "splits" in corpus.notes else []
+    notes += found.notes
     for name, split in cut.items():
         if name == "test" and not len(split):
             continue

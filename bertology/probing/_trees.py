@@ -82,7 +82,8 @@ class TreeExamples(Examples):
 def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "arcs"]) -> TreeExamples:
     """One item for each sentence of three words or more, its tree as gold has it, crossing arcs and all.
 
-    Of shorter sentences there is no other tree to choose; they are counted as skipped. Words count that are not
+    Of shorter sentences there is no other tree to choose; they are counted as skipped, and so are sentences of several
+    roots or none, and those whose heads form a circle. Words count that are not
     punctuation, by ``upos``, or else by the tags of the Penn treebank.
 
     Args:
@@ -90,7 +91,8 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
         asks: distances, depths, or arcs with their relations.
 
     Raises:
-        CorpusError: the split has no heads, some do not make a tree, or (for arcs) a word has no relation.
+        CorpusError: the split has no heads, none make a tree, one is outside of its sentence, or (for arcs) a word has
+            no relation.
     """
     if sentences.heads is None:
         layers = listed(sorted(sentences.layers))
@@ -99,6 +101,7 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
     trees: list[str] = []
     kept: list[int] = []
     skipped: Counter[str] = Counter()
+    no_tree: list[str] = []
     for number, (first, last) in enumerate(itertools.pairwise(sentences.starts.tolist())):
         heads, name = sentences.heads[first:last].tolist(), sentences.id(number) or number + 1
         if heads and heads[0] < 0:
@@ -107,7 +110,13 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
         try:
             check_tree(heads)
         except ValueError as error:
-            raise CorpusError(f"sentence {name}: {error}") from error
+            no_tree.append(f"sentence {name}: {error}")
+            if max(heads) > len(heads):
+                raise CorpusError(no_tree[-1]) from error
+            n_roots = heads.count(0)
+            several = "with several roots" if n_roots else "without a root"
+            skipped[f"sentence {'whose heads form a circle' if n_roots == 1 else several}"] += 1
+            continue
         if len(heads) < _SHORTEST:
             skipped["sentence of one word" if len(heads) == 1 else "sentence of two words"] += 1
             continue
@@ -120,6 +129,8 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
             marks = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
         trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
+    if no_tree and not kept:
+        raise CorpusError(no_tree[0])
     places = np.array(kept, dtype=np.int64)
     codes, values = coded(trees)
     return TreeExamples(

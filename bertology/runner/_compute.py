@@ -18,8 +18,18 @@ from filelock import Timeout
 from bertology._memory import give_back_freed_memory, memory_for_vectors
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Signal, Weights, texts_read
+from bertology.families.tasks import (
+    BaselineCells,
+    FitGroup,
+    Job,
+    Pair,
+    Signal,
+    Weights,
+    entries_of_splits,
+    texts_read,
+)
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
+from bertology.runner._folds import compute_baselines, compute_groups
 from bertology.runner._plan import Unit
 
 if TYPE_CHECKING:
@@ -89,7 +99,7 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
         with one_thread() as n_threads:
             if isinstance(first.part, BaselineCells):
                 job = _job(first, None, context, f"{tasks}, baselines", n_threads)
-                first.family.compute_baselines(first.part, job)
+                compute_baselines(first.family, first.part, job)
             for draw in zip(*(unit.draws for unit in units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
                 left = [group.without(lambda one: all_finished(context.run, one.cells.values())) for group in draw]
@@ -98,7 +108,7 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
                 if groups:
                     label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
                     job = _job(first, groups[0], context, label, n_threads)
-                    for group, error in first.family.compute(groups, job):
+                    for group, error in compute_groups(first.family, groups, job):
                         failures |= {} if error is None else {owners[id(group)].key: error}
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
@@ -125,7 +135,10 @@ def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_thr
 
     def job(of: Pair, weights: Weights, *, is_reference: bool) -> Job:
         signals = [read.signal for read in reads if read.of_reference == is_reference]
-        stored = {signal: stored_splits(of, weights, context.device, signal) for signal in signals}
+        stored = {
+            signal: entries_of_splits(of.splits, stored_splits(of, weights, context.device, signal))
+            for signal in signals
+        }
         get_encoder = partial(open_encoder, of, weights, context.device, beside=is_reference)
         return Job(context.run, of, context.device, get_encoder=get_encoder, stored=stored, **common)
 

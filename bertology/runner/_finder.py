@@ -13,7 +13,7 @@ from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
-from bertology.families.splits import Splits, TaskItems, choose_splits, splits_to_read
+from bertology.families.splits import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 
@@ -77,26 +77,46 @@ class Finder:
         # The corpus is kept as well, so that no other can come to have its id.
         return self._once(("cut", id(corpus), most), lambda: (corpus, first_sentences(corpus, most)))[1]
 
-    def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
-        """The splits of a corpus that probes read, and the items that they bring themselves."""
+    def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> tuple[Corpus, Splits]:
+        """A corpus as probes read it, the splits that they read, and the items that they bring themselves.
 
-        def find() -> tuple[Corpus, Splits]:
-            needed = splits_read(probes)
-            if "train" in needed:
-                splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
+        For folds it is one split; where some probe is fitted, a corpus without splits is divided, unless one is named.
+        """
+
+        def find() -> tuple[Corpus, Corpus, Splits]:
+            needed, train, test = splits_read(probes), request.train_split, request.test_split
+            read = corpus
+            if request.folds is not None:
+                check_folds(probes, request)
+                read, splits = choose_folds(corpus, request.folds, train=train, test=test)
+            elif "train" in needed:
+                read = corpus.divided() if (train, test) == ("train", "test") else corpus
+                splits = choose_splits(read, train=train, test=test)
             elif needed:
-                splits = splits_to_read(corpus, test=request.test_split, choose="dev" in needed)
+                splits = splits_to_read(corpus, test=test, choose="dev" in needed)
             else:
                 splits = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             items = {probe.task: self._items(probe, request.corpus, request.max_items) for probe in probes}
+            own = {task: some for task, some in items.items() if some is not None}
             # The corpus is kept as well, so that no other can come to have its id.
-            return corpus, replace(splits, items={task: some for task, some in items.items() if some is not None})
+            return corpus, read, replace(splits, items=own)
 
-        chosen = request.train_split, request.test_split, request.max_items
-        return self._once(("splits", id(corpus), *chosen, *(probe.task for probe in probes)), find)[1]
+        chosen = request.train_split, request.test_split, request.max_items, request.folds
+        return self._once(("splits", id(corpus), *chosen, *(probe.task for probe in probes)), find)[1:]
 
     def _items(self, probe: Probe, source: str, most: int | None) -> TaskItems | None:
         return self._once(("items", probe.task, source, most), lambda: family_of(probe).items(probe, source, most=most))
+
+
+def check_folds(probes: Sequence[Probe], request: ProbeRequest) -> None:
+    """Raise unless every task can be cross-validated: readouts are fitted to it, and no code is measured."""
+    for probe in probes:
+        if not family_of(probe).is_cross_validated:
+            problem = "nothing is fitted to its labels, so it has no folds"
+            raise BertologyError(f"task {probe.task}: {problem}: leave folds out, or ask it apart")
+        if any(config.codelength is not None for config in request.configs_of(probe.task)):
+            problem = "a codelength is of the training split, and has no folds"
+            raise BertologyError(f"task {probe.task}: {problem}: leave folds or codelength out")
 
 
 def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
@@ -122,10 +142,7 @@ def first_sentences(corpus: Corpus, most: int | None) -> Corpus:
 
 
 def find_corpus(name: str, *, annotate: str | None = None, columns: str | None = None) -> Corpus:
-    """A corpus by name or path, ``columns`` those of column files; with ``annotate`` a text labelled by that pipeline.
-
-    Of ten sentences in a row of such a text one is for dev and one for test.
-    """
+    """A corpus by name or path, ``columns`` those of column files; ``annotate`` names a pipeline that labels a text."""
     if not annotate:
         return load_corpus(name, columns=columns)
     if columns is not None:
@@ -133,11 +150,4 @@ def find_corpus(name: str, *, annotate: str | None = None, columns: str | None =
     path = given_path(name, error=CorpusError)
     if not path.is_file():
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
-    whole = annotate_text(path, annotate)
-    sentences = next(iter(whole.splits.values()))
-    n = len(sentences)
-    if n < 10:
-        raise CorpusError(f"{path}: {n} sentences, of which train, dev and test are made; give 10 or more")
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    splits = {name: Sentences(sentences[i] for i in range(n) if i % 10 in places) for name, places in parts.items()}
-    return replace(whole, splits=splits)
+    return annotate_text(path, annotate)

@@ -100,7 +100,7 @@ class RunFolder:
                 }
             )
             (self.path / _OLD_REQUEST).unlink(missing_ok=True)
-        sweep(cache_folder(), self.path, *self.path.glob("*"))
+        sweep(cache_folder(), self.path, *self.path.glob("*"), *self.path.glob("folds/*/*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()

@@ -121,6 +121,8 @@ class Plan:
 
     def _task_identity(self, probe: Probe) -> dict[str, Any]:
         of_data = family_of(probe).task_identity(self.pair, probe)
+        if self.pair.splits.folds:
+            of_data = {**of_data, "folds_fingerprint": self.pair.splits.folds_fingerprint}
         return {"task": probe.task, "task_version": probe.version, **of_data}
 
     @property
@@ -184,7 +186,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     if corpus is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     corpus = finder.corpus(request, probes) if corpus is None else finder.cut(corpus, request.sentences)
-    splits = finder.splits(corpus, probes, request)
+    corpus, splits = finder.splits(corpus, probes, request)
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":
         every += [Weights("random", seed) for seed in control_seeds(request.n_draws)]

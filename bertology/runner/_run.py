@@ -153,7 +153,7 @@ def run_probes(
     else:
         with explained_write_errors(path, remedy=remedy):
             path.mkdir(parents=True, exist_ok=True)
-        sweep(cache_folder(), path, *path.glob("*"))
+        sweep(cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
     notify = progress("").note
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         notify(note)

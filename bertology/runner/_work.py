@@ -303,6 +303,10 @@ def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finde
     corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
     if settings.test_on is not None:
         other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
+        corpus, other = (
+            one.as_one(name) if len(one.splits) == 1 else one
+            for one, name in ((corpus, settings.train_split), (other, settings.test_split))
+        )
         corpus = _carried_over(corpus, other, settings.test_split)
     corpus = first_sentences(corpus, settings.sentences)
     return replace(corpus, name=settings.id) if settings.id else corpus
@@ -338,6 +342,7 @@ def _request(
         controls=experiment.chosen_controls,
         train_split=corpus.train_split,
         test_split=corpus.test_split,
+        folds=corpus.folds,
         max_items=corpus.items,
         reference=reference_of(experiment, model),
         configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,6 +37,7 @@ def made_sentences(draw: st.DrawFn) -> Sentence:
         targets=targets,
         comments=tuple(draw(st.lists(_comment, max_size=3))),
         empty_nodes=draw(st.sampled_from([(), ("0.1\ta",)])),
+        group=draw(st.text(max_size=2)),
     )
 
 
@@ -103,14 +106,24 @@ def test_a_column_of_another_length_is_refused(wrong):
         Sentences([Sentence.from_words(["a", "b"], id="s", **wrong)])
 
 
-def test_the_fingerprint_is_of_text_and_analysis_only():
+def test_the_fingerprint_is_of_text_names_groups_and_annotation():
     plain = Sentences(_two())
     first, second = _two()
-    other_names = Sentence.from_words(first.words, id="z", layers=first.layers, heads=first.heads, comments=("c",))
-    other_misc = Sentence.from_words(
-        second.words, id="b", layers={"upos": second.layers["upos"], "misc": ("y", "z"), "deps": ("0:root", None)}
-    )
-    assert Sentences([other_names, other_misc]).fingerprint == plain.fingerprint
+    assert Sentences([replace(first, comments=("c",)), second]).fingerprint == plain.fingerprint
+    # predictions are kept under names of sentences; any layer can be asked about, MISC as well
+    changed = [
+        [replace(first, id="b"), replace(second, id="a")],
+        [replace(first, id="ab"), replace(second, id="")],
+        [replace(first, group="d"), second],
+        [replace(first, group="d"), replace(second, group="d")],
+        [first, replace(second, layers={**second.layers, "misc": ("y", "z")})],
+        [first, replace(second, layers={**second.layers, "deps": ("0:root", None)})],
+    ]
+    held = list(map(Sentences, changed))
+    assert len({plain.fingerprint, *(one.fingerprint for one in held)}) == 7
+    # vectors do not depend on any of it
+    assert {one.text_fingerprint for one in held} == {plain.text_fingerprint}
+    assert [[sentence.group for sentence in one] for one in held[2:4]] == [["d", ""], ["d", "d"]]
     other_tag = Sentence.from_words(first.words, id="a", layers={"upos": ("VERB", "VERB")}, heads=first.heads)
     other_head = Sentence.from_words(first.words, id="a", layers=first.layers, heads=(0, 1))
     other_spacing = Sentence.from_words(first.words, layers=first.layers, heads=first.heads, space_after=[False, True])

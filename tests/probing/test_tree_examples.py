@@ -139,19 +139,32 @@ def test_a_text_of_short_sentences_has_no_item() -> None:
 def test_what_is_no_tree(heads: tuple[int, ...], message: str, asks: Any) -> None:
     wrong = sentence("a b c", heads, "s-7", deprel="x y z")
     with pytest.raises(CorpusError) as caught:
-        tree_examples(Sentences([DOGS, wrong]), asks)
+        tree_examples(Sentences([wrong]), asks)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("asks", ["distances", "depths", "arcs"])
+def test_what_is_no_tree_is_left_out_and_counted(asks: Any) -> None:
+    wrong = [sentence("a b c", heads, deprel="x y z") for heads in [(2, 3, 1), (0, 1, 0), (0, 3, 2), (0, 2, 1)]]
+    found, alone = (tree_examples(Sentences(some), asks) for some in ([*wrong[:2], DOGS, *wrong[2:]], [DOGS]))
+    assert [found.values[code] for code in found.codes] == list(alone.values)
+    assert found.clusters.tolist() == [2]
+    assert found.skipped == {
+        "sentence without a root": 1,
+        "sentence with several roots": 1,
+        "sentence whose heads form a circle": 2,
+    }
+
+
 def test_a_sentence_without_a_name_is_called_by_its_number() -> None:
-    with pytest.raises(CorpusError, match=r"^sentence 2: no root"):
-        tree_examples(Sentences([DOGS, sentence("a b c", (2, 3, 1), "")]), "distances")
+    with pytest.raises(CorpusError, match=r"^sentence 1: no root"):
+        tree_examples(Sentences([sentence("a b c", (2, 3, 1), "")]), "distances")
 
 
 def test_even_short_sentences_must_be_trees() -> None:
-    with pytest.raises(CorpusError, match="sentence short: several roots"):
-        tree_examples(Sentences([DOGS, sentence("a b", (0, 0), "short")]), "distances")
+    found = tree_examples(Sentences([DOGS, sentence("a b", (0, 0), "short")]), "distances")
+    assert found.skipped == {"sentence with several roots": 1}
 
 
 def test_a_corpus_without_heads() -> None:

@@ -183,9 +183,12 @@ def test_an_unknown_metric_of_a_probe_is_told_before_anything_is_computed(
 
 def test_a_corpus_without_train_says_what_it_has(request_: ProbeRequest) -> None:
     whole = load_corpus(request_.corpus)
-    corpus = Corpus("half", {"test": whole["test"]})
-    with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is test; choose one to"):
+    corpus = Corpus("half", {"test": whole["test"], "dev": whole["test"]})
+    with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is dev, test; choose one"):
         make_plan(request_, corpus=corpus)
+    # a split that is named is not made
+    with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is test; choose one to"):
+        make_plan(replace(request_, test_split="dev"), corpus=corpus.as_one("test"))
 
 
 @pytest.fixture(scope="module")
@@ -206,15 +209,17 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_raw_text_is_labelled_and_split(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:
     text = tmp_path / "raw.txt"
-    text.write_text(" ".join(f"The {animal} sees a dog ." for animal in ["cat", "cow"] * 15))
+    text.write_text(" ".join(f"The {animal} sees a dog {n} ." for n, animal in enumerate(["cat", "cow"] * 15)))
     plan = make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))
+    # all of it is one paragraph, which is too few documents to keep them whole
     assert {name: len(split) for name, split in plan.pair.splits.by_name.items()} == {"train": 24, "dev": 3, "test": 3}
+    assert any("made by a hash of text (1 document: too few to keep whole), 8 : 1 : 1" in one for one in plan.notes)
     assert plan.pair.corpus.is_silver
-    assert plan.pair.splits.test.layers["upos"].decoded(0, 6) == ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
+    assert plan.pair.splits.test.layers["upos"].decoded(0, 5) == ("DET", "NOUN", "VERB", "DET", "NOUN")
 
 
 def test_too_little_raw_text_is_refused(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:
     text = tmp_path / "raw.txt"
     text.write_text("The cat sees a dog . " * 4)
-    with pytest.raises(CorpusError, match=r"raw\.txt: 4 sentences, .* give 10 or more"):
+    with pytest.raises(CorpusError, match=r"raw: 4 sentences, .* give 10 or more"):
         make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))

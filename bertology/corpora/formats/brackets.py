@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -210,7 +210,9 @@ def made_splits(documents: Sequence[Sequence[Sentence]], path: Path) -> tuple[di
     Raises:
         CorpusError: there are fewer than ten sentences.
     """
-    units, what = documents, "documents"
+    numbered = enumerate(documents, 1)
+    units = [[replace(one, group=one.group or f"document-{n}") for one in document] for n, document in numbered]
+    what = "documents"
     if len(documents) < _FEWEST_DOCUMENTS:
         units, what = [[sentence] for sentence in chain.from_iterable(documents)], "sentences"
     if len(units) < 10:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
     """Sentences as they stand in the file; the line of each word is put into ``lines``."""
     rows: list[list[str]] = []
     comments: list[str] = []
-    count = 0
+    count, documents, group = 0, 0, ""
     for number, line in enumerate(chain(text_lines(path), [""]), 1):
         if not rows and layout.is_comment(line):
             comments.append(line.rstrip("\r\n")[1:])
@@ -53,8 +53,12 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
             oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
         if rows:
             count += 1
-            yield _sentence(rows, comments, layout, count, f"{path.name}:{lines[-len(rows)]}", oddities)
+            sentence = _sentence(rows, comments, layout, count, f"{path.name}:{lines[-len(rows)]}", oddities)
+            yield replace(sentence, group=group)
             rows, comments = [], []
+        if row:
+            documents += 1 + bool(count and not documents)
+            group = f"document-{documents}"
 
 
 def _check(row: Sequence[str], layout: _Layout, path: Path, number: int, due: int) -> None:
@@ -110,8 +114,8 @@ def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> C
 
     Files have one word and its tags a line and blank lines between sentences. They do not say where spaces are: the
     natural text is the words joined by single spaces, unless a ``# text`` comment holds just these words, as in the
-    files of Universal NER. ``-DOCSTART-`` lines end a sentence and are left out. Layers ``ner`` and ``chunk`` are given
-    in IOB2, and the targets ``entities`` follow from ``ner``.
+    files of Universal NER. ``-DOCSTART-`` lines end a sentence; what follows is a document, its sentences are a group.
+    Layers ``ner`` and ``chunk`` are given in IOB2, and the targets ``entities`` follow from ``ner``.
 
     Args:
         path: the folder or file.

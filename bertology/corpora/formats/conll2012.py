@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
@@ -47,9 +47,9 @@ def looks_like_conll2012(path: Path) -> bool:
     return _BEGIN.fullmatch(first_line(path)) is not None
 
 
-def _read(path: Path, oddities: Oddities) -> Iterator[tuple[str, Sentence]]:
-    """Each sentence with the name of its document."""
-    sentences = ((document, _sentence(rows, oddities)) for document, rows in _sentences(path))
+def _read(path: Path, oddities: Oddities) -> Iterator[Sentence]:
+    """The sentences of a file; those of a document are a group."""
+    sentences = (replace(_sentence(rows, oddities), group=document) for document, rows in _sentences(path))
     return at_least_one(sentences, f"{path}: no sentence in it; give a file of CoNLL-2012 with words")
 
 
@@ -214,15 +214,15 @@ def load_conll2012(path: Path) -> Corpus:
     if not stated:
         documents: dict[str, list[Sentence]] = {}
         for file in files:
-            for document, sentence in _read(file, oddities):
-                documents.setdefault(f"{file} {document}", []).append(sentence)
+            for sentence in _read(file, oddities):
+                documents.setdefault(f"{file} {sentence.group}", []).append(sentence)
         made, note = made_splits(list(documents.values()), path)
         return Corpus(corpus_name(path), made, notes={"splits": note, **oddities.notes()}, skipped=oddities.skipped())
     for file, split in split_by_file.items():
         if split is None:
             oddities.skip("files whose names speak of no split", str(file))
     splits: Mapping[str, Sentences] = {
-        split: Sentences(s for file in files if split_by_file[file] == split for _, s in _read(file, oddities))
+        split: Sentences(s for file in files if split_by_file[file] == split for s in _read(file, oddities))
         for split in ("train", "dev", "test")
         if split in stated
     }

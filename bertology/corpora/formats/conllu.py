@@ -12,7 +12,7 @@ from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, Numbers, Row
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, Row
 from bertology.errors import CorpusError, cut, quoted
 
 _Column = tuple[str, ...]
@@ -23,6 +23,7 @@ _ENTITY = "Entity="
 _HEADER = "global.Entity"
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
+_NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
 _IDS, _TYPES = ("eid", "GRP"), ("etype", "entity")
 
 
@@ -36,15 +37,18 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
     Args:
         path: the file.
-        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice.
+        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice; and
+            the sentences that are left out, as their heads form a circle.
 
     Returns:
         Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
-        multiword tokens, and comments and empty nodes verbatim. Where MISC holds ``Entity=`` (as in GUM), targets
-        ``entities`` and ``coref``: every pair of mentions in a sentence.
+        multiword tokens, and comments and empty nodes verbatim. Documents (``# newdoc``) are groups.
+        Where MISC holds ``Entity=`` (as in GUM), targets ``entities`` and ``coref``: every pair of mentions in a
+        sentence.
 
     Raises:
-        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+        CorpusError: the file or a line of it is not as it should be, or the heads of every sentence form a circle; the
+            message names file and line.
     """
     path, oddities = Path(path), oddities or Oddities()
     ids: set[str] = set()
@@ -57,12 +61,25 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
 def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
-    numbers, fields, count = Numbers(), _EntityFields(), 0
+    numbers, fields, count, documents, group = Numbers(), _EntityFields(), 0, 0, ""
+    circles: list[CircleError] = []
     for block in _blocks(path):
+        begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
+        if begun:
+            documents += 1 + bool(count and not documents)
+            group = begun["id"] or f"document-{documents}"
         count += 1
         lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
         plain = replace(block, lines=list(map("\t".join, lines))) if wider else block
-        yield block, _sentence(plain, count, numbers, oddities, fields)
+        try:
+            sentence = _sentence(plain, count, numbers, oddities, fields, group)
+        except CircleError as error:
+            circles.append(error)
+            oddities.skip("sentences whose heads form a circle", f"{path.name}:{block.first_line}")
+        else:
+            yield block, sentence
+    if circles and len(circles) == count:
+        raise circles[0]
     if not count:
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
@@ -95,7 +112,9 @@ def _plain_ids(length: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, length + 1)))
 
 
-def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields) -> Sentence:
+def _sentence(
+    block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields, group: str
+) -> Sentence:
     """Read one block; what most sentences are like is read by column, without a look at each word."""
     rows = lines = block.cells()
     columns: list[_Column] = list(zip(*rows, strict=True))
@@ -120,6 +139,7 @@ def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fi
         targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
         comments=tuple(block.comments),
         empty_nodes=empty_nodes,
+        group=group,
     )
     where = f"{block.path.name}:{block.first_line}"
     if sentence.heads is not None and sentence.heads.count(0) > 1:

@@ -37,6 +37,10 @@ class Numbers(dict[str, int]):
         return number
 
 
+class CircleError(CorpusError):
+    """Following the heads of a sentence leads in a circle."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A sentence's lines as they stand in the file."""
@@ -134,7 +138,8 @@ class Block:
         """The heads of a sentence's words, or ``None`` where it has none.
 
         Raises:
-            CorpusError: a head is no number or no word of the sentence, or following heads leads in a circle.
+            CorpusError: a head is no number or no word of the sentence.
+            CircleError: following heads leads in a circle.
         """
         try:
             heads = tuple(map(numbers.__getitem__, column))
@@ -150,7 +155,8 @@ class Block:
             raise self.error(places[index], reason)
         if circle := _circle(heads):
             path = cut(" → ".join(map(str, circle)))
-            raise self.error(places[circle[0] - 1], f"heads in a circle: {path}; let one of these words lead to a root")
+            reason = f"heads in a circle: {path}; let one of these words lead to a root"
+            raise CircleError(str(self.error(places[circle[0] - 1], reason)))
         return heads
 
 

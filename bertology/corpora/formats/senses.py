@@ -198,8 +198,8 @@ def load_senseval_lexical(path: Path) -> Corpus:
         for file in filter(looks_like_senseval_lexical, files)
         for sentence in at_least_one(_instances(file, oddities), f"{file}: no instance in it; give a lexical sample")
     ]
-    rows = [Row(sentence, sentence.text, None) for sentence in sentences]
-    return corpus_of_rows(corpus_name(path), rows, by="text", notes={}, oddities=oddities)
+    rows = [Row(sentence, None) for sentence in sentences]
+    return corpus_of_rows(corpus_name(path), rows, notes={}, oddities=oddities)
 
 
 def _instances(path: Path, oddities: Oddities) -> Iterator[Sentence]:

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertology._files import write_atomically
+from bertology._files import digest, write_atomically
 from bertology._inputs import described, opened
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, text_lines
@@ -44,7 +44,7 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
     Raises:
         CorpusError: a document has no sentence boundaries, or a head outside the sentence.
     """
-    return Corpus(name, {split: Sentences(_sentences(docs))}, annotator=annotator)
+    return Corpus(name, {split: Sentences(sentences_of_docs(docs))}, annotator=annotator)
 
 
 def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_web_sm") -> Corpus:
@@ -64,7 +64,7 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     is_file = isinstance(path_or_text, Path)
     where = str(path_or_text) if is_file else "the text"
     lines = text_lines(Path(path_or_text)) if is_file else iter(str(path_or_text).splitlines(keepends=True))
-    sentences = Sentences(_sentences(nlp.pipe(_paragraphs(lines, nlp.max_length, where))))
+    sentences = Sentences(sentences_of_docs(nlp.pipe(_paragraphs(lines, nlp.max_length, where))))
     if not len(sentences):
         raise CorpusError(f"{where}: no word in it; give some text")
     meta = nlp.meta
@@ -165,7 +165,7 @@ def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]
         if not docs:
             raise CorpusError(f"{path}: no document in it; write it again with some")
         # What a word is annotated with is looked up when it is asked for, so the sentences are part of the test.
-        sentences = list(_sentences(docs, where=f"{path}: "))
+        sentences = list(sentences_of_docs(docs, where=f"{path}: "))
         stated.update(_annotator(doc, path) for doc in docs)
     except CorpusError:
         raise
@@ -209,8 +209,8 @@ def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[s
             block, length = [], 0
 
 
-def sentences_by_document(docs: Iterable[Doc], *, where: str = "") -> Iterator[tuple[str, list[Sentence]]]:
-    """The text of each document that has any, and its sentences."""
+def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+    """The sentences of each document that has any text; those of one document are a group."""
     for number, doc in enumerate(docs, 1):
         if not len(doc):
             continue
@@ -218,20 +218,13 @@ def sentences_by_document(docs: Iterable[Doc], *, where: str = "") -> Iterator[t
             raise CorpusError(f"{where}document {number} has no sentence boundaries; {_SEGMENT}")
         spans = [span for span in doc.sents if any(not token.is_space for token in span)]
         name = doc.user_data.get("sent_id")
-        yield (
-            doc.text,
-            [
-                _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}")
-                for order, span in enumerate(spans, 1)
-            ],
-        )
+        # By its content, so that what splits are made of it does not depend on the order of documents.
+        group = digest([doc.text.encode("utf-8", "surrogatepass")]) if len(spans) > 1 else ""
+        for order, span in enumerate(spans, 1):
+            yield _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}", group)
 
 
-def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
-    return (sentence for _, sentences in sentences_by_document(docs, where=where) for sentence in sentences)
-
-
-def _sentence(span: Span, name: str) -> Sentence:
+def _sentence(span: Span, name: str, group: str) -> Sentence:
     tokens = [token for token in span if not token.is_space]
     ends = [token.idx + len(token.text) for token in tokens]
     begins = [token.idx for token in tokens[1:]] + [ends[-1]]
@@ -245,6 +238,7 @@ def _sentence(span: Span, name: str) -> Sentence:
         targets={"entities": entities} if entities else {},
         derived=frozenset(["entities"] if entities else []),
         heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
+        group=group,
     )
 
 

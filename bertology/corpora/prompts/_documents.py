@@ -14,7 +14,6 @@ from bertology.corpora._sentence import Sentence
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import CorpusError
 
-_NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
 _NUMBER_AT_END = re.compile(r"[-._:]?s?\d+$")
 _SPLITS = ("test", "dev")
 
@@ -30,9 +29,10 @@ class Document:
 def read_documents(source: str | Path) -> tuple[Document, ...]:
     """The documents of a corpus, their sentences in order.
 
-    In plain text (``.txt``, one sentence a line) a blank line parts documents. In any other corpus they are told by
-    the comment ``# newdoc``, as in Universal Dependencies; where there is none at all, by what comes before the number
-    in the names of sentences (``doc-3-0012``). Of a corpus with splits it is test, or dev where there is no test.
+    In plain text (``.txt``, one sentence a line) a blank line parts documents. In any other corpus they are the
+    groups of its sentences, such as ``# newdoc`` begins in Universal Dependencies; where there is none at all, they are
+    told by what comes before the number in the names of sentences (``doc-3-0012``). Of a corpus with splits it is test,
+    or dev where there is no test.
 
     Args:
         source: a file, folder or name of a corpus, as :func:`~bertology.corpora.load_corpus` takes it.
@@ -71,19 +71,9 @@ def _chosen(splits: Iterable[str]) -> str:
 
 
 def _of_sentences(sentences: Sequence[Sentence]) -> Iterator[Document]:
-    names: Sequence[str | None] = [_document_name(sentence) for sentence in sentences]
-    if any(name is not None for name in names):
-        starts = [place for place, name in enumerate(names) if name is not None or not place]
-    else:
+    names = [sentence.group for sentence in sentences]
+    if not any(names):
         names = [_NUMBER_AT_END.sub("", sentence.id) for sentence in sentences]
-        starts = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
+    starts = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(sentences)], strict=True), 1):
         yield Document(names[start] or f"document-{number}", tuple(s.text for s in sentences[start:end]))
-
-
-def _document_name(sentence: Sentence) -> str | None:
-    """What the document is called that begins with a sentence; None if none does, empty if it has no name."""
-    for comment in sentence.comments:
-        if match := _NEW_DOCUMENT.match(comment):
-            return match["id"] or ""
-    return None

@@ -86,6 +86,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
         NameNotFoundError: there is no such task.
         CorpusError: the corpus has no train or no test split, or no task can be made from it.
     """
+    corpus = corpus.divided()
     for split in ("train", "test"):
         if split not in corpus:
             raise CorpusError(f"sentence_tasks:{corpus.name}: no split {split}; give a treebank with train and test")

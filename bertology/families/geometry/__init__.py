@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 

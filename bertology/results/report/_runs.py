@@ -307,8 +307,9 @@ def find_sentences(
             if split in corpus:
                 splits[corpus.fingerprint, split] = SplitText(corpus[split])
 
-    for name in corpora:
-        take(load_corpus(name, columns=columns))
+    for given in (load_corpus(name, columns=columns) for name in corpora):
+        for of in {(fingerprint, split) for fingerprint, several in wanted.items() for split in several}:
+            take(given.as_read(*of) or given)
     reasons: dict[str, str] = {}
     # Of this call only: files may be others the next time.
     load = cache(_cut)
@@ -316,7 +317,7 @@ def find_sentences(
     for (fingerprint, _), (run, about) in {(a.corpus_fingerprint, r.name): (r, a) for r, a in reversed(asked)}.items():
         if any(key[0] == fingerprint for key in splits):
             continue
-        tried = [_look_in(named, fingerprint, load) for named in run.asked or (AskedCorpus(about.corpus),)]
+        tried = [_look_in(named, about, load) for named in run.asked or (AskedCorpus(about.corpus),)]
         reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
         for corpus in tried:
             if isinstance(corpus, Corpus):
@@ -324,17 +325,15 @@ def find_sentences(
     return SentenceTexts(splits, reasons, prompts=_find_prompts(runs))
 
 
-def _look_in(named: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
+def _look_in(named: AskedCorpus, about: ResultRow, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
     """A corpus if it is the one looked for, else the reason why it is not taken."""
     if not corpus_is_available(named.name):
         return f"corpus {named.name} is not on this machine; name its place with --corpus"
     try:
-        corpus = load(named)
+        corpus = load(named).as_read(about.corpus_fingerprint, about.split)
     except BertologyError as error:
         return f"corpus {named.name} cannot be read ({error})"
-    if corpus.fingerprint != fingerprint:
-        return f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
-    return corpus
+    return corpus or f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
 
 
 def _cut(named: AskedCorpus) -> Corpus:

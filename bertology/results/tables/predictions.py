@@ -46,16 +46,18 @@ class Predictions:
     pred: NDArray[np.integer]
     """``[item]`` place in ``labels``"""
     score: NDArray[np.floating]
-    """``[item]`` natural log of the probability of the predicted label."""
+    """``[item]`` natural logarithm of the probability of the predicted label."""
     labels: Sequence[str]
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Of a cloze task the further columns that :data:`CLOZE` names, ``[item]`` each."""
+    fold: NDArray[np.integer] | None = None
+    """Of a cross-validation the fold, from 1, in which each item was scored, by a fit that did not see its group."""
 
     @property
     def is_cloze(self) -> bool:
-        """Whether these are the predictions of a cloze task."""
+        """Whether these are of a cloze task."""
         return set(CLOZE) <= set(self.extra)
 
     @classmethod
@@ -111,8 +113,8 @@ def prediction_schema(*, cloze: bool = False) -> pa.Schema:
 
     coded = pa.dictionary(pa.int32(), pa.string())
     plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
-    more = [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
-    return pa.schema([*plain, *more], metadata={"bertology": "predictions 1"})
+    plain += [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
+    return pa.schema(plain, metadata={"bertology": "predictions 1"})
 
 
 def predictions_path(folder: Path, cell_id: str) -> Path:
@@ -129,17 +131,14 @@ def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
     import pyarrow as pa
 
-    def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
-        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(tuple(values)))
-
-    columns = [
-        _texts(tuple(predictions.item_ids)),
-        coded(predictions.cluster, predictions.cluster_ids),
-        coded(predictions.gold, predictions.labels),
-        coded(predictions.pred, predictions.labels),
-        pa.array(np.asarray(predictions.score, dtype=np.float32)),
-    ]
+    values = {"cluster": predictions.cluster_ids, "gold": predictions.labels, "pred": predictions.labels}
+    codes = {name: getattr(predictions, name).astype(np.int32) for name in values}
+    coded = (pa.DictionaryArray.from_arrays(codes[name], _texts(tuple(values[name]))) for name in values)
+    columns = [_texts(tuple(predictions.item_ids)), *coded, pa.array(np.asarray(predictions.score, dtype=np.float32))]
     schema = prediction_schema(cloze=bool(predictions.extra))
+    if predictions.fold is not None:
+        schema = schema.append(pa.field("fold", pa.int32()))
+        columns.append(pa.array(predictions.fold, pa.int32()))
     columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
@@ -190,7 +189,8 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
     cluster = _recoded(table["cluster_id"], clusters)
     extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
     item_ids, score = table["item_id"].to_pylist(), table["score"].to_numpy()
-    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table), extra)
+    more = tuple(labels), _has_sets(table), extra, table["fold"].to_numpy() if "fold" in table.column_names else None
+    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, *more)
 
 
 @dataclass(frozen=True, eq=False)

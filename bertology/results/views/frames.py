@@ -189,10 +189,11 @@ def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
         for words, label, predicted in parts(gold, pred):
             ids.append(f"{name}:{words}")
             of_labels = (labels.setdefault(text, len(labels)) for text in (label, predicted))
-            codes.append((int(predictions.cluster[item]), *of_labels))
-    cluster, gold_codes, pred_codes = np.array(codes, dtype=np.int64).reshape(-1, 3).T
-    score = np.full(len(ids), np.nan)
-    return Predictions(ids, cluster, predictions.cluster_ids, gold_codes, pred_codes, score, tuple(labels))
+            codes.append((item, int(predictions.cluster[item]), *of_labels))
+    items, cluster, gold_codes, pred_codes = np.array(codes, dtype=np.int64).reshape(-1, 4).T
+    score, fold = np.full(len(ids), np.nan), None if predictions.fold is None else predictions.fold[items]
+    coded = gold_codes, pred_codes, score, tuple(labels)
+    return Predictions(ids, cluster, predictions.cluster_ids, *coded, fold=fold)
 
 
 def _edges(gold: str, pred: str) -> Iterator[_Item]:

@@ -55,7 +55,7 @@ def item_frame(
         for name in (*_COLUMNS, *more)
     }
     types = {"layer": "Int64", "seed": "Int64", "probability": "float64"}
-    return pd.DataFrame(columns).astype(types | ({"rank": "Int64"} if "rank" in more else {}))
+    return pd.DataFrame(columns).astype(types | {name: "Int64" for name in ("rank", "fold") if name in more})
 
 
 def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: bool) -> list[ResultRow]:
@@ -86,6 +86,7 @@ def _items(row: ResultRow, kept: Predictions, texts: _Texts) -> dict[str, Any]:
     labels = np.array(kept.labels, dtype=object)
     part: dict[str, Any] = {"gold": labels[kept.gold].tolist(), "predicted": labels[kept.pred].tolist()}
     part["probability"] = np.exp(np.asarray(kept.score, dtype=np.float64)).tolist()
+    part |= {} if kept.fold is None else {"fold": kept.fold.tolist()}
     if kept.is_cloze:
         more = {name: list(kept.extra[name]) for name in CLOZE if name != "rival"}
         return {**part, **more, "sentence": list(kept.item_ids)}
@@ -99,9 +100,11 @@ def corpora_with(known: Mapping[str, Corpus], texts: Any, rows: Sequence[ResultR
     if texts is None:
         return dict(known)
     corpus = load_corpus(texts)
-    if corpus.fingerprint not in {row.corpus_fingerprint for row in rows}:
+    asked = {(row.corpus_fingerprint, row.split) for row in rows}
+    read = [found for found in (corpus.as_read(*one) for one in sorted(asked)) if found is not None]
+    if not read:
         raise ResultsError(f"texts: {corpus.name} is not what was probed; give the corpus of these results")
-    return {**known, corpus.fingerprint: corpus}
+    return {**known, **{one.fingerprint: one for one in read}}
 
 
 def kept_of(kept: Mapping[str, Predictions], row: ResultRow) -> Predictions:

@@ -98,6 +98,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         is_frozen = any(line.refit for line in table.lines)
         yield Note("reference", f"{reference}{', to which the readout was fitted' if is_frozen else ''}")
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
+    trained += " in each fold" if param_of(about, "folds") else ""
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     if about.readout == INTERVENTIONS:
         fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""

@@ -43,7 +43,7 @@ class Transport:
 
     def name(self, splits: Splits, keep: Callable[[str, bytes], object]) -> str:
         """A name for the content of ``splits``; ``keep`` is given name and content when it is asked for first."""
-        key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values()))
+        key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values(), *splits.folds))
         if key not in self._packed:
             content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
             name = digest([content])

@@ -31,8 +31,8 @@ from bertology.measures import N_RESAMPLES
 Pool = Literal["mean", "max", "last", "cls"]
 _OF_FILES = (str, int, float, list, Mapping, type(None))
 """What a file may hold; everything else is an object of Python."""
-_LATER = ("reference", "checkpoints", "step", "pretraining_seed", "shared_subwords")
-"""Fields of models that version 0.1.0 did not have."""
+_LATER = ("reference", "checkpoints", "step", "pretraining_seed", "shared_subwords", "folds")
+"""Fields of models and corpora that version 0.1.0 did not have."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -57,6 +57,14 @@ class _Named(_Settings):
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings with a name in place of an object of Python."""
         return settings
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without fields of later versions that nothing is asked by, so that the record of a run stays what it was."""
+        fields = type(self).model_fields
+        return {
+            name: value for name, value in plain(self).items() if name not in _LATER or value != fields[name].default
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -124,12 +132,6 @@ class ModelSettings(_Named):
         """The fields that a request has under the same name."""
         return set(cls.model_fields) - {"name", "id", "reference"}
 
-    @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without fields of later versions that nothing is asked by, so that the record of a run stays what it was."""
-        usual = {name: type(self).model_fields[name].default for name in _LATER}
-        return {name: value for name, value in plain(self).items() if name not in usual or value != usual[name]}
-
     @property
     def title(self) -> str:
         """What the tables call it."""
@@ -171,10 +173,13 @@ class CorpusSettings(_Named):
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
     """At most so many sentences of each split, the first ones; all when left out."""
+    folds: Annotated[int, Field(strict=True, ge=2)] | None = None
+    """Cross-validate over so many folds of documents (or groups; else sentences) instead of fitting on one split and
+    scoring another: each sentence is scored once, by readouts that were fitted to none of its document."""
     items: Annotated[int, Field(strict=True, ge=1)] | None = None
     """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
 
-    _SHARED: ClassVar = ("train_split", "test_split", "columns", "annotate", "sentences")
+    _SHARED: ClassVar = ("train_split", "test_split", "columns", "annotate", "sentences", "folds")
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -196,6 +201,8 @@ class CorpusSettings(_Named):
     def _columns_of_what(self) -> CorpusSettings:
         if self.test_on_columns is not None and self.test_on is None:
             raise ValueError("test_on_columns says what the columns of test_on hold, which is left out")
+        if self.folds is not None and self.test_on is not None:
+            raise ValueError("folds score the corpus itself: leave folds or test_on out")
         return self
 
 

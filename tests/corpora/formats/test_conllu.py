@@ -193,3 +193,16 @@ def test_one_file_is_the_split_its_name_speaks_of(tmp_path, name, split):
     (tmp_path / name).write_text(SAMPLE)
     assert list(load_corpus(tmp_path / name).splits) == [split]
     assert list(load_corpus(tmp_path).splits) == [split]
+
+
+def test_a_circle_of_heads_leaves_its_sentence_out(tmp_path):
+    row = "{0}\t{1}\t_\tX\t_\t_\t{2}\tdep\t_\t_\n"
+    whole = row.format(1, "a", 2) + row.format(2, "b", 0) + "\n"
+    path = tmp_path / "odd.conllu"
+    path.write_text(f"# newdoc id = d\n{whole}{row.format(1, 'c', 2)}{row.format(2, 'd', 1)}\n{whole}")
+    corpus = load_corpus(path)
+    assert [(sentence.id, sentence.text, sentence.group) for sentence in corpus["test"]] == [
+        ("1", "a b", "d"),
+        ("3", "a b", "d"),
+    ]
+    assert corpus.skipped == {"sentences whose heads form a circle": ("odd.conllu:5",)}

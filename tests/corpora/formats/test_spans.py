@@ -130,5 +130,5 @@ def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):
     first, second = held = load_columns(path)["test"]
     assert first.targets == {"entities": (Target((0, 2), "X"),)}
     assert second.targets == {}
-    bare = [Sentence.from_words(s.words, layers=s.layers) for s in held]
+    bare = [Sentence.from_words(s.words, id=s.id, layers=s.layers) for s in held]
     assert Sentences(bare).fingerprint == held.fingerprint

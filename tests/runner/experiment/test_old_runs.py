@@ -1,23 +1,19 @@
-"""Finished runs of earlier code are read, verified, reported and exported, and nothing of them is computed again."""
+"""Finished runs of earlier code are read, verified, reported and exported."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bertology import read_results
-from bertology.cli import main
 from bertology.results.report import write_report
 from bertology.results.tables.store import _SINCE
-from bertology.runner import run_experiment, verify_run
-from bertology.runner.experiment import load_experiment
+from bertology.runner import verify_run
 
 KEPT = Path(__file__).parent / "kept"
 FOLDERS = sorted(path for path in KEPT.iterdir() if path.is_dir())
@@ -34,16 +30,6 @@ pytestmark = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folde
 def run(folder: Path, tmp_path: Path) -> Path:
     """A copy of the run, with the times at which its files were written."""
     return Path(shutil.copytree(folder, tmp_path / "run"))
-
-
-def contents(run: Path) -> dict[str, tuple[str, int]]:
-    """Checksum and time of writing of every file; lock files hold nothing, and the experiment is written each time."""
-    files = [path for path in run.rglob("*") if path.is_file() and path.parent.name != "locks"]
-    times = {path: path.stat().st_mtime_ns for path in files if path.name != "experiment.yaml"}
-    return {
-        path.relative_to(run).as_posix(): (hashlib.sha256(path.read_bytes()).hexdigest(), times.get(path, 0))
-        for path in files
-    }
 
 
 def test_every_number_and_prediction_is_read(folder: Path) -> None:
@@ -106,38 +92,6 @@ def test_it_is_reported_and_exported(run: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (out / "predictions").iterdir()} == {
         path.name: path.read_bytes() for path in (run / "predictions").iterdir()
     }
-
-
-def test_there_is_nothing_left_to_do(
-    folder: Path,
-    run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    asked, before = KEPT / f"{folder.name}.yaml", contents(run)
-    arguments = ["bertology", "run", str(asked), "--out", str(run), "--engine", "serial"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    captured = capsys.readouterr()
-    assert ended.value.code == 0, captured.err
-    assert captured.out.startswith(f"nothing to do: all {len(list((run / 'cells').iterdir()))} cells are finished")
-    assert contents(run) == before
-    assert run_experiment(load_experiment(asked), run).n_computed == 0
-    assert contents(run) == before
-    assert verify_run(run) == ()
-
-
-def test_lost_baselines_are_computed_again_under_their_names(folder: Path, run: Path) -> None:
-    results, asked = read_results(run), KEPT / f"{folder.name}.yaml"
-    baselines = ("majority", "word_majority")
-    cells = {row.cell_id for row in results.rows if row.task == "pos" and row.control in baselines}
-    for cell in cells:
-        (run / "cells" / f"{cell}.json").unlink()
-    assert run_experiment(load_experiment(asked), run).n_computed == len(cells) == 2
-    again = [(row.cell_id, row.metric, row.value) for row in read_results(run).rows]
-    assert again == [(row.cell_id, row.metric, row.value) for row in results.rows]
 
 
 def test_git_leaves_its_bytes_alone(folder: Path) -> None:

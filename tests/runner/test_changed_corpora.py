@@ -1,0 +1,111 @@
+"""Corpora that differ in names, documents or groups alone: each has predictions under its own names, from one store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertology import Corpus, Results, load_corpus, probe
+from bertology.activations import store_status
+from bertology.corpora import Sentence, Sentences, write_conllu
+
+Change = Callable[[list[Sentence]], list[Sentence]]
+
+
+def reversed_ids(sentences: list[Sentence]) -> list[Sentence]:
+    ids = [sentence.id for sentence in sentences]
+    return [replace(sentence, id=name) for sentence, name in zip(sentences, reversed(ids), strict=True)]
+
+
+def in_documents(sentences: list[Sentence]) -> list[Sentence]:
+    return [replace(sentence, group=f"document-{place // 3}") for place, sentence in enumerate(sentences)]
+
+
+def with_misc(sentences: list[Sentence]) -> list[Sentence]:
+    """Another annotation of a layer that only ``word_label`` asks about."""
+    changed = []
+    for place, sentence in enumerate(sentences):
+        values = tuple("AB"[(place + word) % 2] for word in range(len(sentence)))
+        changed.append(replace(sentence, layers={**sentence.layers, "misc": values}))
+    return changed
+
+
+def part_of(change: Change) -> Corpus:
+    whole = load_corpus("pocket")
+    sizes = {"train": 60, "dev": 20, "test": 40}
+    return Corpus("part", {name: Sentences(change(list(whole[name][:size]))) for name, size in sizes.items()})
+
+
+def ask(model: Path, corpus: Corpus, *, task: str = "pos") -> Results:
+    return probe(task, model=model, corpus=corpus, layers="0", controls="majority")
+
+
+def gold_in(corpus: Corpus, layer: str) -> dict[str, str]:
+    """By the name of each word its label."""
+    return {
+        f"{sentence.id}:{word}": str(label)
+        for sentence in corpus["test"]
+        for word, label in enumerate(sentence.layers[layer], 1)
+        if label is not None
+    }
+
+
+def kept_gold(results: Results, control: str) -> dict[str, str]:
+    row = next(row for row in results.rows if row.control == control)
+    kept = results.kept[row.cell_id]
+    return dict(zip(kept.item_ids, (kept.labels[code] for code in kept.gold), strict=True))
+
+
+@pytest.mark.parametrize("change", [reversed_ids, in_documents])
+def test_predictions_are_kept_under_the_names_of_the_corpus_that_was_asked_about(
+    tiny_bert: Path, change: Change
+) -> None:
+    first, second = part_of(lambda sentences: sentences), part_of(change)
+    before, entries = ask(tiny_bert, first), {status.name for status in store_status()}
+    after = ask(tiny_bert, second)
+    for control in ("none", "majority"):
+        assert kept_gold(before, control) == gold_in(first, "upos")
+        assert kept_gold(after, control) == gold_in(second, "upos")
+    assert [row.corpus_fingerprint for row in after.rows] == [second.fingerprint] * len(after.rows)
+    assert not {row.cell_id for row in before.rows} & {row.cell_id for row in after.rows}
+    # the texts are the same: nothing is read again
+    assert {status.name for status in store_status()} == entries
+    assert [row.value for row in after.rows] == [row.value for row in before.rows]
+
+
+def test_labels_of_any_layer_are_those_of_the_corpus_that_was_asked_about(tiny_bert: Path) -> None:
+    first = part_of(with_misc)
+    second = Corpus("part", {**first.splits, "test": Sentences(other_misc(list(first["test"])))})
+    for corpus in (first, second):
+        assert kept_gold(ask(tiny_bert, corpus, task="word_label:misc"), "none") == gold_in(corpus, "misc")
+
+
+def other_misc(sentences: list[Sentence]) -> list[Sentence]:
+    turned = {"A": "B", "B": "A"}
+    return [
+        replace(one, layers={**one.layers, "misc": tuple(turned[str(value)] for value in one.layers["misc"])})
+        for one in sentences
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".conllu", ".conll"])
+def test_one_file_is_a_corpus(tiny_bert: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"mine{suffix}"
+    whole = list(load_corpus("pocket")["dev"][:80])
+    if suffix == ".conllu":
+        write_conllu(path, whole)
+    else:
+        lines = (
+            f"{word}\t{tag}"
+            for one in whole
+            for word, tag in [*zip(one.words, one.layers["upos"], strict=True), ("", "")]
+        )
+        path.write_text("".join(f"{line.strip()}\n" for line in lines))
+    results = ask(tiny_bert, load_corpus(path))
+    assert {(row.split, row.n_clusters) for row in results.rows} == {("test", 8)}
+    assert "splits of mine: made by a hash of text, 8 : 1 : 1 (train 64, dev 8, test 8)" in capsys.readouterr().err
+    again = ask(tiny_bert, load_corpus(path))
+    assert [row.cell_id for row in again.rows] == [row.cell_id for row in results.rows]
