@@ -78,8 +78,8 @@ def probe(
             memory, else float32, when left out), ``pooling``, ``sentences`` (at most so many of each split),
             ``random_draws``, ``on_long``, ``shared_subwords``, ``device``, ``test_split``, ``folds`` (cross-validate
             over so many folds of documents), ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping
-            as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and other
-            spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
+            as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``; ``pool``, of sentences and
+            other spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
