@@ -144,7 +144,7 @@ def test_an_experiment_keeps_draws_together(tiny_bert: Path, tmp_path: Path, mon
     path = tmp_path / "trial.yaml"
     path.write_text(
         f"name: trial\nmodels: [{{name: {tiny_bert}, id: tiny}}, {{name: {tiny_bert}, id: fresh, init: random}}]\n"
-        "corpora: [{name: pocket, sentences: 40}]\ntasks: [pos]\nlayers: 1\ncontrols: [random]\n"
+        "corpora: [{name: pocket, sentences: 40}]\ntasks: [pos]\nlayers: 1\ncontrols: [random]\nrandom_draws: 3\n"
         "statistics: {resamples: 200}\noutputs: {plots: []}\n"
     )
     experiment, options = load_experiment(path), RunOptions(engine="serial")
