@@ -32,12 +32,6 @@ FAULTS = {
     "head below": (row(head="-1"), "3: HEAD '-1' is not a number"),
     "head missing": (row() + row("2", head="_"), "4: HEAD '_' is not a number"),
     "head beyond": (row() + row("2", head="3"), "4: HEAD 3 in a sentence of 2 words; write 0 to 2"),
-    "circle": (row() + row("2", head="3") + row("3", head="2"), "4: heads in a circle: 2 → 3 → 2"),
-    "own head": (row(head="1"), "3: heads in a circle: 1 → 1; let one of these words lead to a root"),
-    "circle behind a token": (
-        "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1", head="2") + row("2", head="1"),
-        "4: heads in a circle: 1 → 2 → 1",
-    ),
     "order": (row("2"), "3: ID 2 where 1 was due; number words from 1, in order"),
     "gap": (row("1") + row("3", head="1"), "4: ID 3 where 2 was due"),
     "two sentences": (row() + row("1"), "4: ID 1 where 2 was due; .*is the blank line between two sentences missing?"),
@@ -60,6 +54,29 @@ FAULTS = {
     "comment inside": (row("1") + "# sent_id = 2\n" + row("1"), "4: a comment inside a sentence; put a blank line"),
     "cut short": ("# sent_id = 2\n", "3: the file ends in comments with no words; it may be cut short"),
 }
+
+
+CIRCLES = {
+    "circle": (row() + row("2", head="3") + row("3", head="2"), "2: heads in a circle: 2 → 3 → 2"),
+    "own head": (row(head="1"), "1: heads in a circle: 1 → 1; let one of these words lead to a root"),
+    "circle behind a token": (
+        "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1", head="2") + row("2", head="1"),
+        "2: heads in a circle: 1 → 2 → 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_a_circle_is_left_out_and_named_where_there_is_nothing_else(tmp_path: Path, circle: str):
+    lines, message = CIRCLES[circle]
+    path = tmp_path / "bad.conllu"
+    path.write_text(GOOD + lines, encoding="utf-8")
+    corpus = load_corpus(path)
+    assert len(corpus["test"]) == 1
+    assert corpus.skipped == {"sentences whose heads form a circle": ("bad.conllu:3",)}
+    path.write_text(lines, encoding="utf-8")
+    with pytest.raises(CorpusError, match=f"bad.conllu:{message}"):
+        load_corpus(path)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
