@@ -70,11 +70,11 @@ def changed_at(site: Site, change: Callable[[Tensor], Tensor], pieces: Any, laye
 
 
 def close(run: EncoderRun, text: int, states: Tensor, logits: Tensor) -> None:
-    """Within 1e-5, or the last digit of float32; words of these texts are single pieces."""
+    """Within 5e-5, or the last digit of float32; words of these texts are single pieces."""
     places = [place for place, label in enumerate(run.vectors.labels["word"]) if label[0] == text]
-    np.testing.assert_allclose(run.vectors.to_numpy()[:, places], states[:, 1:-1].numpy(), atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(run.vectors.to_numpy()[:, places], states[:, 1:-1].numpy(), atol=5e-5, rtol=1e-5)
     assert run.logits is not None
-    np.testing.assert_allclose(run.logits.to_numpy()[text - 1], logits.numpy(), atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(run.logits.to_numpy()[text - 1], logits.numpy(), atol=5e-5, rtol=1e-5)
 
 
 def test_nothing_intervened_is_the_plain_model_bit_for_bit(encoder: Encoder) -> None:
@@ -126,9 +126,9 @@ def test_patched_states_are_those_of_the_other_text(encoder: Encoder, site: Site
     every = encoder.run(TEXTS[0], interventions=[Intervention.patching(2, encoder, other, site=site)])
     if site == "hidden_state":  # all of a layer is the other text from there on
         states, logits = plain(encoder, other)
-        np.testing.assert_allclose(every.vectors.to_numpy()[2:], states[2:, 1:-1].numpy(), atol=1e-5)
+        np.testing.assert_allclose(every.vectors.to_numpy()[2:], states[2:, 1:-1].numpy(), atol=5e-5)
         assert every.logits is not None
-        np.testing.assert_allclose(every.logits.to_numpy()[0], logits.numpy(), atol=1e-5, rtol=1e-6)
+        np.testing.assert_allclose(every.logits.to_numpy()[0], logits.numpy(), atol=5e-5, rtol=1e-6)
     kept: list[Tensor] = []
     head = 1 if site in ("head", "values") else None
 
