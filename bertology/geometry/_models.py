@@ -123,8 +123,10 @@ def anisotropy_change(
         ``anisotropy``, ``anisotropy_reference``, and ``anisotropy_change``, the former less the latter.
 
     Raises:
+        CorpusError: the words are not the same.
         ModelError: a vector is zero or not finite.
     """
+    vectors.check_same_words(reference)
     _, clusters = np.unique(sentences, return_inverse=True)
     counts = np.bincount(clusters)
     of_model, of_reference = (
@@ -162,7 +164,11 @@ def cosine_to_reference(
     Yields:
         ``cosine_reference``, the mean cosine of a word's two vectors; ``moved_reference``, the mean of ‖x − x′‖ / ‖x′‖,
         where x′ is the vector of the reference. Nothing where widths differ.
+
+    Raises:
+        CorpusError: the words are not the same.
     """
+    vectors.check_same_words(reference)
     if vectors.dim != reference.dim:
         return
     _, clusters = np.unique(sentences, return_inverse=True)

@@ -114,10 +114,10 @@ def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> N
     every = np.arange(len(types))
 
     def of_threads(n_threads: int) -> LayerVectors:
-        def read(layers: tuple[int, ...]):
-            yield every, vectors[list(layers)]
+        def take(layers: tuple[int, ...], items: np.ndarray) -> np.ndarray:
+            return vectors[np.ix_(layers, items)]
 
-        return LayerVectors(range(5), every, vectors.shape[2], read, n_threads=n_threads)
+        return LayerVectors(range(5), every, vectors.shape[2], take, n_threads=n_threads)
 
     tags = types % 3
     one, three = (list(text_statistics(of_threads(n), sentences, sample, tags)) for n in (1, 3))
