@@ -65,6 +65,7 @@ class ComparedVectors(VectorComparison):
                     metric,
                     _ABOUT.get(name, f"{name} with the reference"),
                     higher_is_better=name != "procrustes",
+                    bounds="share" if name == "mutual_neighbours" else "none",
                 )
                 for metric, name in shown
             ),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._sense_items import context, context_vectors
@@ -60,9 +60,9 @@ class SensePairs(GeometryProbe):
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
-        sum_metric("accuracy", "share of pairs on the right side of the threshold from train"),
+        share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
         sum_metric("area_under_curve", "share of pairs of pairs that cosines put in order"),
-        sum_metric("accuracy_standardised", "accuracy in standardised dimensions"),
+        share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
         sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
     )
     compares_layers = False

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.errors import NameNotFoundError, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
 
 from ._patching_sums import cluster_sums
@@ -54,11 +54,11 @@ class Attribution(CausalProbe):
     reference = _REFERENCE
     reads = ()
     metrics = (
-        sum_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
+        share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
         sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
         sum_metric("comprehensiveness", "probability lost when the one to three highest words are masked"),
         sum_metric("sufficiency", "probability lost when all other words are masked", higher_is_better=False),
-        sum_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
+        share_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
         sum_metric("completeness_error", "share that integrated gradients miss", higher_is_better=False),
     )
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts
 
 from ._text_sample import sampled_sentences
@@ -33,8 +33,8 @@ _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the lay
 def _metrics(lens: str) -> Iterator[Metric]:
     how = _NAMES[lens]
     yield sum_metric(f"{lens}_divergence_bits", f"KL from the final prediction {how}", higher_is_better=False)
-    yield sum_metric(f"{lens}_agreement", f"share of masked words whose first guess is the final one, {how}")
-    yield sum_metric(f"{lens}_settled", f"share of masked words whose first guess stays from here on, {how}")
+    yield share_metric(f"{lens}_agreement", f"share of masked words whose first guess is the final one, {how}")
+    yield share_metric(f"{lens}_settled", f"share of masked words whose first guess stays from here on, {how}")
     yield sum_metric(f"{lens}_bits", f"bits of a masked word {how}", higher_is_better=False)
 
 

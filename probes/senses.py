@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._sense_clusters import SenseClusters
@@ -51,12 +51,12 @@ class Senses(GeometryProbe):
     question = _QUESTION
     reference = _REFERENCE
     metrics = (
-        sum_metric("accuracy", "share of occurrences nearest to the centroid of their sense, mean over words"),
-        sum_metric("macro_f1", "F1 of senses by nearest centroid, mean over senses, then over words"),
-        sum_metric("micro_accuracy", "share of occurrences nearest to the centroid of their sense, of all"),
-        sum_metric("neighbours_accuracy", "share of occurrences with the sense of most neighbours, mean over words"),
-        sum_metric("neighbours_macro_f1", "F1 of senses by nearest neighbours, mean over senses, then over words"),
-        sum_metric("neighbours_micro_accuracy", "share of occurrences with the sense of most neighbours, of all"),
+        share_metric("accuracy", "share of occurrences nearest to the centroid of their sense, mean over words"),
+        share_metric("macro_f1", "F1 of senses by nearest centroid, mean over senses, then over words"),
+        share_metric("micro_accuracy", "share of occurrences nearest to the centroid of their sense, of all"),
+        share_metric("neighbours_accuracy", "share of occurrences with the sense of most neighbours, mean over words"),
+        share_metric("neighbours_macro_f1", "F1 of senses by nearest neighbours, mean over senses, then over words"),
+        share_metric("neighbours_micro_accuracy", "share of occurrences with the sense of most neighbours, of all"),
         sum_metric("chosen_neighbours", "number of neighbours that did best on dev"),
     )
     reads = ("train", "dev", "test")

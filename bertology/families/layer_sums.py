@@ -45,7 +45,7 @@ def kept_sums(sums: LayerSums, layer: int | None) -> HeadSums:
 def layer_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of one configuration on each draw of its weights."""
     metrics = _metrics(draws[0].probe, draws[0].config)
-    scored = [_column(list(one.cells.values()), one.layers, scoring) for one in draws]
+    scored = [_column(list(one.cells.values()), one.layers, scoring, metrics) for one in draws]
     columns = [{("none", 0): column} for column in scored]
 
     def by_group(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
@@ -79,7 +79,7 @@ def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) 
     better = {metric.name: metric.higher_is_better for metric in metrics}
     rows: list[ResultRow] = []
     for control, cell in baselines.cells.items():
-        column = _column([cell], (None,), scoring)
+        column = _column([cell], (None,), scoring, metrics)
         where = {**shared, "control": control}
         made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
         for (metric, group), values in column.by_group.items():
@@ -123,13 +123,16 @@ def _counts_items(under: NDArray[np.float64]) -> bool:
     return bool((under == np.round(under)).all() and (under != 1).any())
 
 
-def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring) -> Column:
+def _column(
+    cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+) -> Column:
     """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
+    by_name = {metric.name: metric for metric in metrics}
     kept: dict[_Key, dict[int, HeadSums]] = {}
     for place, cell in enumerate(cells):
         for sums in read_head_sums(scoring.run, cell.id):
             kept.setdefault((sums.metric, sums.group), {})[place] = sums
-    scores = {key: _bootstrap(key[0], by_place, len(cells), scoring) for key, by_place in kept.items()}
+    scores = {key: _bootstrap(by_name[key[0]], by_place, len(cells), scoring) for key, by_place in kept.items()}
     return Column(
         tuple(cells),
         layers,
@@ -139,11 +142,13 @@ def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scor
     )
 
 
-def _bootstrap(metric: str, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring) -> Bootstrap:
+def _bootstrap(metric: Metric, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring) -> Bootstrap:
     """One statistic of all layers, on the same resamples."""
     clusters = np.unique(np.concatenate([sums.clusters for sums in by_place.values()]))
     over, under = np.zeros((n_layers, len(clusters))), np.zeros((n_layers, len(clusters)))
     for place, sums in by_place.items():
         columns = np.searchsorted(clusters, sums.clusters)
         over[place, columns], under[place, columns] = sums.over[0], sums.under[0]
-    return bootstrap_ratio(over, under, metric=metric, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    return bootstrap_ratio(
+        over, under, metric=metric.name, bounds=metric.bounds, n_resamples=scoring.n_resamples, seed=scoring.seed
+    )
