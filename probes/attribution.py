@@ -3,8 +3,9 @@
 The choice is between two words at a mask, and the cause is known: the subject, with which the verb agrees
 (``attribution:agreement``), or which a fact is about (``attribution:facts``). Each method gives a score to every word:
 integrated gradients, leave-one-out and numbers at random at layer 0; gradient × hidden state in all layers; attention,
-its weights × norms of values, rollout and value zeroing from layer 1 on. :func:`bertology.causal.attribute` says how
-each is computed. Groups are methods; numbers without a group are those of gradient × hidden state.
+‖αf(x)‖ (Kobayashi et al. 2020, mean of the heads), rollout and value zeroing from layer 1 on.
+:func:`bertology.causal.attribute` says how each is computed. Groups are methods; numbers without a group are those of
+gradient × hidden state.
 
 After Jain & Wallace (2019), *Attention is not Explanation*, whose rank correlation with leave-one-out is
 ``rank_correlation``, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*, whose objection, that measures

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 from scipy.stats import binomtest
 
 from bertology.measures import bootstrap, bootstrap_ratio, count_labels, fraction_mask
