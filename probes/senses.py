@@ -54,9 +54,11 @@ class Senses(GeometryProbe):
         share_metric("accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, mean over words"),
         share_metric("macro_f1_by_centroid", "F1 of senses by nearest centroid, mean over senses, then over words"),
         share_metric("micro_accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, of all"),
-        share_metric("accuracy_by_neighbours", "share of occurrences with most neighbours' sense, mean over words"),
-        share_metric("macro_f1_by_neighbours", "F1 of senses by nearest neighbours, mean over senses, then over words"),
-        share_metric("micro_accuracy_by_neighbours", "share of occurrences with most neighbours' sense, of all"),
+        share_metric("accuracy_by_occurrences", "share of occurrences with most neighbours' sense, mean over words"),
+        share_metric(
+            "macro_f1_by_occurrences", "F1 of senses by nearest neighbours, mean over senses, then over words"
+        ),
+        share_metric("micro_accuracy_by_occurrences", "share of occurrences with most neighbours' sense, of all"),
         sum_metric("chosen_neighbours", "number of neighbours that did best on dev"),
     )
     reads = ("train", "dev", "test")

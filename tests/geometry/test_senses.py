@@ -103,7 +103,7 @@ def test_scores_are_means_over_words() -> None:
     sums = {(of.metric, of.group): of for of in geometry.sense_scores((4,), [one], items(words, gold), ["a", "b"])}
     assert {name: sums[f"{name}_by_centroid", ""].values[0] for name in expected} == pytest.approx(expected)
     assert sums["accuracy_by_centroid", "b"].values[0] == 0.5
-    assert {sums[f"{name}_by_neighbours", ""].values[0] for name in expected} == {1.0}
+    assert {sums[f"{name}_by_occurrences", ""].values[0] for name in expected} == {1.0}
     assert sums["chosen_neighbours", ""].values[0] == 3
 
 

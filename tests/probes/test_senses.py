@@ -47,7 +47,7 @@ def test_pseudowords_are_told_apart_and_a_coin_is_not(nouns: Corpus) -> None:
     for word in words:
         if "coin" not in word:
             assert (
-                groups.loc["accuracy_by_centroid", word].value == 1 == groups.loc["accuracy_by_neighbours", word].value
+                groups.loc["accuracy_by_centroid", word].value == 1 == groups.loc["accuracy_by_occurrences", word].value
             )
     coins = groups.loc["accuracy_by_centroid"].loc[[word for word in words if "coin" in word]]
     n_right, n_items = round((coins.value * coins.n_items).sum()), int(coins.n_items.sum())
@@ -56,7 +56,7 @@ def test_pseudowords_are_told_apart_and_a_coin_is_not(nouns: Corpus) -> None:
     assert mean["none"] == pytest.approx(groups.loc["accuracy_by_centroid"].value.mean(), abs=1e-5)
     assert groups.loc["accuracy_by_centroid"].n_items.sum() == rows.n_items.max()
     assert mean["majority"] < mean["lexical"] < mean["none"]
-    assert [column in table.to_markdown() for column in ("accuracy by centroid", "accuracy by neighbours")] == [
+    assert [column in table.to_markdown() for column in ("accuracy by centroid", "accuracy by occurrences")] == [
         True
     ] * 2
     assert "from other words of the context (TF-IDF)" in table.to_markdown()
