@@ -87,11 +87,13 @@ def test_senses_of_a_table_and_what_is_left_out(tiny_bert: Path) -> None:
         controls=["majority"],
     )  # fmt: skip
     results = table.to_pandas()
-    row = results[(results.metric == "accuracy") & (results.control == "none") & results.group.isna()].iloc[0]
+    row = results[(results.metric == "accuracy_by_centroid") & (results.control == "none") & results.group.isna()].iloc[
+        0
+    ]
     assert (row.n_items, row.n_unseen_label, row.n_skipped, row.n_classes) == (8, 4, 8, 2)
     assert row.skip_reasons == '{"word not in train": 4, "word with one sense": 4}'
     assert row.value <= 0.5  # the shores are mistaken
-    majority = results[(results.metric == "accuracy") & (results.control == "majority")].iloc[0]
+    majority = results[(results.metric == "accuracy_by_centroid") & (results.control == "majority")].iloc[0]
     assert majority.value == 0.5
     assert majority.n_items == 8
 
@@ -101,7 +103,7 @@ def test_layers_are_summed(tiny_bert: Path, nouns: Corpus) -> None:
     configs = {"senses": (ReadoutConfig(), ReadoutConfig(settings={"layers_summed": 2}))}
     request = ProbeRequest(tasks=("senses",), model=str(tiny_bert), controls=("majority",), configs=configs)
     frame = run_probes(request, corpus=few).to_pandas()
-    main = frame[(frame.metric == "accuracy") & frame.group.isna() & (frame.control == "none")]
+    main = frame[(frame.metric == "accuracy_by_centroid") & frame.group.isna() & (frame.control == "none")]
     by_setting = {key: rows.set_index("layer").value for key, rows in main.groupby("params_json")}
     assert len(by_setting) == 2
     plain, summed = by_setting.values()
