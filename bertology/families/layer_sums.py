@@ -27,8 +27,9 @@ _Key = tuple[str, str]
 
 _CLUSTERS = {
     "sentences": "sentences",
-    "types": "word types",
+    "types": "word types of these documents",
     "blocks": "blocks of neighbouring sentences",
+    "documents": "blocks of whole documents",
     "frames": "frames of pairs",
 }
 """What is resampled, as tables call it."""
