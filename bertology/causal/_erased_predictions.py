@@ -147,9 +147,9 @@ def _of_words(values: Floats, of_place: NDArray[np.int64], words: NDArray[np.int
     """Sums over the subwords of words, from ``[bits, wrong, divergence; layer, place]``."""
     chosen = np.isin(of_place, words)
     order = np.searchsorted(words, of_place[chosen])
-    bits, wrong, divergence = (
-        np.stack([np.bincount(order, weights=row, minlength=len(words)) for row in rows[:, chosen]]) for rows in values
-    )
+    bits, wrong, divergence = sums = np.zeros((*values.shape[:2], len(words)))
+    for row in np.ndindex(values.shape[:2]):
+        sums[row] = np.bincount(order, weights=values[row][chosen], minlength=len(words))
     return WordPredictions(bits, (wrong == 0).astype(float), divergence)
 
 

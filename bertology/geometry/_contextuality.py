@@ -136,11 +136,12 @@ class Contextuality(LayerStatistic):
     """
 
     def __init__(self, sample: WordSample, blocks: Integers | None = None) -> None:
-        self._sample, self._blocks = sample, blocks
+        self._sample = sample
         every = np.arange(len(sample.places))
         self._parts = [_Part.of(sample, every, every >= 0), _Part.of(sample, sample.order, every >= 0)]
-        for block in range(0 if blocks is None else int(blocks.max()) + 1):
-            self._parts += [_Part.of(sample, order, blocks[order] != block) for order in (every, sample.order)]
+        if blocks is not None:
+            for block in range(int(blocks.max()) + 1):
+                self._parts += [_Part.of(sample, order, blocks[order] != block) for order in (every, sample.order)]
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
         """``[1 + block, type]`` similarities of one layer, of all occurrences and without each block; NaN of a type of

@@ -149,7 +149,7 @@ class _IntraSentence(LayerStatistic):
         under = np.bincount(self._clusters).astype(np.float64)[None]
         adjusted = values["raw"] - values["baseline"]
         for name, of_sentences in (("", values["raw"]), ("_adjusted", adjusted)):
-            over = np.stack([np.bincount(self._clusters, of_layer) for of_layer in of_sentences])
+            over = np.stack([np.bincount(self._clusters, of_layer) for of_layer in of_sentences]).astype(np.float64)
             yield LayerSums(f"intra_sentence_similarity{name}", layers, over, under, self._kind)
 
 

@@ -83,7 +83,8 @@ class LayerVectors:
         place = {layer: number for number, layer in enumerate(numbers)}
 
         def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
-            return array[np.ix_([place[layer] for layer in chosen], items)]
+            places = np.array([place[layer] for layer in chosen])
+            return np.asarray(array[places[:, None], items])
 
         return cls(tuple(numbers), np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
 
