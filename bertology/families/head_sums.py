@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from bertology.attention import HeadRatios
 from bertology.families.cells import Cell, columns_of
 from bertology.families.scoring import records_of
 from bertology.families.tasks import Scoring
-from bertology.measures import Metric, ratio_intervals
+from bertology.measures import ratio_intervals
 from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums
 
@@ -41,7 +41,8 @@ def head_rows(
     cells: Iterable[tuple[int | None, Cell]], probe: Probe, shared: Mapping[str, Any], scoring: Scoring
 ) -> Iterator[ResultRow]:
     """The rows of cells of a task, or of one of its baselines, each with its layer; None for that of no layer."""
-    by_name = {metric.name: metric for metric in probe.scores}
+    better = {metric.name: metric.higher_is_better for metric in probe.scores}
+    shares = {metric.name for metric in probe.scores if metric.bounds == "share"}
     main = probe.scores[0].name
     for layer, cell in cells:
         (record,) = records_of(scoring.run, (cell,))
@@ -50,13 +51,13 @@ def head_rows(
         for split in dict.fromkeys(sums.split for sums in kept):
             where = {"split": shared["split"] if split == "test" else split}
             some = [sums for sums in kept if sums.split == split]
-            for row in _ratio_rows(some, by_name, {**of_cell, **where}, scoring):
+            for row in _ratio_rows(some, shares, {**of_cell, **where}, scoring):
                 metric = row["metric"]
-                yield ResultRow(**row, higher_is_better=by_name[metric].higher_is_better, main_metric=metric == main)
+                yield ResultRow(**row, higher_is_better=better.get(metric, True), main_metric=metric == main)
 
 
 def _ratio_rows(
-    kept: Sequence[HeadSums], metrics: Mapping[str, Metric], shared: Mapping[str, Any], scoring: Scoring
+    kept: Sequence[HeadSums], shares: Collection[str], shared: Mapping[str, Any], scoring: Scoring
 ) -> Iterator[dict[str, Any]]:
     """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
     n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
@@ -64,8 +65,8 @@ def _ratio_rows(
     over, under = np.zeros((len(ratios), n_clusters)), np.zeros((len(ratios), n_clusters))
     for place, (sums, number) in enumerate(ratios):
         over[place, sums.clusters], under[place, sums.clusters] = sums.over[number], sums.under[number]
-    shares = [metrics[sums.metric].bounds == "share" for sums, _ in ratios]
-    intervals = ratio_intervals(over, under, are_shares=shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    are_shares = [sums.metric in shares for sums, _ in ratios]
+    intervals = ratio_intervals(over, under, are_shares=are_shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
     for place, (sums, number) in enumerate(ratios):
         yield {
             **shared,

@@ -17,7 +17,7 @@ from bertology.families.rows import ByControl, baseline_columns, cell_rows, scor
 from bertology.families.scoring import Column, Mean, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.geometry import LayerSums
-from bertology.measures import Bootstrap, Metric, bootstrap_ratio
+from bertology.measures import Bootstrap, Bounds, Metric, bootstrap_ratio
 from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
@@ -128,12 +128,15 @@ def _column(
     cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
 ) -> Column:
     """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
-    by_name = {metric.name: metric for metric in metrics}
+    bounds = {metric.name: metric.bounds for metric in metrics}
     kept: dict[_Key, dict[int, HeadSums]] = {}
     for place, cell in enumerate(cells):
         for sums in read_head_sums(scoring.run, cell.id):
             kept.setdefault((sums.metric, sums.group), {})[place] = sums
-    scores = {key: _bootstrap(by_name[key[0]], by_place, len(cells), scoring) for key, by_place in kept.items()}
+    scores = {
+        key: _bootstrap(key[0], bounds.get(key[0], "none"), by_place, len(cells), scoring)
+        for key, by_place in kept.items()
+    }
     return Column(
         tuple(cells),
         layers,
@@ -143,7 +146,9 @@ def _column(
     )
 
 
-def _bootstrap(metric: Metric, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring) -> Bootstrap:
+def _bootstrap(
+    metric: str, bounds: Bounds, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring
+) -> Bootstrap:
     """One statistic of all layers, on the same resamples."""
     clusters = np.unique(np.concatenate([sums.clusters for sums in by_place.values()]))
     over, under = np.zeros((n_layers, len(clusters))), np.zeros((n_layers, len(clusters)))
@@ -151,5 +156,5 @@ def _bootstrap(metric: Metric, by_place: Mapping[int, HeadSums], n_layers: int, 
         columns = np.searchsorted(clusters, sums.clusters)
         over[place, columns], under[place, columns] = sums.over[0], sums.under[0]
     return bootstrap_ratio(
-        over, under, metric=metric.name, bounds=metric.bounds, n_resamples=scoring.n_resamples, seed=scoring.seed
+        over, under, metric=metric, bounds=bounds, n_resamples=scoring.n_resamples, seed=scoring.seed
     )
