@@ -59,7 +59,7 @@ def test_pseudowords_are_told_apart_and_a_coin_is_not(nouns: Corpus) -> None:
     assert [column in table.to_markdown() for column in ("accuracy by centroid", "accuracy by occurrences")] == [
         True
     ] * 2
-    assert "from other words of the context (TF-IDF)" in table.to_markdown()
+    assert "the same rules on the words of the context (TF-IDF)" in table.to_markdown()
 
 
 def test_clusters_of_pseudowords(nouns: Corpus) -> None:
