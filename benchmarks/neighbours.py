@@ -20,7 +20,6 @@ import statistics
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,18 +158,11 @@ def write_map(path: Path, points: int) -> Path:
     def read(words: NDArray[np.int64]) -> LayerVectors:
         if len(words) == points:
             return whole
-        chosen = LayerVectors.of_arrays(vectors[:, words])
-        return LayerVectors(chosen.layers, words, chosen.dim, partial(_parts, vectors[:, words]))
+        return LayerVectors.of_arrays(vectors[:, words], words=words)
 
     text = SearchedText({"train": Sentences(sentences)}, {"train": read})
     query = Sentence.from_words([names[0], "here"])
     return find_neighbours(query, 0, vectors[:, 0], text, layers=tuple(range(7)), k=10).save(path)
-
-
-def _parts(
-    vectors: NDArray[np.float32], layers: tuple[int, ...]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    yield np.arange(vectors.shape[1]), vectors[list(layers)]
 
 
 def look(browser: Any, path: Path) -> dict[str, list[float]]:

@@ -16,7 +16,7 @@ import numpy as np
 from bertology import comparison
 from bertology.corpora import Sentences
 from bertology.geometry import LayerSums
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import EncoderComparison, LayerPair
 
 from ._text_sample import words_of_sentences
@@ -37,15 +37,15 @@ class ComparedLosses(EncoderComparison):
     most_words: int = 10_000
     """Words of running text that are read at most: random sentences of a larger text."""
     task = "comparison:masked_loss"
-    version = 1
+    version = 2
     question = "How well does a model predict masked words, beside its reference?"
     reference = "Devlin et al. 2019"
     metrics = (
         sum_metric("change_bits", "bits of a masked word more than in the reference", higher_is_better=False),
         sum_metric("masked_loss_bits", "bits of a masked word", higher_is_better=False),
         sum_metric("reference_bits", "the same of the reference", higher_is_better=False),
-        sum_metric("accuracy", "share of masked words whose pieces are all predicted"),
-        sum_metric("accuracy_reference", "the same of the reference"),
+        share_metric("accuracy", "share of masked words whose pieces are all predicted"),
+        share_metric("accuracy_reference", "the same of the reference"),
     )
     columns: Literal["model"] = "model"
     reads = ("test",)

@@ -45,7 +45,7 @@ class ComparedVectors(VectorComparison):
     """Some of these, and of ``svcca``, ``pwcca``, ``rbf`` and ``neuron_matching``, with commas between."""
     asks_random_weights = True
     task = "comparison:vectors"
-    version = 1
+    version = 2
     question = "How alike are a model's vectors and those of its reference, layer by layer?"
     reference = "Kornblith et al. 2019; Merchant et al. 2020"
     reads = ("dev", "test")
@@ -65,6 +65,7 @@ class ComparedVectors(VectorComparison):
                     metric,
                     _ABOUT.get(name, f"{name} with the reference"),
                     higher_is_better=name != "procrustes",
+                    bounds="share" if name == "mutual_neighbours" else "none",
                 )
                 for metric, name in shown
             ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts
 
 from ._patching_sums import cluster_sums, pair_reason
@@ -33,14 +33,14 @@ class ErasedAgreement(CausalProbe):
     most_pairs: int = 300
     """So many pairs of texts at most, drawn at random."""
     task = "erase_and_predict:agreement"
-    version = 1
+    version = 2
     question = "Can a model choose the verb once the number of the subject is erased from a layer?"
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     reads = ()
     metrics = (
-        sum_metric("accuracy_erased", "share of right choices, the subject's number erased", higher_is_better=False),
-        sum_metric("accuracy_random", "the same without as many random directions"),
-        sum_metric("accuracy_plain", "the same with nothing erased"),
+        share_metric("accuracy_erased", "share of right choices, the subject's number erased", higher_is_better=False),
+        share_metric("accuracy_random", "the same without as many random directions"),
+        share_metric("accuracy_plain", "the same with nothing erased"),
     )
 
     def items(self, source: str) -> CausalItems:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError
 from bertology.geometry import LayerSums, languages
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 if TYPE_CHECKING:
@@ -120,12 +120,12 @@ class Identity(_OfSentences):
     task = "languages:identity"
     question = "Does a linear classifier find the language of a sentence, before and after it is removed?"
     metrics = (
-        sum_metric("identity", "share of sentences whose language a linear classifier finds"),
-        sum_metric("identity_centred", "the same less the mean of each language", higher_is_better=False),
-        sum_metric("identity_erased", "the same after LEACE of language", higher_is_better=False),
-        sum_metric("same_language", "share of sentences whose nearest one, no translation, is of their language"),
-        sum_metric("same_language_centred", "the same less the mean of each language", higher_is_better=False),
-        sum_metric("same_language_erased", "the same after LEACE of language", higher_is_better=False),
+        share_metric("identity", "share of sentences whose language a linear classifier finds"),
+        share_metric("identity_centred", "the same less the mean of each language", higher_is_better=False),
+        share_metric("identity_erased", "the same after LEACE of language", higher_is_better=False),
+        share_metric("same_language", "share of sentences whose nearest one, no translation, is of their language"),
+        share_metric("same_language_centred", "the same less the mean of each language", higher_is_better=False),
+        share_metric("same_language_erased", "the same after LEACE of language", higher_is_better=False),
     )
     fits = "a linear classifier of language, fitted and scored on different parts of the test split"
     baselines = (ControlNote("majority", "majority", "the most frequent language"),)
@@ -171,12 +171,12 @@ class Retrieval(_OfSentences):
     task = "languages:retrieval"
     question = "Is the nearest sentence of another language the translation?"
     metrics = (
-        sum_metric("retrieval", "share of sentences whose nearest one of the other language translates them (P@1)"),
-        sum_metric("retrieval_centred", "the same less the mean of each language"),
-        sum_metric("retrieval_erased", "the same after LEACE of language"),
-        sum_metric("retrieval_projected", "the same by the orthogonal map fitted to other sentences"),
-        sum_metric("retrieval_csls", "the same by cosines less those to nearest neighbours"),
-        sum_metric("retrieval_centred_csls", "the same of vectors less the mean of each language"),
+        share_metric("retrieval", "share of sentences whose nearest one of the other language translates them (P@1)"),
+        share_metric("retrieval_centred", "the same less the mean of each language"),
+        share_metric("retrieval_erased", "the same after LEACE of language"),
+        share_metric("retrieval_projected", "the same by the orthogonal map fitted to other sentences"),
+        share_metric("retrieval_csls", "the same by cosines less those to nearest neighbours"),
+        share_metric("retrieval_centred_csls", "the same of vectors less the mean of each language"),
     )
     fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
     baselines = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry import LayerSums, languages
-from bertology.measures import majority, sum_metric, word_majority
+from bertology.measures import majority, share_metric, word_majority
 from bertology.probing import (
     ControlNote,
     Examples,
@@ -59,10 +59,10 @@ class Transfer(GeometryProbe):
         ),
     )
     metrics = (
-        sum_metric("transfer", "accuracy in a language that the readout was not fitted to"),
-        sum_metric("transfer_centred", "the same of vectors moved to the mean of the language it was fitted to"),
-        sum_metric("transfer_standardised", "the same of vectors given its mean and spread in each dimension"),
-        sum_metric("own", "accuracy in the language that the readout was fitted to"),
+        share_metric("transfer", "accuracy in a language that the readout was not fitted to"),
+        share_metric("transfer_centred", "the same of vectors moved to the mean of the language it was fitted to"),
+        share_metric("transfer_standardised", "the same of vectors given its mean and spread in each dimension"),
+        share_metric("own", "accuracy in the language that the readout was fitted to"),
     )
 
     @property

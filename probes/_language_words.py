@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, quoted
 from bertology.geometry import LayerSums, languages
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._text_sample import is_punctuation
@@ -43,9 +43,11 @@ class Translation(GeometryProbe):
     question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
-        sum_metric("type", "share of words whose nearest type of the other language is their translation (P@1)"),
-        sum_metric("type_raw", "the same of vectors that hold the mean of their language"),
-        sum_metric("occurrence", "share of words whose nearest occurrence in other sentences is of their translation"),
+        share_metric("type", "share of words whose nearest type of the other language is their translation (P@1)"),
+        share_metric("type_raw", "the same of vectors that hold the mean of their language"),
+        share_metric(
+            "occurrence", "share of words whose nearest occurrence in other sentences is of their translation"
+        ),
     )
     compares_layers = False
     reads = ("test",)
@@ -140,8 +142,8 @@ class Alignment(GeometryProbe):
         for method in languages.METHODS:
             found += [
                 sum_metric(f"{method}_f1", f"F1 of links by {method}: precision of possible, recall of sure ones"),
-                sum_metric(f"{method}_precision", "share of links that are possible ones"),
-                sum_metric(f"{method}_recall", "share of sure links that are found"),
+                share_metric(f"{method}_precision", "share of links that are possible ones"),
+                share_metric(f"{method}_recall", "share of sure links that are found"),
                 sum_metric(f"{method}_error", "alignment error rate (AER)", higher_is_better=False),
                 sum_metric(f"{method}_centred_f1", "F1 of vectors less the mean of each language"),
             ]

@@ -19,7 +19,7 @@ from bertology import comparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import ModelError
 from bertology.geometry import LayerSums
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import EncoderComparison, LayerPair
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ class RestoredLayers(EncoderComparison):
     """What does the task lose with a layer put back?"""
 
     task = "comparison:restoring"
-    version = 1
+    version = 2
     question = "What does a fine-tuned task lose with layers as they were before?"
     reference = "Hao et al. 2019"
     metrics = (
         sum_metric("restored_alone", "accuracy with the layer put back, less that of the model"),
         sum_metric("restored_up_to", "with all layers up to it put back, less that of the model"),
         sum_metric("restored_from", "with all layers from it on put back, less that of the model"),
-        sum_metric("accuracy", "accuracy of the model"),
-        sum_metric("accuracy_reference", "accuracy of the reference under the head of the model"),
+        share_metric("accuracy", "accuracy of the model"),
+        share_metric("accuracy_reference", "accuracy of the reference under the head of the model"),
     )
     columns: Literal["both"] = "both"
     reads = ("test",)

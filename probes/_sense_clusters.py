@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bertology import geometry
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._sense_items import sense_data
@@ -31,15 +31,15 @@ class SenseClusters(GeometryProbe):
     """Does k-means find the senses of a word?"""
 
     task = "senses:clusters"
-    version = 1
+    version = 2
     question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (
         sum_metric("adjusted_rand", "agreement of clusters with senses, 0 at random, mean over words"),
-        sum_metric("v_measure", "harmonic mean of homogeneity and completeness, mean over words"),
+        share_metric("v_measure", "harmonic mean of homogeneity and completeness, mean over words"),
         sum_metric("silhouette", "mean silhouette of the clusters, mean over words"),
         sum_metric("adjusted_rand_chosen", "adjusted Rand index with the number of clusters that silhouette chooses"),
-        sum_metric("v_measure_chosen", "V-measure with the number of clusters that silhouette chooses"),
+        share_metric("v_measure_chosen", "V-measure with the number of clusters that silhouette chooses"),
         sum_metric("chosen_clusters", "number of clusters that silhouette chooses, mean over words"),
     )
     compares_layers = False

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._sense_items import occurrences
@@ -50,7 +50,7 @@ class SenseConcatenation(GeometryProbe):
     """Does a following sentence with another sense pull a word to that sense?"""
 
     task = "senses:concatenation"
-    version = 1
+    version = 2
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (
@@ -59,9 +59,9 @@ class SenseConcatenation(GeometryProbe):
         sum_metric("ratio_alone", "cosine to the own sense over that to the other, of sentences alone"),
         sum_metric("ratio_other", "the same, followed by a sentence with another sense"),
         sum_metric("ratio_same", "the same, followed by a sentence with the same sense"),
-        sum_metric("own_share_alone", "share of words that are nearer to their own sense, of sentences alone"),
-        sum_metric("own_share_other", "the same, followed by a sentence with another sense"),
-        sum_metric("own_share_same", "the same, followed by a sentence with the same sense"),
+        share_metric("own_share_alone", "share of words that are nearer to their own sense, of sentences alone"),
+        share_metric("own_share_other", "the same, followed by a sentence with another sense"),
+        share_metric("own_share_same", "the same, followed by a sentence with the same sense"),
     )
     compares_layers = False
     reads = ("train", "test")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._sense_items import context, context_vectors
@@ -56,13 +56,13 @@ class SensePairs(GeometryProbe):
     column: str = "label"
     """Of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
-    version = 1
+    version = 2
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
-        sum_metric("accuracy", "share of pairs on the right side of the threshold from train"),
+        share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
         sum_metric("area_under_curve", "share of pairs of pairs that cosines put in order"),
-        sum_metric("accuracy_standardised", "accuracy in standardised dimensions"),
+        share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
         sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
     )
     compares_layers = False

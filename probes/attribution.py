@@ -3,8 +3,9 @@
 The choice is between two words at a mask, and the cause is known: the subject, with which the verb agrees
 (``attribution:agreement``), or which a fact is about (``attribution:facts``). Each method gives a score to every word:
 integrated gradients, leave-one-out and numbers at random at layer 0; gradient × hidden state in all layers; attention,
-its weights × norms of values, rollout and value zeroing from layer 1 on. :func:`bertology.causal.attribute` says how
-each is computed. Groups are methods; numbers without a group are those of gradient × hidden state.
+‖αf(x)‖ (Kobayashi et al. 2020, mean of the heads), rollout and value zeroing from layer 1 on.
+:func:`bertology.causal.attribute` says how each is computed. Groups are methods; numbers without a group are those of
+gradient × hidden state.
 
 After Jain & Wallace (2019), *Attention is not Explanation*, whose rank correlation with leave-one-out is
 ``rank_correlation``, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*, whose objection, that measures
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.errors import NameNotFoundError, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
 
 from ._patching_sums import cluster_sums
@@ -54,11 +55,11 @@ class Attribution(CausalProbe):
     reference = _REFERENCE
     reads = ()
     metrics = (
-        sum_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
+        share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
         sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
         sum_metric("comprehensiveness", "probability lost when the one to three highest words are masked"),
         sum_metric("sufficiency", "probability lost when all other words are masked", higher_is_better=False),
-        sum_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
+        share_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
         sum_metric("completeness_error", "share that integrated gradients miss", higher_is_better=False),
     )
 

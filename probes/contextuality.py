@@ -2,9 +2,10 @@
 
 Ethayarajh (2019), *How Contextual are Contextualized Word Representations?*: the mean cosine of a word's occurrences
 (self-similarity), of a sentence's words to their mean, and the variance that one vector explains, each less what words
-at random show, since all vectors of a layer may lie in a narrow cone (anisotropy). Types occur in five sentences or
-more, one occurrence a sentence; punctuation is left out. A type and its baseline have the same number of occurrences
-and the same estimator, which the paper's do not.
+at random show, since all vectors of a layer may lie in a narrow cone. Types occur in five sentences or more, one
+occurrence a sentence; punctuation is left out. A type and its baseline have the same number of occurrences and the same
+estimator, which the paper's do not; the baseline is of these types alone, ``anisotropy`` of all pairs of words of the
+text. Intervals over types leave out that other documents have other contexts: ``clusters: documents`` does not.
 
 Besides: shares of the variance between types, between the tags of a type, and within; self-similarity in standardised
 dimensions (Timkey & van Schijndel 2021), without the mean and the largest principal components (Mu & Viswanath 2018),
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,20 +46,24 @@ class Contextuality(GeometryProbe):
     """Words of running text that are read at most: random sentences of a larger text."""
     least_sentences: int = 5
     """In which a word has to occur."""
+    clusters: Literal["types", "documents"] = "types"
+    """What intervals are over: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
+    tell what other documents would show; of explainable variance always word types."""
     task = "contextuality"
-    version = 1
+    version = 2
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
         sum_metric("self_similarity_adjusted", "mean cosine of a word's occurrences, less that of words at random"),
         sum_metric("self_similarity", "mean cosine of a word's occurrences, mean over words"),
-        sum_metric("anisotropy", "mean cosine of words at random", higher_is_better=False),
-        sum_metric("self_similarity_ratio", "(self-similarity − anisotropy) / (1 − anisotropy)"),
-        sum_metric("self_similarity_by_token", "self-similarity less anisotropy, words weighted by occurrences"),
+        sum_metric("self_similarity_baseline", "the same of as many occurrences of any of these words"),
+        sum_metric("anisotropy", "mean cosine of two words, of all pairs of words", higher_is_better=False),
+        sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
+        sum_metric("self_similarity_by_token", "self-similarity less its baseline, words weighted by occurrences"),
         sum_metric("self_similarity_standardised", "the same difference in standardised dimensions"),
         sum_metric("self_similarity_without_top", "the same without the mean and the largest principal components"),
         sum_metric("self_similarity_cluster_centred", "the same around the means of clusters of vectors"),
-        sum_metric("anisotropy_cluster_centred", "mean cosine of words at random around them", higher_is_better=False),
+        sum_metric("self_similarity_cluster_centred_baseline", "that of any of these words around these means"),
         sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
         sum_metric("intra_sentence_similarity_adjusted", "the same, less that of words at random"),
         sum_metric("explainable_variance", "share of a word's variance on its first principal component"),
@@ -94,9 +99,9 @@ class Contextuality(GeometryProbe):
         sample, _ = geometry.WordSample.of(types, of_sentence, least=self.least_sentences)
         tags = sentences.layers["upos"].codes[words] if "upos" in sentences.layers else None
         names = sentences.layers["upos"].values if tags is not None else ()
-        return geometry.text_statistics(
-            vectors, of_sentence, replace(sample, groups=_groups(sample, tags, names)), tags
-        )
+        documents = sentences.document_of_sentence[of_sentence] if self.clusters == "documents" else None
+        sample = replace(sample, groups=_groups(sample, tags, names))
+        return geometry.text_statistics(vectors, of_sentence, sample, tags, documents=documents)
 
 
 def _groups(

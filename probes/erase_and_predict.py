@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import (
     CausalItems,
     CausalProbe,
@@ -58,9 +58,9 @@ def _metrics(prefix: str, what: str) -> Iterator[Metric]:
     yield sum_metric(f"{prefix}shuffled_increase_bits", "the same for an erasure of labels put to words at random")
     yield sum_metric(f"{prefix}moved_increase_bits", "the same for moves of the same length in random directions")
     yield sum_metric(f"{prefix}loss_bits", f"bits of {what}, nothing erased", higher_is_better=False)
-    yield sum_metric(f"{prefix}accuracy_plain", f"share of {what} that is predicted, nothing erased")
-    yield sum_metric(f"{prefix}accuracy_erased", "the same once the property is erased")
-    yield sum_metric(f"{prefix}accuracy_random", "the same without as many random directions")
+    yield share_metric(f"{prefix}accuracy_plain", f"share of {what} that is predicted, nothing erased")
+    yield share_metric(f"{prefix}accuracy_erased", "the same once the property is erased")
+    yield share_metric(f"{prefix}accuracy_random", "the same without as many random directions")
     yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions from those of before")
     yield sum_metric(f"{prefix}divergence_random_bits", "the same for as many random directions")
 
@@ -97,7 +97,7 @@ class EraseAndPredict(CausalProbe):
     most_words: int = 8_000
     """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
     states are held in memory, of BERT-base about 1 GB."""
-    version = 1
+    version = 2
     question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")
@@ -105,11 +105,11 @@ class EraseAndPredict(CausalProbe):
         *_metrics("", "masked words"),
         *(metric for kind in _KINDS for metric in _judgements(kind)),
         *_metrics("visible_", "words that are not masked"),
-        sum_metric("choice_accuracy", "share of agreement items on which the right form is the more probable one"),
-        sum_metric("choice_accuracy_erased", "the same once the property is erased"),
-        sum_metric("choice_accuracy_random", "the same without as many random directions"),
-        sum_metric("choice_accuracy_shuffled", "the same for an erasure of labels put to words at random"),
-        sum_metric("choice_accuracy_moved", "the same for moves of the same length in random directions"),
+        share_metric("choice_accuracy", "share of agreement items on which the right form is the more probable one"),
+        share_metric("choice_accuracy_erased", "the same once the property is erased"),
+        share_metric("choice_accuracy_random", "the same without as many random directions"),
+        share_metric("choice_accuracy_shuffled", "the same for an erasure of labels put to words at random"),
+        share_metric("choice_accuracy_moved", "the same for moves of the same length in random directions"),
     )
 
     @property

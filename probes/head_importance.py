@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import GateProbe
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class HeadImportance(GateProbe):
             "delta_accuracy", "masked words restored without the head, less those with it", higher_is_better=False
         ),
         sum_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
-        sum_metric("accuracy", "masked words restored with some heads off"),
+        share_metric("accuracy", "masked words restored with some heads off"),
         sum_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
         sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bertology.attention import patterns
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class HeadPatterns(AttentionProbe):
     version = 2
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
-    metrics = (sum_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
+    metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
     level = "piece"
     norms = False
     baselines = ()

@@ -27,7 +27,7 @@ import numpy as np
 
 from bertology.attention import arcs
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
 from ._dependency_arcs import OFFSET, dependency_arcs
@@ -62,7 +62,7 @@ class Roles(AttentionProbe):
     version = 1
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
-    metrics = (sum_metric("role_share", "share of words whose maximum lies where the role has it"),)
+    metrics = (share_metric("role_share", "share of words whose maximum lies where the role has it"),)
     level = "word"
     pairs = False
     norms = False

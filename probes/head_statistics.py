@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bertology import attention
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Statistics(AttentionProbe):
     question = "What does each head look at, how sharply, and how far away?"
     reference = "Clark et al. 2019, §3"
     metrics = (
-        sum_metric("attention_mass", "mean attention of words to a kind of unit, over words that have such a unit"),
-        sum_metric("argmax_share", "share of words whose most attended word stands at an offset, in words"),
-        sum_metric("confidence", "mean over words of the largest weight to a word"),
+        share_metric("attention_mass", "mean attention of words to a kind of unit, over words that have such a unit"),
+        share_metric("argmax_share", "share of words whose most attended word stands at an offset, in words"),
+        share_metric("confidence", "mean over words of the largest weight to a word"),
         sum_metric("entropy_nats", "mean entropy of the attention of words, in nats", higher_is_better=False),
         sum_metric("cls_entropy_nats", "the same of the token that opens the text", higher_is_better=False),
         sum_metric("distance", "mean distance of attention between words, in words, weighted by attention"),
-        sum_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
+        share_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
     )
     level = "word"
     pairs = False

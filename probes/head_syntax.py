@@ -34,7 +34,7 @@ import numpy as np
 from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.measures import sum_metric
+from bertology.measures import share_metric
 from bertology.probing import (
     AttentionProbe,
     ControlNote,
@@ -88,7 +88,7 @@ class Relations(_OfSingleHeads):
     task = "head_syntax"
     question = _QUESTION
     reference = "Clark et al. 2019, §4.2"
-    metrics = (sum_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
+    metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -121,7 +121,7 @@ class Trees(_OfSingleHeads):
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
-    metrics = (sum_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
+    metrics = (share_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
     baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -154,7 +154,7 @@ class Coreference(_OfSingleHeads):
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
-    metrics = (sum_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
+    metrics = (share_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
     baselines = (
         ControlNote("nearest", "nearest", "the candidate that stands nearest"),
         ControlNote("head_match", "same word", "the nearest candidate with the same word, else the nearest"),
@@ -193,7 +193,7 @@ class Parser(GateProbe):
     version = 1
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
-    metrics = (sum_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
+    metrics = (share_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
     chooses = False
 
     def measure(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bertology import geometry
 from bertology.corpora import Sentences
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import GeometryCounts, GeometryProbe
 
 from ._text_sample import words_of_sentences
@@ -53,12 +53,19 @@ class LayerSimilarity(GeometryProbe):
     def metrics(self) -> tuple[Metric, ...]:
         """Likeness with the layer before and with each other one, by every measure; and how far words move."""
         return (
-            *(sum_metric(name, f"{name} with the layer read before; by group with each other") for name in self._names),
+            *(
+                sum_metric(
+                    name,
+                    f"{name} with the layer read before; by group with each other",
+                    bounds="share" if name == "mutual_neighbours" else "none",
+                )
+                for name in self._names
+            ),
             *(
                 sum_metric(f"{name}_null", f"{name} with the words of one layer in random order")
                 for name in self._names
             ),
-            sum_metric("identity", "share of words whose type has the nearest mean vector of layer 0"),
+            share_metric("identity", "share of words whose type has the nearest mean vector of layer 0"),
             sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one before"),
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )

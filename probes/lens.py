@@ -1,12 +1,13 @@
 """Lenses: what would the model predict if it stopped at a layer?
 
 The logit lens gives hidden states of lower layers to the masked-LM head as they are; what they say is then read by a
-head that never learned to read them. The tuned lens translates them first, by an affine map fitted to masked words of
-train (Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the Tuned Lens*).
+head that never learned to read them. The tuned lens translates them first, by an affine map fitted to masked
+subwords of train (Belrose et al. 2023, *Eliciting Latent Predictions from Transformers with the Tuned Lens*).
 
-Measured on masked words of test: the divergence from what the model predicts in the end (the main number; less is
-nearer), bits of the word itself, the share of words of which the first guess is already that of the last layer, and the
-share whose guess stays from this layer on (``settled``: prediction depth, cumulated).
+Measured on the subwords of masked words of test, each of which is an item: the divergence from what the model predicts
+in the end (the main number; less is nearer), bits of the subword itself, the share of subwords of which the first guess
+is already that of the last layer, and the share whose guess stays from this layer on (``settled``: prediction depth,
+cumulated).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts
 
 from ._text_sample import sampled_sentences
@@ -33,9 +34,9 @@ _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the lay
 def _metrics(lens: str) -> Iterator[Metric]:
     how = _NAMES[lens]
     yield sum_metric(f"{lens}_divergence_bits", f"KL from the final prediction {how}", higher_is_better=False)
-    yield sum_metric(f"{lens}_agreement", f"share of masked words whose first guess is the final one, {how}")
-    yield sum_metric(f"{lens}_settled", f"share of masked words whose first guess stays from here on, {how}")
-    yield sum_metric(f"{lens}_bits", f"bits of a masked word {how}", higher_is_better=False)
+    yield share_metric(f"{lens}_agreement", f"share of masked subwords whose first guess is the final one, {how}")
+    yield share_metric(f"{lens}_settled", f"share of masked subwords whose first guess stays from here on, {how}")
+    yield sum_metric(f"{lens}_bits", f"bits of a masked subword {how}", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ class Lens(CausalProbe):
     most_words: int = 20_000
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
-    version = 1
+    version = 2
     question = "What would the model predict if it stopped at a layer?"
     reference = "Belrose et al. 2023; nostalgebraist 2020"
     reads = ("train", "test")
     metrics = (*_metrics("tuned"), *_metrics("logit"))
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
-        """Words of the samples; of these some are masked."""
+        """Words of the samples, until subwords are masked."""
         return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
 
     def measure(
@@ -66,7 +67,7 @@ class Lens(CausalProbe):
         layers: Sequence[int],
         on_long: str,
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """Of each layer, by sentence; pieces of words that are masked."""
+        """Of each layer, by sentence; subwords of words that are masked."""
         from bertology.cloze import fit_lens, lens_measures
         from bertology.geometry import LayerSums
 
@@ -78,7 +79,7 @@ class Lens(CausalProbe):
             found = lens_measures(encoder, test, read_by, seed=1, on_long=treatment)
             settled = found.depth[None] <= np.arange(len(found.bits))[:, None]
             if name == "tuned":
-                yield GeometryCounts(len(found.sentence), train.n_words)
+                yield GeometryCounts(len(found.sentence), train.n_words, unit="subwords")
             under = np.bincount(found.sentence, minlength=len(test))[None].astype(np.float64)
             values = {"divergence_bits": found.divergence, "agreement": found.agrees, "settled": settled}
             for metric, of_places in {**values, "bits": found.bits}.items():

@@ -46,7 +46,7 @@ import numpy as np
 
 from bertology.corpora import Sentences
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily
 
 from ._patching_sums import cluster_sums, effect_sums, pair_reason, share_sums
@@ -68,9 +68,9 @@ def _metrics() -> Iterator[Metric]:
     yield sum_metric("unrelated_effect", "the same, with states of an unrelated text of the other value")
     yield sum_metric("same_value_effect", "the same, with states of an unrelated text of the same value")
     yield sum_metric("moved_effect", "the same, with states moved by the difference of means")
-    yield sum_metric("accuracy", "share of texts in which the word is chosen that the new states call for")
-    yield sum_metric("interchange_accuracy", "the same, with states of unrelated texts of either value")
-    yield sum_metric("moved_accuracy", "the same, with states moved by the difference of means")
+    yield share_metric("accuracy", "share of texts in which the word is chosen that the new states call for")
+    yield share_metric("interchange_accuracy", "the same, with states of unrelated texts of either value")
+    yield share_metric("moved_accuracy", "the same, with states moved by the difference of means")
     yield sum_metric("fall_nats", "of minimal pairs, by how much the log-probability of the masked word falls")
     yield sum_metric("rise_nats", "by how much that of another shared word rises", higher_is_better=False)
 

@@ -27,7 +27,7 @@ from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.encoders import Encoding
 from bertology.errors import BertologyError
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import EncodingProbe, GeometryCounts
 
 from ._text_sample import words_of_sentences
@@ -111,7 +111,7 @@ def _metrics(change: str) -> tuple[Metric, ...]:
     return (
         sum_metric(f"moved_{change}", "mean distance from the plain vector, over its length", higher_is_better=False),
         sum_metric(f"cosine_{change}", "mean cosine with the plain vector"),
-        sum_metric(
+        share_metric(
             f"neighbours_changed_{change}", "share of the ten nearest word types that change", higher_is_better=False
         ),
         sum_metric(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._sense_clusters import SenseClusters
@@ -36,8 +36,8 @@ from ._sense_pairs import SensePairs
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
 
-_QUESTION = "Which of its senses does a word have, by its nearest occurrences?"
-_REFERENCE = "Wiedemann et al. 2019"
+_QUESTION = "Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"
+_REFERENCE = "Loureiro et al. 2021; Wiedemann et al. 2019"
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,18 @@ class Senses(GeometryProbe):
     layers_summed: int = 1
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
-    version = 1
+    version = 2
     question = _QUESTION
     reference = _REFERENCE
     metrics = (
-        sum_metric("accuracy", "share of occurrences nearest to the centroid of their sense, mean over words"),
-        sum_metric("macro_f1", "F1 of senses by nearest centroid, mean over senses, then over words"),
-        sum_metric("micro_accuracy", "share of occurrences nearest to the centroid of their sense, of all"),
-        sum_metric("neighbours_accuracy", "share of occurrences with the sense of most neighbours, mean over words"),
-        sum_metric("neighbours_macro_f1", "F1 of senses by nearest neighbours, mean over senses, then over words"),
-        sum_metric("neighbours_micro_accuracy", "share of occurrences with the sense of most neighbours, of all"),
+        share_metric("accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, mean over words"),
+        share_metric("macro_f1_by_centroid", "F1 of senses by nearest centroid, mean over senses, then over words"),
+        share_metric("micro_accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, of all"),
+        share_metric("accuracy_by_occurrences", "share of occurrences with most neighbours' sense, mean over words"),
+        share_metric(
+            "macro_f1_by_occurrences", "F1 of senses by nearest neighbours, mean over senses, then over words"
+        ),
+        share_metric("micro_accuracy_by_occurrences", "share of occurrences with most neighbours' sense, of all"),
         sum_metric("chosen_neighbours", "number of neighbours that did best on dev"),
     )
     reads = ("train", "dev", "test")

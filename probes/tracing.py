@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.measures import sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts
 
 from ._patching_sums import effect_sums
@@ -56,7 +56,7 @@ class Tracing(CausalProbe):
         sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
         sum_metric("attention_effect", "the same of what attention adds to states of the subject"),
         sum_metric("feed_forward_effect", "the same of what the feed-forward part adds"),
-        sum_metric("known", "share of the facts asked that the model knows"),
+        share_metric("known", "share of the facts asked that the model knows"),
         sum_metric("probability_plain", "probability of the object"),
         sum_metric("probability_noised", "the same with the subject noised", higher_is_better=False),
     )

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
-from bertology.measures import sum_metric
+from bertology.measures import share_metric
 from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
 from ._subject_attention import SubjectAttention
@@ -52,7 +52,7 @@ class WordOrder(GeometryProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    metrics = (sum_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
+    metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
     compares_layers = False
     reads = ("train", "dev", "test")
 

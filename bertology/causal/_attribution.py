@@ -51,9 +51,10 @@ def attribute(
       is its error of completeness.
     - ``leave_one_out``: the difference, minus that with the word masked.
     - ``gradient_times_input``: gradient × hidden state of the layer, summed over dimensions (Shrikumar et al. 2017).
-    - ``attention``: weights from the mask to the word, mean of the heads; ``attention_norms``: weight × norm of the
-      word's transformed value (Kobayashi et al. 2020); ``rollout``: weights through all layers below (Abnar & Zuidema
-      2020).
+    - ``attention``: weights from the mask to the word, mean of the heads; ``attention_norms``: ‖αf(x)‖, the weight ×
+      the norm of the word's value after the head's part of the output projection, mean of the heads (Kobayashi et al.
+      2020, section 3; not their norm of the sum over heads, nor the norms with residual connection and LayerNorm of
+      Kobayashi et al. 2021); ``rollout``: weights through all layers below (Abnar & Zuidema 2020).
     - ``value_zeroing``: cosine distance by which the mask's state moves when the word's values are zero in a layer
       (Mohebbi et al. 2023, section 4).
     - ``random``: numbers drawn at random, as a control.

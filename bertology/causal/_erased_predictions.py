@@ -49,7 +49,8 @@ class StateChange:
 
 @dataclass(frozen=True)
 class WordPredictions:
-    """What is predicted of some words; all are sums over the pieces of a word."""
+    """What is predicted of some words; all are sums over the subwords of a word, shared ones
+    included."""
 
     bits: Floats
     """``[layer, word]`` −log2 of the probability of its pieces."""
@@ -95,45 +96,61 @@ def predict_changed(
         on_long: as in :meth:`Encoder.tokenize`.
     """
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-    is_masked = np.zeros(len(text.pieces.word_window), dtype=bool)
-    is_masked[text.places.word] = True
-    others = words_to_mask(sentences, (text.pieces.word_window >= 0) & ~is_masked, share=share, seed=seed)
-    is_asked = is_masked.copy()
-    is_asked[others] = True
-    n_words = len(is_asked)
+    asked: dict[Kind, NDArray[np.int64]] = {
+        "masked": np.unique(text.places.word),
+        "visible": words_to_mask(sentences, _visible(text), share=share, seed=seed),
+    }
+    words = np.concatenate(list(asked.values()))
+    every = text.pieces.places_of(words)
+    # By name [bits, wrong, divergence; layer, place]: NaN until a subword is predicted.
     names = {_PLAIN: 1, **dict.fromkeys(changes, len(layers))}
-    sums = {name: np.zeros((3, n_layers, n_words)) for name, n_layers in names.items()}
-    wrong = {name: sums[name][1] for name in names}
+    found = {name: np.full((3, n_layers, len(every.word)), np.nan) for name, n_layers in names.items()}
     top = encoder.n_layers
     for number, batch in enumerate(word_batches(text)):
-        rows, columns = np.nonzero((batch.words >= 0) & is_asked[batch.words])
-        words, positions = batch.words[rows, columns], torch.from_numpy(np.stack([rows, columns], axis=1))
-        gold = _gold(text, batch)[rows, columns]
+        places, positions = every.inside(batch.input.windows)
+        at = torch.from_numpy(positions)
+        gold = _gold(text, batch)[at.unbind(1)]
         states = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=sorted({*layers, top}))
-        plain = _log_probs(encoder, states[top], positions)
-        _add(sums[_PLAIN][:, 0], words, plain, plain, gold)
+        plain = _log_probs(encoder, states[top], at)
+        found[_PLAIN][:, 0, places] = _measures(plain, plain, gold)
         for place, layer in enumerate(layers):
             for name, change in changes.items():
                 state = change(states[layer], batch.kinds, layer=layer, batch=number)
                 with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
                     last = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=(top,))[top]
-                _add(sums[name][:, place], words, _log_probs(encoder, last, positions), plain, gold)
-    asked: dict[Kind, NDArray[np.int64]] = {"masked": np.flatnonzero(is_masked), "visible": others}
+                found[name][:, place, places] = _measures(_log_probs(encoder, last, at), plain, gold)
     of_kind = {
-        name: {
-            kind: WordPredictions(
-                sums[name][0][:, which], (wrong[name][:, which] == 0).astype(float), sums[name][2][:, which]
-            )
-            for kind, which in asked.items()
-        }
-        for name in names
+        name: {kind: _of_words(values, every.word, which) for kind, which in asked.items()}
+        for name, values in found.items()
     }
     return Predictions(asked, of_kind.pop(_PLAIN), of_kind)
 
 
-def _gold(text: MaskedText, batch: WordBatch) -> NDArray[np.int64]:
+def _gold(text: MaskedText, batch: WordBatch) -> Tensor:
     """``[window, piece]`` vocabulary numbers before words were masked."""
-    return text.pieces.batch_ids(batch.input.windows, batch.input.ids.shape[1])
+    return torch.from_numpy(text.pieces.batch_ids(batch.input.windows, batch.input.ids.shape[1]))
+
+
+def _visible(text: MaskedText) -> NDArray[np.bool_]:
+    """``[word]`` words that are read in a window with masked words, no subword of theirs being masked."""
+    pieces, masked = text.pieces, text.places
+    every = pieces.places_of(np.flatnonzero(pieces.word_window >= 0))
+    at = pieces.window_starts[every.window] + every.piece
+    is_masked = np.isin(at, pieces.window_starts[masked.window] + masked.piece)
+    visible = np.zeros(pieces.n_words, dtype=bool)
+    visible[every.word[np.isin(every.window, masked.window)]] = True
+    visible[every.word[is_masked]] = False
+    return visible
+
+
+def _of_words(values: Floats, of_place: NDArray[np.int64], words: NDArray[np.int64]) -> WordPredictions:
+    """Sums over the subwords of words, from ``[bits, wrong, divergence; layer, place]``."""
+    chosen = np.isin(of_place, words)
+    order = np.searchsorted(words, of_place[chosen])
+    bits, wrong, divergence = sums = np.zeros((*values.shape[:2], len(words)))
+    for row in np.ndindex(values.shape[:2]):
+        sums[row] = np.bincount(order, weights=values[row][chosen], minlength=len(words))
+    return WordPredictions(bits, (wrong == 0).astype(float), divergence)
 
 
 def _log_probs(encoder: Encoder, last: Tensor, positions: Tensor) -> Tensor:
@@ -144,10 +161,10 @@ def _log_probs(encoder: Encoder, last: Tensor, positions: Tensor) -> Tensor:
     return encoder.vocabulary_logits(features, layer=encoder.n_layers).float().log_softmax(1)
 
 
-def _add(sums: Floats, words: NDArray[np.int64], logs: Tensor, plain: Tensor, gold: NDArray[np.int64]) -> None:
-    """Add ``[3, word]`` bits, wrong pieces and divergence of pieces to those of their words."""
-    right = torch.from_numpy(gold).to(logs.device)
-    bits = -logs.gather(1, right[:, None])[:, 0]
-    divergence = (plain.exp() * (plain - logs)).sum(1)
-    for row, values in enumerate((bits / np.log(2), logs.argmax(1) != right, divergence / np.log(2))):
-        np.add.at(sums[row], words, values.cpu().double().numpy())
+def _measures(logs: Tensor, plain: Tensor, gold: Tensor) -> Floats:
+    """``[3, place]`` bits of each subword, whether another is more probable, and divergence from the plain model."""
+    right = gold.to(logs.device)
+    bits = -logs.gather(1, right[:, None])[:, 0] / np.log(2)
+    divergence = (plain.exp() * (plain - logs)).sum(1) / np.log(2)
+    measures = (bits, logs.argmax(1) != right, divergence)
+    return np.stack([values.cpu().double().numpy() for values in measures])

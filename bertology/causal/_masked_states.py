@@ -27,24 +27,34 @@ class WordBatch:
 
     input: MaskedBatch
     words: NDArray[np.int64]
-    """``[window, piece]`` the word of each piece; −1 of special tokens and padding."""
+    """``[place]`` the word of each subword; a subword that words share is a place of each of them."""
+    positions: Tensor
+    """``[place, 2]`` row in the batch and subword in the row."""
     kinds: Mapping[Kind, Tensor]
-    """``[window, piece]`` by kind which pieces are of it."""
+    """``[window, piece]`` by kind which subwords of words are of it; special tokens and padding are of neither."""
+
+    def states(self, state: Tensor, kind: Kind) -> tuple[Tensor, NDArray[np.int64]]:
+        """``[place, dim]`` states of the places of a kind, and ``[place]`` their words."""
+        rows, columns = self.positions.unbind(1)
+        chosen = self.kinds[kind][rows, columns]
+        return state[rows[chosen].to(state.device), columns[chosen].to(state.device)], self.words[chosen.numpy()]
 
 
 def word_batches(text: MaskedText) -> Iterator[WordBatch]:
-    """The batches of a text, with the words of its pieces."""
+    """The batches of a text, with the words of its subwords."""
+    every = text.pieces.places_of(np.flatnonzero(text.pieces.word_window >= 0))
     for batch in text.batches():
-        places, is_piece = text.pieces.rows(batch.windows, batch.ids.shape[1])
-        words = np.where(is_piece, text.pieces.word_of_piece[places], -1)
-        masked = torch.zeros(words.shape, dtype=torch.bool)
+        places, positions = every.inside(batch.windows)
+        masked, is_word = torch.zeros((2, *batch.ids.shape), dtype=torch.bool)
         masked[tuple(batch.positions.unbind(1))] = True
-        yield WordBatch(batch, words, {"masked": masked, "visible": torch.from_numpy(words >= 0) & ~masked})
+        is_word[tuple(positions.T)] = True
+        kinds: dict[Kind, Tensor] = {"masked": masked, "visible": is_word & ~masked}
+        yield WordBatch(batch, every.word[places], torch.from_numpy(positions), kinds)
 
 
 @dataclass(frozen=True)
 class States:
-    """Hidden states of pieces, and the word of each."""
+    """Hidden states of the subwords of words; one that words share is an item of each."""
 
     vectors: FeatureSource
     words: NDArray[np.int64]
@@ -79,10 +89,9 @@ def states_of_words(
         for batch in word_batches(text):
             states = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=layers)
             for kind in KINDS if masking == 0 else ("masked",):
-                chosen = batch.kinds[kind]
-                on_device = chosen.to(states[layers[0]].device)
-                vectors[kind].append(torch.stack([states[layer][on_device].float() for layer in layers]).cpu())
-                words[kind].append(batch.words[chosen.numpy()])
+                of_kind = [batch.states(states[layer], kind) for layer in layers]
+                vectors[kind].append(torch.stack([state.float() for state, _ in of_kind]).cpu())
+                words[kind].append(of_kind[0][1])
     return {
         kind: States(ArrayFeatures(torch.cat(vectors[kind], dim=1), layers=layers), np.concatenate(words[kind]))
         for kind in KINDS

@@ -60,7 +60,8 @@ def attribute(
 ) -> None:
     """Say which words of a text a choice between two words at its mask rests on, by several methods.
 
-    No method is the truth: how faithful each is, task attribution tells on texts whose cause is known.
+    No method is the truth: how faithful each is, task attribution tells on texts whose cause is known. attention_norms
+    is ‖αf(x)‖ of Kobayashi et al. (2020), mean of the heads, without residual connection and LayerNorm.
     """
     import bertology
 

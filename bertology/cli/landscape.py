@@ -55,8 +55,8 @@ def landscape(
 ) -> None:
     """Evaluate the loss around a model, on the line between two, or in the plane of three.
 
-    Prints the loss of each model, the barrier between them, sharpness and the top eigenvalue of the Hessian. Every
-    point is evaluated on the same items with the same masks.
+    Prints the loss of each model, the barrier between them, sharpness, and the top and the least eigenvalue of the
+    Hessian. Every point is evaluated on the same items with the same masks.
     """
     from bertology._settings import Place, Written, changed
     from bertology.landscapes import landscape as measure

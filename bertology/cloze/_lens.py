@@ -221,10 +221,12 @@ def _masked_states(
             if n_places >= most:
                 break
             states = encoder.hidden_states(batch.ids, batch.mask, layers=layers)
-            rows, columns = batch.positions.to(states[0].device).unbind(1)
+            distinct = batch.distinct
+            positions = batch.positions[distinct]
+            rows, columns = positions.to(states[0].device).unbind(1)
             kept.append(torch.stack([states[layer][rows, columns].float() for layer in layers]).cpu())
-            gold.append(batch.gold.cpu())
-            of.append(text.pieces.window_sentence[batch.windows[batch.positions[:, 0].numpy()]].astype(np.int64))
+            gold.append(batch.gold[distinct].cpu())
+            of.append(text.pieces.window_sentence[batch.windows[positions[:, 0].numpy()]].astype(np.int64))
             n_places += len(rows)
     return torch.cat(kept, dim=1)[:, :most].clone(), torch.cat(gold)[:most].long(), np.concatenate(of)[:most]
 

@@ -175,8 +175,9 @@ def label_clusters(
         seed: of this sample and of shuffled labels.
 
     Raises:
-        CorpusError: fewer than three labels have ten words each.
+        CorpusError: fewer than three labels have ten words each, or the words of the models are not the same.
     """
+    model.check_same_words(reference)
     values, codes = np.unique([label or "" for label in labels], return_inverse=True)
     counts = np.bincount(codes)
     order = [code for code in np.argsort(-counts, kind="stable") if values[code] and counts[code] >= _LEAST]

@@ -274,5 +274,5 @@ def _side_by_side(scores: Sequence[Bootstrap], sign: float) -> Bootstrap:
         values=columns("values"),
         replicates=columns("replicates"),
         jackknife=columns("jackknife"),
-        bounded=False,
+        bounds="none",
     )

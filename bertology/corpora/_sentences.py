@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tu
 
 _NO_EXTRAS: _Extras = ({}, (), (), frozenset())
 _MARK = "\0"
+_NUMBER_AT_END = re.compile(r"[-._:]?s?\d+$")
 _ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
 
@@ -158,6 +160,13 @@ class Sentences(Sequence[Sentence]):
             other._extras[number] = ({**others, name: spans}, multiword, empty_nodes, derived | {name})
         return other
 
+    @cached_property
+    def document_of_sentence(self) -> Integers:
+        """``[sentence]`` number of the document of each: see :func:`document_starts`."""
+        groups = [name or "" for name in self.groups.decoded(0, len(self))]
+        starts = [start for start, _ in document_starts(groups, [self._ids[number] for number in range(len(self))])]
+        return np.searchsorted(starts, np.arange(len(self)), side="right") - 1
+
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""
         return self._texts[number]
@@ -207,6 +216,20 @@ class Sentences(Sequence[Sentence]):
             parts.append(self.heads.data)
         targets = {number: _stated_targets(extra) for number, extra in self._extras.items()}
         return digest([*parts, canonical_json({number: stated for number, stated in targets.items() if stated})])
+
+
+def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int, str]]:
+    """The first sentence of each document, and what the document is called, empty if it has no name.
+
+    Documents are the groups of sentences; where there is none at all, they are told by what comes before the number in
+    the names of sentences (``doc-3-0012``).
+
+    Args:
+        groups: ``[sentence]`` the group of each.
+        ids: ``[sentence]`` its name.
+    """
+    names = groups if any(groups) else [_NUMBER_AT_END.sub("", name) for name in ids]
+    return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
 
 
 def _check_lengths(sentence: Sentence) -> None:

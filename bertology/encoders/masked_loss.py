@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders._encoder import Encoder
-from bertology.encoders.alignment.pieces import OnLong, Pieces
+from bertology.encoders.alignment.pieces import OnLong
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError
@@ -121,15 +121,6 @@ def masked_lm_loss(
     )
 
 
-@dataclass(frozen=True)
-class Places:
-    """The masked pieces in the order of windows: ``[place]`` number of word and window, and piece in the window."""
-
-    word: NDArray[np.int64]
-    window: NDArray[np.int64]
-    piece: NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class MaskedBatch:
     """Input of one forward pass: some windows in which words are masked."""
@@ -143,9 +134,14 @@ class MaskedBatch:
     places: NDArray[np.int64]
     """``[place]`` numbers of these masked pieces among all, in rising order."""
     positions: Tensor
-    """``[place, 2]`` row in the batch and piece in the row."""
+    """``[place, 2]`` row in the batch and subword in the row."""
     gold: Tensor
     """``[place]`` the vocabulary number that was masked."""
+
+    @property
+    def distinct(self) -> Tensor:
+        """One place of each masked subword: several masked words may share one."""
+        return torch.from_numpy(np.unique(self.positions.numpy(), axis=0, return_index=True)[1])
 
     def ask(self, encoder: Encoder) -> tuple[Tensor, Tensor]:
         """``[place]`` −ln of the probability of each masked piece, and whether it is the most probable one.
@@ -182,7 +178,7 @@ class MaskedText:
         readable = self.pieces.word_window >= 0
         if words is None:
             words = words_to_mask(sentences, readable, share=share, seed=seed)
-        self.places = _places(self.pieces, words[readable[words]])
+        self.places = self.pieces.places_of(words[readable[words]])
         self._mask_id = encoder.mask_id
         self._pieces_in_batch = pieces_in_batch(encoder.device)
         if not len(self.places.word):
@@ -195,12 +191,11 @@ class MaskedText:
         while len(ordered):
             size = max(1, self._pieces_in_batch // int(window_lengths[ordered[0]]))
             windows, ordered = np.sort(ordered[:size]), ordered[size:]
-            places = np.flatnonzero(np.isin(self.places.window, windows))
-            row = np.searchsorted(windows, self.places.window[places])
+            places, rows_columns = self.places.inside(windows)
             lengths = window_lengths[windows]
             ids = torch.from_numpy(self.pieces.batch_ids(windows, int(lengths.max())))
             mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()
-            positions = torch.from_numpy(np.stack([row, self.places.piece[places]], axis=1))
+            positions = torch.from_numpy(rows_columns)
             rows, columns = positions.unbind(1)
             gold = ids[rows, columns]
             ids[rows, columns] = self._mask_id
@@ -223,13 +218,3 @@ def words_to_mask(sentences: Sentences, readable: NDArray[np.bool_], *, share: f
             size = max(1, round(share * len(words)))
             chosen.append(np.sort(np.random.default_rng((seed, number)).choice(words, size, replace=False)))
     return np.concatenate(chosen).astype(np.int64) if chosen else np.zeros(0, dtype=np.int64)
-
-
-def _places(pieces: Pieces, masked: NDArray[np.int64]) -> Places:
-    """The pieces of masked words."""
-    masked = masked[np.argsort(pieces.word_window[masked], kind="stable")]
-    lengths = (pieces.word_last - pieces.word_first)[masked]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    window = np.repeat(pieces.word_window[masked].astype(np.int64), lengths)
-    piece = np.repeat(pieces.word_first[masked].astype(np.int64), lengths) + within
-    return Places(np.repeat(masked, lengths), window, piece)

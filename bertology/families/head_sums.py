@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ def head_rows(
 ) -> Iterator[ResultRow]:
     """The rows of cells of a task, or of one of its baselines, each with its layer; None for that of no layer."""
     better = {metric.name: metric.higher_is_better for metric in probe.scores}
+    shares = {metric.name for metric in probe.scores if metric.bounds == "share"}
     main = probe.scores[0].name
     for layer, cell in cells:
         (record,) = records_of(scoring.run, (cell,))
@@ -50,20 +51,22 @@ def head_rows(
         for split in dict.fromkeys(sums.split for sums in kept):
             where = {"split": shared["split"] if split == "test" else split}
             some = [sums for sums in kept if sums.split == split]
-            for row in _ratio_rows(some, {**of_cell, **where}, scoring):
+            for row in _ratio_rows(some, shares, {**of_cell, **where}, scoring):
                 metric = row["metric"]
                 yield ResultRow(**row, higher_is_better=better.get(metric, True), main_metric=metric == main)
 
 
-def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Scoring) -> Iterator[dict[str, Any]]:
+def _ratio_rows(
+    kept: Sequence[HeadSums], shares: Collection[str], shared: Mapping[str, Any], scoring: Scoring
+) -> Iterator[dict[str, Any]]:
     """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
     n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
     ratios = [(sums, number) for sums in kept for number in range(len(sums.over))]
     over, under = np.zeros((len(ratios), n_clusters)), np.zeros((len(ratios), n_clusters))
     for place, (sums, number) in enumerate(ratios):
         over[place, sums.clusters], under[place, sums.clusters] = sums.over[number], sums.under[number]
-    shares = [_is_share(sums.metric) for sums, _ in ratios]
-    intervals = ratio_intervals(over, under, are_shares=shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    are_shares = [sums.metric in shares for sums, _ in ratios]
+    intervals = ratio_intervals(over, under, are_shares=are_shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
     for place, (sums, number) in enumerate(ratios):
         yield {
             **shared,
@@ -77,11 +80,6 @@ def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Sc
             "ci_high": float(intervals.ci_high[place]),
             "ci_method": intervals.ci_methods[place],
         }
-
-
-def _is_share(metric: str) -> bool:
-    """Whether a metric is a share of words or items; not a loss, a difference or a cosine."""
-    return not metric.startswith("delta_") and not metric.endswith(("_bits", "_cosine"))
 
 
 def _counted(sums: HeadSums, place: int, of_cell: Mapping[str, Any]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from bertology.families.rows import ByControl, baseline_columns, cell_rows, scor
 from bertology.families.scoring import Column, Mean, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.geometry import LayerSums
-from bertology.measures import Bootstrap, Metric, bootstrap_ratio
+from bertology.measures import Bootstrap, Bounds, Metric, bootstrap_ratio
 from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
@@ -27,8 +27,9 @@ _Key = tuple[str, str]
 
 _CLUSTERS = {
     "sentences": "sentences",
-    "types": "word types",
+    "types": "word types of these documents",
     "blocks": "blocks of neighbouring sentences",
+    "documents": "blocks of whole documents",
     "frames": "frames of pairs",
 }
 """What is resampled, as tables call it."""
@@ -45,7 +46,7 @@ def kept_sums(sums: LayerSums, layer: int | None) -> HeadSums:
 def layer_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of one configuration on each draw of its weights."""
     metrics = _metrics(draws[0].probe, draws[0].config)
-    scored = [_column(list(one.cells.values()), one.layers, scoring) for one in draws]
+    scored = [_column(list(one.cells.values()), one.layers, scoring, metrics) for one in draws]
     columns = [{("none", 0): column} for column in scored]
 
     def by_group(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
@@ -79,7 +80,7 @@ def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) 
     better = {metric.name: metric.higher_is_better for metric in metrics}
     rows: list[ResultRow] = []
     for control, cell in baselines.cells.items():
-        column = _column([cell], (None,), scoring)
+        column = _column([cell], (None,), scoring, metrics)
         where = {**shared, "control": control}
         made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
         for (metric, group), values in column.by_group.items():
@@ -123,13 +124,19 @@ def _counts_items(under: NDArray[np.float64]) -> bool:
     return bool((under == np.round(under)).all() and (under != 1).any())
 
 
-def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring) -> Column:
+def _column(
+    cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+) -> Column:
     """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
+    bounds = {metric.name: metric.bounds for metric in metrics}
     kept: dict[_Key, dict[int, HeadSums]] = {}
     for place, cell in enumerate(cells):
         for sums in read_head_sums(scoring.run, cell.id):
             kept.setdefault((sums.metric, sums.group), {})[place] = sums
-    scores = {key: _bootstrap(key[0], by_place, len(cells), scoring) for key, by_place in kept.items()}
+    scores = {
+        key: _bootstrap(key[0], bounds.get(key[0], "none"), by_place, len(cells), scoring)
+        for key, by_place in kept.items()
+    }
     return Column(
         tuple(cells),
         layers,
@@ -139,11 +146,15 @@ def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scor
     )
 
 
-def _bootstrap(metric: str, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring) -> Bootstrap:
+def _bootstrap(
+    metric: str, bounds: Bounds, by_place: Mapping[int, HeadSums], n_layers: int, scoring: Scoring
+) -> Bootstrap:
     """One statistic of all layers, on the same resamples."""
     clusters = np.unique(np.concatenate([sums.clusters for sums in by_place.values()]))
     over, under = np.zeros((n_layers, len(clusters))), np.zeros((n_layers, len(clusters)))
     for place, sums in by_place.items():
         columns = np.searchsorted(clusters, sums.clusters)
         over[place, columns], under[place, columns] = sums.over[0], sums.under[0]
-    return bootstrap_ratio(over, under, metric=metric, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    return bootstrap_ratio(
+        over, under, metric=metric, bounds=bounds, n_resamples=scoring.n_resamples, seed=scoring.seed
+    )

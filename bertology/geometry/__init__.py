@@ -1,9 +1,10 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
-How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
-which layers are alike (``_similarity.py``; of two models ``_between.py`` and ``_models.py``; measures in
-``_likeness.py``), whether senses of a word lie apart (``_senses.py``), what a position or a segment does to a vector
-(``_position.py``), what of the vector of a sentence is a sum over words in roles (``_role_fits.py``). All read a
+How contextual vectors are (``_contextuality.py``, to be read first; of sentences and of the whole ``_text.py``), how
+many dimensions they use (``_spectrum.py``), which layers are alike (``_similarity.py``; of two models ``_between.py``
+and ``_models.py``; measures in ``_likeness.py``), whether senses of a word lie apart (``_senses.py``), what a position
+or a segment does to a vector (``_position.py``), what of the vector of a sentence is a sum over words in roles
+(``_role_fits.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
 clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
 word, which the page of ``map`` shows.
@@ -13,10 +14,7 @@ from bertology.geometry._between import LayerMatrix, compare_layers, most_alike
 from bertology.geometry._contextuality import (
     WordSample,
     contextuality,
-    intra_sentence_similarity,
     self_similarity,
-    text_statistics,
-    variance_shares,
 )
 from bertology.geometry._likeness import (
     linear_cka,
@@ -61,6 +59,7 @@ from bertology.geometry._similarity import identity, layer_similarity
 from bertology.geometry._spans import SpanItems, span_clusters
 from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
 from bertology.geometry._sums import LayerSums, jackknife_sums
+from bertology.geometry._text import anisotropy, intra_sentence_similarity, text_statistics, variance_shares
 from bertology.geometry._vectors import LayerVectors, unit_vectors
 
 __all__ = [
@@ -76,6 +75,7 @@ __all__ = [
     "SpanItems",
     "WordSample",
     "adjusted_rand",
+    "anisotropy",
     "anisotropy_change",
     "area_under_curve",
     "best_threshold",

@@ -116,10 +116,12 @@ def most_alike(
 
     Raises:
         NameNotFoundError: there is no such measure.
-        FitError: words are too few, or are not the same.
+        CorpusError: the words are not the same.
+        FitError: words are too few.
     """
     if measure not in MEASURES:
         raise name_not_found("measure of similarity", measure, MEASURES)
+    vectors_a.check_same_words(vectors_b)
     chosen = MEASURES[measure]
     n = chosen.words((vectors_a, vectors_b))
     parts_b = [chosen.prepare(vectors_b.of(layer)[:n]) for layer in vectors_b.layers]
@@ -197,6 +199,7 @@ def compare_layers(
     if len(vectors_a) != len(vectors_b) or len(vectors_a) != len(sentences):
         sizes = f"{len(vectors_a)}, {len(vectors_b)} and {len(sentences)}"
         raise CorpusError(f"vectors and sentences of {sizes} words cannot be compared: give those of the same words")
+    vectors_a.check_same_words(vectors_b)
     chosen = MEASURES[measure]
     n = chosen.words((vectors_a, vectors_b))
     _, clusters = np.unique(sentences[:n], return_inverse=True)

@@ -18,14 +18,12 @@ from bertology.geometry._clusters import cluster_means
 from bertology.geometry._explained import explainable_variance
 from bertology.geometry._layers import (
     ROWS,
-    Groups,
     LayerStatistic,
     OneLayer,
     group_sums,
     read_layers,
 )
-from bertology.geometry._spectrum import Spectrum, sentence_blocks
-from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
+from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
 from bertology.geometry._vectors import Floats32, LayerVectors
 
 _MOST = 1000
@@ -105,32 +103,11 @@ class WordSample:
         return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
 
 
-def text_statistics(
-    vectors: LayerVectors, sentences: Integers, sample: WordSample, tags: Integers | None = None
-) -> Iterator[LayerSums]:
-    """All that describes the vectors of a text, in one reading of each layer.
-
-    That is what :func:`contextuality`, :func:`intra_sentence_similarity`, :func:`variance_shares` of the words of the
-    sample, and :func:`spectrum` yield.
-
-    Args:
-        vectors: of the words of whole sentences.
-        sentences: ``[word]`` the sentence of each, ascending.
-        sample: the words whose types are compared.
-        tags: ``[word]`` the tag of each, where there are tags.
-    """
-    types = np.repeat(np.arange(len(sample.counts)), sample.counts)
-    _, clusters = np.unique(sentences[sample.places], return_inverse=True)
-    shares = _VarianceShares(sample.places, types, None if tags is None else tags[sample.places], clusters)
-    statistics = [_Contextuality(sample), _IntraSentence(sentences), shares, Spectrum()]
-    return read_layers(vectors, statistics, sentence_blocks(sentences))
-
-
 def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSums]:
     """Self-similarity and maximum explainable variance of word types by layer, beside random words.
 
     Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
-    occurrences of any words, which is not 0 where vectors share a direction (anisotropy). Maximum explainable variance
+    occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
     is the share of a type's variance on its first principal component, which is larger the fewer occurrences there
     are, so that the baseline has as many. Both are by the same estimator. Types are weighted alike, but for
     ``self_similarity_by_token``.
@@ -146,51 +123,99 @@ def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSu
     Raises:
         ModelError: a vector is not finite, or has no direction.
     """
-    return read_layers(vectors, [_Contextuality(sample)])
+    return read_layers(vectors, [Contextuality(sample)])
 
 
-class _Contextuality(LayerStatistic):
-    def __init__(self, sample: WordSample) -> None:
+class Contextuality(LayerStatistic):
+    """What :func:`contextuality` yields.
+
+    Args:
+        sample: the words whose types are compared.
+        blocks: ``[occurrence]`` the block of whole documents of each occurrence, each of which is left out once for
+            intervals; over types when left out.
+    """
+
+    def __init__(self, sample: WordSample, blocks: Integers | None = None) -> None:
         self._sample = sample
+        every = np.arange(len(sample.places))
+        self._parts = [_Part.of(sample, every, every >= 0), _Part.of(sample, sample.order, every >= 0)]
+        if blocks is not None:
+            for block in range(int(blocks.max()) + 1):
+                self._parts += [_Part.of(sample, order, blocks[order] != block) for order in (every, sample.order)]
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[type]`` statistics of one layer."""
+        """``[1 + block, type]`` similarities of one layer, of all occurrences and without each block; NaN of a type of
+        which too few are left. ``[1, type]`` explainable variance."""
         sample = self._sample
         centred = layer.centred(sample.places)
         views = _views(layer, centred, sample.places)
-        found: dict[str, Floats] = {}
-        for suffix, order in (("", None), ("_baseline", sample.order)):
-            for name, similarity in _similarities(centred, views, sample.starts, order).items():
-                found[f"{name}{suffix}"] = similarity
-        found["variance"] = explainable_variance(centred, sample.starts)
-        found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)
+        similar = [self._similarities(centred, views, part) for part in self._parts]
+        found = {name: np.stack([part[name] for part in similar[::2]]) for name in views}
+        found |= {f"{name}_baseline": np.stack([part[name] for part in similar[1::2]]) for name in views}
+        found["variance"] = explainable_variance(centred, sample.starts)[None]
+        found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)[None]
+        return found
+
+    def _similarities(self, centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
+        """By view, ``[type]`` the mean cosine of all pairs of the occurrences of a part."""
+        lengths = np.stack([view.lengths for view in views.values()], axis=1)
+        weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        sums = group_sums(centred, part.starts, order=part.order, weights=weights)
+        found = {}
+        for place, (name, view) in enumerate(views.items()):
+            of_view = view.sums(sums[:, place], weights[:, place], part.starts, part.order)
+            found[name] = np.full(len(part.types), np.nan)
+            found[name][part.types] = _mean_cosines(of_view, weights[part.order, place], part.starts)
         return found
 
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
         """Means over types."""
-        sample, ones = self._sample, np.ones((1, len(self._sample.counts)))
+        sample, ones = self._sample, np.ones((1, 1, len(self._sample.counts)))
+        counts = ones * sample.counts
 
         def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
-            return LayerSums(metric, layers, over, under, "types", group)
+            if over.shape[1] == 1:
+                return LayerSums(metric, layers, over[:, 0], under[:, 0], "types", group)
+            is_left = np.isfinite(over)
+            means = np.where(is_left, over, 0).sum(axis=2) / np.where(is_left, under, 0).sum(axis=2)
+            return jackknife_sums(metric, layers, means[:, 0], means[:, :1] - means[:, 1:], "documents", group=group)
 
         def adjusted(name: str) -> Floats:
             return np.asarray(values[name] - values[f"{name}_baseline"])
 
         yield sums("self_similarity_adjusted", adjusted("raw"))
         for name, which in sample.groups.items():
-            yield sums(
-                "self_similarity_adjusted", np.where(which, adjusted("raw"), 0.0), which[None].astype(float), name
-            )
+            yield sums("self_similarity_adjusted", np.where(which, adjusted("raw"), 0.0), ones * which, name)
         yield sums("self_similarity", values["raw"])
-        yield sums("anisotropy", values["raw_baseline"])
+        yield sums("self_similarity_baseline", values["raw_baseline"])
         yield sums("self_similarity_ratio", adjusted("raw"), 1 - values["raw_baseline"])
-        yield sums("self_similarity_by_token", adjusted("raw") * sample.counts, sample.counts[None].astype(float))
+        yield sums("self_similarity_by_token", adjusted("raw") * counts, counts)
         yield sums("self_similarity_standardised", adjusted("standardised"))
         yield sums("self_similarity_without_top", adjusted("without_top"))
         yield sums("self_similarity_cluster_centred", adjusted("clustered"))
-        yield sums("anisotropy_cluster_centred", values["clustered_baseline"])
+        yield sums("self_similarity_cluster_centred_baseline", values["clustered_baseline"])
         yield sums("explainable_variance", values["variance"])
         yield sums("explainable_variance_adjusted", adjusted("variance"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some occurrences, by type; types of which fewer than two are left are not among them."""
+
+    types: NDArray[np.bool_]
+    """``[type]`` which types are there."""
+    starts: Integers
+    """``[kept type + 1]``"""
+    order: Integers
+    """``[item]`` where each stands in the places of the sample."""
+
+    @classmethod
+    def of(cls, sample: WordSample, order: Integers, kept: NDArray[np.bool_]) -> _Part:
+        """Those of the occurrences ``[occurrence]`` in an order that are ``kept`` there."""
+        counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
+        types = counts > 1
+        order = order[kept & np.repeat(types, sample.counts)]
+        return cls(types, np.append(0, counts[types].cumsum()), order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,20 +274,6 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     }
 
 
-def _similarities(
-    centred: Floats32, views: Mapping[str, _View], starts: Integers, order: Integers | None
-) -> dict[str, Floats]:
-    """By view, ``[group]`` the mean cosine of all pairs inside each group."""
-    lengths = np.stack([view.lengths for view in views.values()], axis=1)
-    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    sums = group_sums(centred, starts, order=order, weights=weights)
-    items = np.arange(len(centred)) if order is None else order
-    return {
-        name: _mean_cosines(view.sums(sums[:, place], weights[:, place], starts, items), weights[items, place], starts)
-        for place, (name, view) in enumerate(views.items())
-    }
-
-
 def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
     """``[group]`` the mean cosine of all pairs inside each group of vectors ``[vector, dim]``.
 
@@ -283,104 +294,3 @@ def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
     """``[group]`` from sums ``[group, dim]`` of unit vectors; ``[item]`` weights are 0 where a vector is zero."""
     own, n = np.add.reduceat(weights > 0, starts[:-1], dtype=np.float64), np.diff(starts)
     return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
-
-
-def intra_sentence_similarity(vectors: LayerVectors, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
-    """How close words are to the mean of their sentence: mean cosine of both, beside words at random.
-
-    The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
-    alike; one with a single word is left out, as it is its own mean.
-
-    Args:
-        vectors: of the words of whole sentences.
-        sentences: ``[word]`` the sentence of each, ascending.
-        seed: of the words at random.
-
-    Raises:
-        CorpusError: every sentence has one word.
-    """
-    return read_layers(vectors, [_IntraSentence(sentences, seed=seed)])
-
-
-class _IntraSentence(LayerStatistic):
-    def __init__(self, sentences: Integers, *, seed: int = 0) -> None:
-        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-        starts, self._counts = starts[counts > 1], counts[counts > 1]
-        if not len(starts):
-            raise CorpusError("every sentence has a single word, which has no context: give sentences")
-        self._bounds = np.append(0, self._counts.cumsum())
-        self._places = np.arange(self._bounds[-1]) + np.repeat(starts - self._bounds[:-1], self._counts)
-        self._shuffled = np.random.default_rng(seed).permutation(self._places)
-
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[sentence]`` mean cosines."""
-        return {"raw": self._to_mean(layer, self._places), "baseline": self._to_mean(layer, self._shuffled)}
-
-    def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
-        """Of words with the mean of their sentence, whose direction is that of their sum."""
-        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
-        both = group_sums(layer.vectors, self._bounds, order=order, weights=weights)
-        sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
-        lengths = np.linalg.norm(sums, axis=1)
-        products = np.einsum("sd,sd->s", sums, of_unit)
-        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / self._counts)
-
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Means over sentences."""
-        ones = np.ones((1, len(self._counts)))
-        yield LayerSums("intra_sentence_similarity", layers, values["raw"], ones, "sentences")
-        over = values["raw"] - values["baseline"]
-        yield LayerSums("intra_sentence_similarity_adjusted", layers, over, ones, "sentences")
-
-
-def variance_shares(
-    vectors: LayerVectors, places: Integers, types: Integers, tags: Integers | None, sentences: Integers
-) -> Iterator[LayerSums]:
-    """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
-
-    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
-    occurrences is not taken for one that explains them (ε², Kelley 1935). The three shares add up to 1.
-
-    Args:
-        vectors: of the words.
-        places: ``[item]`` the words among them that are decomposed: types that occur at least twice.
-        types: ``[item]`` their types.
-        tags: ``[item]`` their tags; None where there are none, then types are not divided.
-        sentences: ``[item]`` their sentences, from 0.
-
-    Yields:
-        ``variance_between_types``, ``variance_between_tags`` (with tags) and ``variance_within``, over sentences.
-    """
-    return read_layers(vectors, [_VarianceShares(places, types, tags, sentences)])
-
-
-class _VarianceShares(LayerStatistic):
-    def __init__(self, places: Integers, types: Integers, tags: Integers | None, sentences: Integers) -> None:
-        cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-        self._places, self._sentences, self._has_tags = places, sentences, tags is not None
-        self._groups = {
-            name: Groups(of) for name, of in (("total", np.zeros_like(types)), ("types", types), ("cells", cells))
-        }
-        self._degrees = {name: len(places) - len(groups) for name, groups in self._groups.items()}
-        if not self._degrees["cells"]:
-            raise CorpusError(
-                "no word occurs twice with the same tag, so that its variance is not known: give more text"
-            )
-
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[sentence]`` sums of squares, over their degrees of freedom."""
-        some = layer.centred(self._places)
-        found = {}
-        for name, groups in self._groups.items():
-            squares = groups.squared_distances(some)
-            found[name] = np.bincount(self._sentences, squares) / self._degrees[name]
-        return found
-
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Shares of the variance of the whole text."""
-        total, within_types, within = values["total"], values["types"], values["cells"]
-        kind: Clusters = "sentences"
-        yield LayerSums("variance_between_types", layers, total - within_types, total, kind)
-        if self._has_tags:
-            yield LayerSums("variance_between_tags", layers, within_types - within, total, kind)
-        yield LayerSums("variance_within", layers, within, total, kind)

@@ -13,6 +13,7 @@ from bertology.geometry._between import MEASURES, left_out
 from bertology.geometry._likeness import LEAST
 from bertology.geometry._similarity import SUMMED, block_changes, products_of
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums, jackknife_sums
+from bertology.geometry._text import mean_cosine
 from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
 
 Pair = tuple[int, int]
@@ -123,8 +124,10 @@ def anisotropy_change(
         ``anisotropy``, ``anisotropy_reference``, and ``anisotropy_change``, the former less the latter.
 
     Raises:
+        CorpusError: the words are not the same.
         ModelError: a vector is zero or not finite.
     """
+    vectors.check_same_words(reference)
     _, clusters = np.unique(sentences, return_inverse=True)
     counts = np.bincount(clusters)
     of_model, of_reference = (
@@ -141,15 +144,9 @@ def anisotropy_change(
 
 def _mean_cosine(vectors: Floats32, layer: int, clusters: Integers, counts: Integers) -> tuple[float, Floats]:
     """The mean cosine of all pairs of words, and ``[cluster]`` by how much it is more than without each cluster."""
-    unit, n = unit_vectors(vectors, layer).astype(np.float64), len(vectors)
+    unit = unit_vectors(vectors, layer).astype(np.float64)
     by_cluster = np.add.reduceat(unit, np.append(0, counts.cumsum()[:-1]))
-    total = by_cluster.sum(axis=0)
-    # ‖Σ x̂‖² less the n cosines of words with themselves, without each cluster.
-    left = n - counts
-    squared = total @ total - 2 * by_cluster @ total + (by_cluster**2).sum(axis=1)
-    whole = (total @ total - n) / (n * (n - 1))
-    without = (squared - left) / (left * (left - 1))
-    return float(whole), np.asarray(whole - without)
+    return mean_cosine(by_cluster, counts)
 
 
 def cosine_to_reference(
@@ -162,7 +159,11 @@ def cosine_to_reference(
     Yields:
         ``cosine_reference``, the mean cosine of a word's two vectors; ``moved_reference``, the mean of ‖x − x′‖ / ‖x′‖,
         where x′ is the vector of the reference. Nothing where widths differ.
+
+    Raises:
+        CorpusError: the words are not the same.
     """
+    vectors.check_same_words(reference)
     if vectors.dim != reference.dim:
         return
     _, clusters = np.unique(sentences, return_inverse=True)

@@ -157,21 +157,23 @@ def sense_scores(
     """
     _, clusters = np.unique(test.clusters, return_inverse=True)
     weights = _word_weights(test.words)
-    for which, kind in (("centroid", ""), ("neighbours", "neighbours_")):
+    for which, rule in (("centroid", "centroid"), ("neighbours", "occurrences")):
         labels = np.stack([getattr(one, which) for one in predicted])
         right = (labels == test.senses).astype(np.float64)
         yield LayerSums(
-            f"{kind}accuracy", layers, summed(right * weights, clusters), summed(weights, clusters), "sentences"
+            f"accuracy_by_{rule}", layers, summed(right * weights, clusters), summed(weights, clusters), "sentences"
         )
         found = [mean_macro_f1(test.words, test.senses, of_layer) for of_layer in labels]
         values, influences = np.array([value for value, _ in found]), np.stack([by_item for _, by_item in found])
-        yield jackknife_sums(f"{kind}macro_f1", layers, values, summed(influences, clusters), "sentences")
+        yield jackknife_sums(f"macro_f1_by_{rule}", layers, values, summed(influences, clusters), "sentences")
         ones = np.ones(len(test))
-        yield LayerSums(f"{kind}micro_accuracy", layers, summed(right, clusters), summed(ones, clusters), "sentences")
+        yield LayerSums(
+            f"micro_accuracy_by_{rule}", layers, summed(right, clusters), summed(ones, clusters), "sentences"
+        )
         for word in np.unique(test.words):
             of_word = (test.words == word).astype(np.float64)
             over, under = summed(right * of_word, clusters), summed(of_word, clusters)
-            yield LayerSums(f"{kind}accuracy", layers, over, under, "sentences", names[word])
+            yield LayerSums(f"accuracy_by_{rule}", layers, over, under, "sentences", names[word])
     numbers = [[one.n_neighbours] for one in predicted if one.n_neighbours is not None]
     if numbers:
         under = np.ones((1, clusters.max() + 1))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry._layers import LayerStatistic, OneLayer, read_layers
-from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
+from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums, jackknife_sums
 from bertology.geometry._vectors import LayerVectors
 
 _N_BLOCKS = 20
@@ -47,18 +47,19 @@ def matrix_entropy(variances: ArrayLike) -> Floats:
     return np.asarray(-(shares * logs).sum(axis=-1))
 
 
-def sentence_blocks(sentences: Integers) -> Integers:
+def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
     """``[21]`` the first word of each of 20 blocks of neighbouring sentences, and the number of words.
 
     Args:
-        sentences: ``[word]`` the sentence of each, ascending.
+        sentences: ``[word]`` the sentence of each, ascending, or the document.
+        of: what they are, for messages.
 
     Raises:
-        CorpusError: there are fewer than 20 sentences.
+        CorpusError: there are fewer than 20 of them.
     """
     distinct, numbers = np.unique(sentences, return_inverse=True)
     if len(distinct) < _N_BLOCKS:
-        raise CorpusError(f"{len(distinct)} sentences are too few for blocks to leave out: give {_N_BLOCKS} or more")
+        raise CorpusError(f"{len(distinct)} {of} are too few for blocks to leave out: give {_N_BLOCKS} or more")
     return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
@@ -83,6 +84,9 @@ def spectrum(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
 
 class Spectrum(LayerStatistic):
     """What :func:`spectrum` yields, of layers in :func:`sentence_blocks`."""
+
+    def __init__(self, kind: Clusters = "blocks") -> None:
+        self._kind = kind
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
         """``[1 + block]`` of all words, and without each block."""
@@ -109,7 +113,7 @@ class Spectrum(LayerStatistic):
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
         """The statistics, with what blocks contribute."""
         for name, of_layers in values.items():
-            yield jackknife_sums(name, layers, of_layers[:, 0], of_layers[:, :1] - of_layers[:, 1:], "blocks")
+            yield jackknife_sums(name, layers, of_layers[:, 0], of_layers[:, :1] - of_layers[:, 1:], self._kind)
 
 
 def _without(layer: OneLayer) -> Iterator[Floats]:

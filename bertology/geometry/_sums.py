@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
-Clusters = Literal["sentences", "types", "blocks", "frames"]
-"""What is resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring sentences, or
-frames from which pairs of texts are made."""
+Clusters = Literal["sentences", "types", "blocks", "documents", "frames"]
+"""What is resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring sentences,
+blocks of whole documents, or frames from which pairs of texts are made."""
 
 
 @dataclass(frozen=True, eq=False)

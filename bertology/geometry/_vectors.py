@@ -27,8 +27,9 @@ class LayerVectors:
         layers: numbers of the layers, 0 for the embeddings.
         words: ``[word]`` numbers of the words in their text.
         dim: width of a vector.
-        read: gives the vectors ``[layer, word, dim]`` of some layers, in chunks with the places ``[word]`` of their
-            words.
+        take: gives the vectors ``[layer, item, dim]`` of some layers, of the words at places ``[item]`` of ``words``.
+        order: ``[word]`` places of the words in the order in which they are read fastest.
+        text: fingerprint of the text that the words are of; empty where it is not known.
         n_threads: on which layers may be computed side by side; what is computed does not depend on it.
     """
 
@@ -37,12 +38,15 @@ class LayerVectors:
         layers: Sequence[int],
         words: NDArray[np.int64],
         dim: int,
-        read: Callable[[tuple[int, ...]], Iterator[tuple[NDArray[np.int64], Floats32]]],
+        take: Callable[[tuple[int, ...], NDArray[np.int64]], Floats32],
         *,
+        order: NDArray[np.int64] | None = None,
+        text: str = "",
         n_threads: int = 1,
     ) -> None:
-        self.layers, self.words, self.dim = tuple(layers), words, dim
-        self._read, self._n_threads = read, min(n_threads, _MOST_THREADS, len(self.layers))
+        self.layers, self.words, self.dim, self.text = tuple(layers), words, dim, text
+        self._take, self._order = take, np.arange(len(words)) if order is None else order
+        self._n_threads = min(n_threads, _MOST_THREADS, len(self.layers))
 
     @classmethod
     def stored(
@@ -53,32 +57,42 @@ class LayerVectors:
 
         words = words[entry.place[words, 0] >= 0]
 
-        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
-            for items, vectors in WordVectors(entry, words, layers=chosen, memory=0).chunks():
-                yield items.numpy(), vectors.numpy()
+        def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
+            return WordVectors(entry, words[items], layers=chosen, memory=0).array()
 
-        return cls(layers, words, entry.manifest.dim, read, n_threads=n_threads)
+        # The order of the store, which is that of the windows of a tokenizer.
+        shards, rows = entry.place[words].T
+        text, dim = entry.manifest.recipe.text_fingerprint, entry.manifest.dim
+        return cls(layers, words, dim, take, order=np.lexsort((rows, shards)), text=text, n_threads=n_threads)
 
     @classmethod
-    def of_arrays(cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None) -> LayerVectors:
-        """Of vectors ``[layer, word, dim]`` in memory; layers are numbered from 0 unless they are named.
+    def of_arrays(
+        cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None, words: NDArray[np.int64] | None = None
+    ) -> LayerVectors:
+        """Of vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
         Raises:
-            ValueError: another number of axes, or of layers.
+            ValueError: another number of axes, of layers or of words.
         """
         array = np.asarray(vectors, dtype=np.float32)
         numbers = range(len(array)) if layers is None else layers
         if array.ndim != 3 or len(numbers) != len(array):
             raise ValueError(f"vectors should be [layer, word, dim], with {len(numbers)} layers; not {array.shape}")
+        if words is not None and len(words) != array.shape[1]:
+            raise ValueError(f"{len(words)} words have {array.shape[1]} vectors: give one vector a word")
         place = {layer: number for number, layer in enumerate(numbers)}
 
-        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
-            places = [place[layer] for layer in chosen]
-            for first in range(0, array.shape[1], _CHUNK):
-                part = array[places, first : first + _CHUNK]
-                yield np.arange(first, first + part.shape[1]), part
+        def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
+            places = np.array([place[layer] for layer in chosen])
+            return np.asarray(array[places[:, None], items])
 
-        return cls(tuple(numbers), np.arange(array.shape[1]), array.shape[2], read)
+        return cls(tuple(numbers), np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
+
+    def check_same_words(self, other: LayerVectors) -> None:
+        """Raise a CorpusError where another model's vectors are not of the same words of the same text."""
+        if not np.array_equal(self.words, other.words) or (self.text and other.text and self.text != other.text):
+            sizes = f"{len(self)} and {len(other)}"
+            raise CorpusError(f"vectors of other words ({sizes}) cannot be compared: give those of the same words")
 
     def beside(self, other: LayerVectors) -> LayerVectors:
         """The layers of two models as those of one: first these, numbered from 0, then those of the other.
@@ -88,20 +102,20 @@ class LayerVectors:
         Raises:
             CorpusError: they are of other words.
         """
-        if not np.array_equal(self.words, other.words):
-            sizes = f"{len(self)} and {len(other)}"
-            raise CorpusError(f"vectors of other words ({sizes}) cannot be compared: give those of the same words")
+        self.check_same_words(other)
         n_own, dim = len(self.layers), max(self.dim, other.dim)
 
-        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
-            own = tuple(self.layers[place] for place in chosen if place < n_own)
-            others = tuple(other.layers[place - n_own] for place in chosen if place >= n_own)
-            order = np.argsort(np.argsort([place >= n_own for place in chosen], kind="stable"), kind="stable")
-            for items, parts in _in_step(*(one._read(some) for one, some in ((self, own), (other, others)) if some)):
-                filled = [np.pad(part, ((0, 0), (0, 0), (0, dim - part.shape[2]))) for part in parts]
-                yield items, np.concatenate(filled)[order]
+        def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
+            both = np.zeros((len(chosen), len(items), dim), dtype=np.float32)
+            for one, first in ((self, 0), (other, n_own)):
+                rows = [row for row, place in enumerate(chosen) if first <= place < first + len(one.layers)]
+                if rows:
+                    layers = tuple(one.layers[chosen[row] - first] for row in rows)
+                    both[rows, :, : one.dim] = one._take(layers, items)
+            return both
 
-        return LayerVectors(range(n_own + len(other.layers)), self.words, dim, read)
+        layers = range(n_own + len(other.layers))
+        return LayerVectors(layers, self.words, dim, take, order=self._order, text=self.text)
 
     def __len__(self) -> int:
         """Number of words."""
@@ -114,7 +128,7 @@ class LayerVectors:
             ModelError: one of them is not finite.
         """
         whole = np.empty((len(self), self.dim), dtype=np.float32)
-        for items, vectors in self._read((layer,)):
+        for items, vectors in self._chunks((layer,)):
             whole[items] = vectors[0]
         if not np.isfinite(whole).all():
             n_words = int((~np.isfinite(whole).all(axis=1)).sum())
@@ -132,22 +146,12 @@ class LayerVectors:
 
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
         """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
-        return self._read(self.layers)
+        return self._chunks(self.layers)
 
-
-def _in_step(
-    *streams: Iterator[tuple[NDArray[np.int64], Floats32]],
-) -> Iterator[tuple[NDArray[np.int64], list[Floats32]]]:
-    """The same words of streams whose chunks, of words in a row, end at other places."""
-    chunks = [next(stream, None) for stream in streams]
-    while all(chunk is not None for chunk in chunks):
-        n = min(len(items) for items, _ in filter(None, chunks))
-        items = next(items[:n] for items, _ in filter(None, chunks))
-        yield items, [vectors[:, :n] for _, vectors in filter(None, chunks)]
-        for place, (stream, chunk) in enumerate(zip(streams, chunks, strict=True)):
-            assert chunk is not None
-            rest = chunk[0][n:], chunk[1][:, n:]
-            chunks[place] = rest if len(rest[0]) else next(stream, None)
+    def _chunks(self, layers: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+        for first in range(0, len(self), _CHUNK):
+            items = self._order[first : first + _CHUNK]
+            yield items, self._take(layers, items)
 
 
 def unit_vectors(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:

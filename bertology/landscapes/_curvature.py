@@ -1,4 +1,4 @@
-"""How sharp a minimum is: the rise of the loss at a fixed radius, and the top eigenvalue of the Hessian."""
+"""How sharp a minimum is: the rise of the loss at a fixed radius, and both ends of the Hessian's spectrum."""
 
 from __future__ import annotations
 
@@ -37,17 +37,25 @@ class Sharpness:
 
 @dataclass(frozen=True)
 class Eigenvalue:
-    """The greatest eigenvalue of the Hessian of the mean loss, by the Lanczos method."""
+    """The greatest and the least eigenvalue of the Hessian of the mean loss, by the Lanczos method.
+
+    Where the least is negative, the weights are no minimum: the loss falls in its direction. Where it is larger in
+    magnitude, the greatest alone says little of the curvature.
+    """
 
     model: str
     value: float
     """Greatest Ritz value, in the unit of the loss: never above the eigenvalue, but for rounding."""
     residual: float
     """‖Hv − λv‖ / |λ| of its Ritz vector: some eigenvalue is not further from ``value`` than this share of it."""
+    least: float
+    """Least Ritz value: never below the least eigenvalue, but for rounding."""
+    least_residual: float
+    """‖Hv − λv‖ of its Ritz vector, over the larger magnitude of the two."""
     n_iterations: int
     """Products of the Hessian and a vector, each over all items."""
     converged: bool
-    """Whether ``residual`` came under the tolerance."""
+    """Whether both residuals came under the tolerance."""
     n_weights: int
     dtype: str
 
@@ -105,17 +113,17 @@ def top_eigenvalue(
     model: str = "",
     step: Callable[[], None] | None = None,
 ) -> Eigenvalue:
-    """The greatest eigenvalue of the Hessian of the mean loss over all weights, biases and norms included.
+    """The greatest eigenvalue of the Hessian of the mean loss over all weights, biases and norms included; the least.
 
     The Lanczos method on products of the Hessian and a vector (Pearlmutter 1994), of which three vectors are held. It
     finds the greatest eigenvalue whatever the sign of the one of greatest magnitude, and needs far fewer products than
     power iteration where the next eigenvalue is near, as in encoders. Vectors are not orthogonalised again, which
-    leaves the greatest Ritz value and its residual right to the precision of the module's weights (Paige 1980).
+    leaves the outermost Ritz values and their residuals right to the precision of the module's weights (Paige 1980).
 
     Args:
         loss: with its module at the weights in question.
         iterations: most products.
-        tolerance: residual at which to stop.
+        tolerance: residual of both eigenvalues at which to stop.
         seed: of the first vector.
         model: a name for the result.
         step: is called after each product.
@@ -144,17 +152,18 @@ def top_eigenvalue(
     try:
         for parameter in parameters:
             parameter.requires_grad_(True)
-        value, residual, count = _lanczos(product, start, iterations, tolerance)
+        (least, greatest), residuals, count = _lanczos(product, start, iterations, tolerance)
     finally:
         for parameter, learns in zip(parameters, learned, strict=True):
             parameter.requires_grad_(learns)
-    return Eigenvalue(model, value, residual, count, residual <= tolerance, size, str(dtype).removeprefix("torch."))
+    converged, name = max(residuals) <= tolerance, str(dtype).removeprefix("torch.")
+    return Eigenvalue(model, greatest, residuals[1], least, residuals[0], count, converged, size, name)
 
 
 def _lanczos(
     product: Callable[[Tensor], Tensor], start: Tensor, iterations: int, tolerance: float
-) -> tuple[float, float, int]:
-    """The greatest Ritz value, the residual of its vector as a share of it, and the products that it took."""
+) -> tuple[list[float], list[float], int]:
+    """The least and the greatest Ritz value, the residuals of their vectors, and the products that it took."""
     vector, before = start / start.norm(), torch.zeros_like(start)
     diagonal: list[float] = []
     beside: list[float] = []
@@ -164,10 +173,14 @@ def _lanczos(
         image = image - diagonal[-1] * vector - (beside[-1] if beside else 0.0) * before
         length = float(image.norm())
         values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
-        value, distance = float(values[-1]), length * abs(float(vectors[-1, -1]))
-        residual = distance / abs(value) if value else (math.inf if distance else 0.0)
-        if residual <= tolerance or len(diagonal) == iterations or length == 0:
-            return value, residual, len(diagonal)
+        ends = [float(values[end]) for end in (0, -1)]
+        distances = [length * abs(float(vectors[-1, end])) for end in (0, -1)]
+        scales = max(map(abs, ends)), abs(ends[1])
+        residuals = [
+            far / scale if scale else (math.inf if far else 0.0) for far, scale in zip(distances, scales, strict=True)
+        ]
+        if max(residuals) <= tolerance or len(diagonal) == iterations or length == 0:
+            return ends, residuals, len(diagonal)
         beside.append(length)
         vector, before = image / length, vector
 

@@ -52,7 +52,7 @@ class MaskedPieces(Loss):
         text = MaskedText(encoder, sentences, share=share, seed=seed, on_long="window")
         self._encoder = encoder
         self._batches = list(text.batches())
-        self.n_items = len(text.places.word)
+        self.n_items = sum(len(batch.distinct) for batch in self._batches)
         self.module = encoder.model.outermost.to(_DTYPES[dtype])
 
     def parts(self) -> Iterator[tuple[Tensor, int]]:
@@ -63,10 +63,11 @@ class MaskedPieces(Loss):
             if batch.mask is not None:
                 inputs["attention_mask"] = batch.mask.to(device)
             states = body(**inputs, return_dict=True).last_hidden_state
-            rows, columns = batch.positions.to(device).unbind(1)
+            distinct = batch.distinct
+            rows, columns = batch.positions[distinct].to(device).unbind(1)
             logits = head.logits(head.features(states[rows, columns]))
-            nats = nn.functional.cross_entropy(logits, batch.gold.to(device), reduction="sum")
-            yield nats / math.log(2), len(batch.gold)
+            nats = nn.functional.cross_entropy(logits, batch.gold[distinct].to(device), reduction="sum")
+            yield nats / math.log(2), len(distinct)
 
 
 class TaskLabels(Loss):

@@ -69,8 +69,11 @@ class Landscape:
             lines.append(f"{one.model}: sharpness {one.value:.4f} {unit} at radius {one.radius:g} ({interval})")
         for top in self.top_eigenvalue:
             state = "converged" if top.converged else "not converged"
-            how = f"{state} after {top.n_iterations} products, residual {top.residual:.2g}, {top.dtype}"
-            lines.append(f"{top.model}: top Hessian eigenvalue {top.value:.4g} ({how})")
+            residuals = f"residuals {top.residual:.2g} and {top.least_residual:.2g}"
+            how = f"{state} after {top.n_iterations} products, {residuals}, {top.dtype}"
+            warning = "; the least is larger in magnitude: no minimum" if -top.least > top.value else ""
+            ends = f"top Hessian eigenvalue {top.value:.4g}, least {top.least:.4g}"
+            lines.append(f"{top.model}: {ends} ({how}){warning}")
         return "\n".join(lines)
 
     def plot(self, *, title: str | None = None) -> ShownFigure:

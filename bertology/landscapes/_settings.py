@@ -33,7 +33,7 @@ class LandscapeSettings(BaseModel):
     directions: Annotated[Whole, Field(ge=0)] = 10
     """Random directions for sharpness, for each model, 2 or more; 0 leaves it out."""
     iterations: Annotated[Whole, Field(ge=0)] = 50
-    """Most products with the Hessian for its top eigenvalue, of each model, by the Lanczos method; 0 leaves it out."""
+    """Most products with the Hessian for its top and least eigenvalue, of each model (Lanczos method); 0: neither."""
     tolerance: Annotated[float, Field(gt=0)] = 0.01
     """Relative residual at which the Lanczos method stops."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.15

@@ -27,7 +27,7 @@ from bertology.measures._comparisons import (
     over_runs,
     selectivity,
 )
-from bertology.measures._metric import CountKind, Metric, sum_metric
+from bertology.measures._metric import Bounds, CountKind, Metric, share_metric, sum_metric
 from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
 from bertology.measures._multibootstrap import MultiBootstrap, VarianceParts, multibootstrap
 from bertology.measures._number_scores import count_numbers, mean_numbers
@@ -70,6 +70,7 @@ __all__ = [
     "RELATION",
     "UNSCORED",
     "Bootstrap",
+    "Bounds",
     "CiMethod",
     "Comparison",
     "CountKind",
@@ -118,6 +119,7 @@ __all__ = [
     "read_root",
     "rooted",
     "selectivity",
+    "share_metric",
     "spanning_arborescences",
     "spanning_trees",
     "step_reached",

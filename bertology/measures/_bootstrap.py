@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import Floats, Metric
+from bertology.measures._metric import Bounds, Floats, Metric
 from bertology.measures._metrics import find_metric
 
 N_RESAMPLES = 10_000
@@ -30,7 +30,7 @@ class CiMethod(StrEnum):
     EXACT = "exact-over-clusters"
     """Every cluster is all right or all wrong, so that all resamples are equal."""
     NONE = "none"
-    """There are fewer than two clusters."""
+    """There are fewer than two clusters, or a correlation is the same in all resamples (predictions are constant)."""
 
 
 _BLOCK = 256
@@ -67,8 +67,8 @@ class Bootstrap:
     seed: int
     by_run: Floats | None = None
     """``[run, layer]`` values of the runs that were averaged; None of a single run."""
-    bounded: bool = True
-    """Whether no value can lie beyond 1 (or below 0, or −1 of a correlation)."""
+    bounds: Bounds = "share"
+    """What a value can be."""
 
 
 def bootstrap(
@@ -126,8 +126,10 @@ def bootstrap(
             sums = table.summed(weights)
             for metric in chosen:
                 replicates[metric.name][rows, layers] = metric(sums, labels)
+    used = counts.any(axis=(2, 3)).sum(axis=1)
+    settings: dict[str, Any] = {"level": level, "seed": seed, "used": used}
     summaries = (
-        summarised(m.name, m(totals, labels), replicates[m.name], jackknife[m.name], level=level, seed=seed)
+        summarised(m.name, m(totals, labels), replicates[m.name], jackknife[m.name], bounds=m.bounds, **settings)
         for m in chosen
     )
     return {summary.metric: summary for summary in summaries}
@@ -200,13 +202,13 @@ def summarised(
     *,
     level: float,
     seed: int,
-    bounded: bool = True,
+    bounds: Bounds,
     by_run: Floats | None = None,
-    least: float = -np.inf,
+    used: NDArray[np.integer[Any]] | None = None,
 ) -> Bootstrap:
     """Standard errors and intervals of replicates ``[resample, layer]``; those of a mean over ``[run, layer]``.
 
-    ``least`` is the lowest value that a bounded metric of such a mean can take.
+    ``used`` is ``[layer]`` the number of clusters that hold an item, all of them when left out.
     """
     from scipy.special import stdtrit
 
@@ -226,10 +228,12 @@ def summarised(
         if not np.isfinite(value) or len(column) < 2:
             continue
         stderr[layer] = column.std(ddof=1)
-        if bounded and value in (0.0, 1.0) and np.all(column == value):
-            low[layer], high[layer] = exact_bounds(value, n_clusters, tail)
+        # Resamples have nothing to vary: an interval of no width would claim certainty.
+        is_constant = bounds != "none" and bool(np.all(column == value))
+        if is_constant and bounds == "share" and value in (0.0, 1.0):
+            low[layer], high[layer] = exact_bounds(value, n_clusters if used is None else int(used[layer]), tail)
             methods[layer] = CiMethod.EXACT.value
-        else:
+        elif not (is_constant and bounds == "correlation"):
             known = left_out[np.isfinite(left_out[:, layer]), layer]
             shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
             low[layer], high[layer] = np.quantile(column, shares)
@@ -239,11 +243,11 @@ def summarised(
         most = max(1, n_clusters - 1)
         reach = stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
         low, high = values - reach * (values - low), values + reach * (high - values)
-        if bounded:
-            low, high = np.maximum(low, least), np.minimum(high, 1.0)
+        if bounds != "none":
+            low, high = np.maximum(low, 0.0 if bounds == "share" else -1.0), np.minimum(high, 1.0)
     return Bootstrap(
         *(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed, by_run),
-        bounded=bounded,
+        bounds=bounds,
     )
 
 

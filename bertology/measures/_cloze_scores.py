@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import CountKind, Floats, Metric, ratio, ratio_of_sums
+from bertology.measures._metric import Bounds, CountKind, Floats, Metric, ratio, ratio_of_sums
 
 _RANKS = 1, 5, 10, 100
 _SENSITIVE = 0.01
@@ -115,7 +115,7 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
         members = [number for number, label in enumerate(labels) if which(label)]
         return of(counts[..., members, :])
 
-    return Metric(name, of.higher_is_better, description, score, of.count_kind, which)
+    return Metric(name, of.higher_is_better, description, score, of.count_kind, which, bounds=of.bounds)
 
 
 def _mean(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
@@ -128,7 +128,8 @@ def _mean(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequen
 def _metric(name: str, count_kind: CountKind, score: tuple[Callable[..., Floats], int, int], what: str) -> Metric:
     over = "over all items" if name.startswith("micro_") else "its mean over groups"
     function, numerator, denominator = score
-    return Metric(name, True, f"{what}, {over}", partial(function, numerator, denominator), count_kind)
+    bounds: Bounds = "correlation" if name == "probability_lost" else "share"
+    return Metric(name, True, f"{what}, {over}", partial(function, numerator, denominator), count_kind, bounds=bounds)
 
 
 CLOZE_METRICS: dict[str, Metric] = {

@@ -21,7 +21,7 @@ def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
     """``a − b`` layer by layer with a paired interval, as a metric called ``metric``; see :func:`check_paired`."""
     check_paired((a, b))
     values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
-    return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
+    return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounds="none")
 
 
 def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
@@ -54,7 +54,7 @@ def over_runs(runs: Sequence[Bootstrap], *, draws_runs: bool = True) -> Bootstra
     replicates, jackknife = (
         np.mean([getattr(run, name) for run in runs], axis=0) for name in ("replicates", "jackknife")
     )
-    settings: dict[str, Any] = {"level": first.level, "seed": first.seed, "bounded": first.bounded}
+    settings: dict[str, Any] = {"level": first.level, "seed": first.seed, "bounds": first.bounds}
     if not draws_runs:
         return summarised(first.metric, np.mean(by_run, axis=0), replicates, jackknife, **settings)
     # Not the generator that draws the clusters: which runs are drawn must not depend on them.
@@ -63,15 +63,12 @@ def over_runs(runs: Sequence[Bootstrap], *, draws_runs: bool = True) -> Bootstra
     deviation = np.zeros_like(replicates)
     for number, run in enumerate(runs):
         deviation += enlarged[:, [number]] * run.replicates
-    # Correlations and differences may be negative; shares, of which no run and no resample is, may not.
-    is_share = all(np.nanmin(run.replicates) >= 0 for run in runs)
     return summarised(
         first.metric,
         by_run.mean(axis=0),
         replicates + deviation,
         jackknife,
         by_run=by_run,
-        least=0.0 if is_share else -1.0,
         **settings,
     )
 
@@ -250,7 +247,7 @@ def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metr
     """A function of ``[…, layer]`` scores, called ``metric``, with the interval from their replicates."""
     values = np.atleast_1d(function(scores.values))
     replicates, jackknife = (function(part)[:, None] for part in (scores.replicates, scores.jackknife))
-    return summarised(metric, values, replicates, jackknife, level=scores.level, seed=scores.seed, bounded=False)
+    return summarised(metric, values, replicates, jackknife, level=scores.level, seed=scores.seed, bounds="none")
 
 
 def center_of_gravity(weights: ArrayLike, *, layers: ArrayLike | None = None) -> Floats:

@@ -150,7 +150,13 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("accuracy", True, "share of items whose label is predicted", _accuracy),
             Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
             micro_f1(without=(OUTSIDE,)),
-            Metric("matthews", True, "Matthews' correlation of gold and predicted labels (Gorodkin 2004)", _matthews),
+            Metric(
+                "matthews",
+                True,
+                "Matthews' correlation of gold and predicted labels (Gorodkin 2004)",
+                _matthews,
+                bounds="correlation",
+            ),
         )
     }
     | TREE_METRICS

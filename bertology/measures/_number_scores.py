@@ -86,7 +86,16 @@ def _spearman(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
 NUMBER_METRICS = {
     metric.name: metric
     for metric in (
-        Metric("r2", True, "share of the variance of the numbers that is predicted (R²)", _r2, "numbers"),
-        Metric("spearman", True, "Spearman's rank correlation of true and predicted numbers", _spearman, "numbers"),
+        Metric(
+            "r2", True, "share of the variance of the numbers that is predicted (R²)", _r2, "numbers", bounds="none"
+        ),
+        Metric(
+            "spearman",
+            True,
+            "Spearman's rank correlation of true and predicted numbers",
+            _spearman,
+            "numbers",
+            bounds="correlation",
+        ),
     )
 }

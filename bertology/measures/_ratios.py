@@ -19,7 +19,7 @@ from bertology.measures._bootstrap import (
     summarised,
     weight_blocks,
 )
-from bertology.measures._metric import Floats, ratio
+from bertology.measures._metric import Bounds, Floats, ratio
 
 _COLUMNS = 256
 """Number of columns that are resampled together."""
@@ -30,6 +30,7 @@ def bootstrap_ratio(
     denominator: ArrayLike,
     *,
     metric: str,
+    bounds: Bounds = "none",
     n_resamples: int = N_RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
@@ -44,6 +45,8 @@ def bootstrap_ratio(
         numerator: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
         denominator: ``[layer, cluster]`` or ``[cluster]``, 0 or more.
         metric: name of the ratio.
+        bounds: ``share`` where no cluster can add less than 0 or more than its denominator: a share that is 0 or 1 in
+            every cluster has an exact interval. A ratio of 1 may well be exceeded otherwise.
 
     Raises:
         ValueError: shapes that do not fit, no resamples, or a level outside 0…1.
@@ -60,8 +63,8 @@ def bootstrap_ratio(
     total_above, total_below = above.sum(axis=1), below.sum(axis=1)
     jackknife = _quotient(total_above - above.T, total_below - below.T)
     values = _quotient(total_above, total_below)
-    # a ratio of 1 may well be exceeded, so that no value is certain by its bounds
-    return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounded=False)
+    used = np.count_nonzero(below, axis=1)
+    return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounds=bounds, used=used)
 
 
 def sums_over_clusters(values: Floats, clusters: Sequence[str]) -> Floats:
@@ -154,7 +157,7 @@ def _interval_block(
         )
     for column in np.flatnonzero(~whole).tolist():
         one = summarised(
-            "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounded=False
+            "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounds="none"
         )
         stderr[column], low[column], high[column] = one.stderr[0], one.ci_low[0], one.ci_high[0]
         methods[column] = one.ci_methods[0]

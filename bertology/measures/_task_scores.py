@@ -104,7 +104,9 @@ def _pearson(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     return ratio(both, np.sqrt(np.maximum(spreads[0] * spreads[1], 0)))
 
 
-PEARSON = Metric("pearson", True, "Pearson's correlation of true and predicted numbers", _pearson, "sums")
+PEARSON = Metric(
+    "pearson", True, "Pearson's correlation of true and predicted numbers", _pearson, "sums", bounds="correlation"
+)
 
 
 def count_answers(gold: Sequence[Sequence[str]], pred: Sequence[str], cluster: ArrayLike, *, n_clusters: int) -> Floats:

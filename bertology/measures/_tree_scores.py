@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import CountKind, Floats, Metric, ratio, ratio_of_sums
+from bertology.measures._metric import Bounds, CountKind, Floats, Metric, ratio, ratio_of_sums
 from bertology.measures._trees import Edge, tree_edges
 
 UNSCORED = "_"
@@ -138,7 +138,8 @@ def _has_any(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
 
 def _metric(name: str, description: str, function: _Score, count_kind: CountKind) -> Metric:
     enters = _has_correlation if function is _correlation else _has_any
-    return Metric(name, True, description, function, count_kind, enters=enters)
+    bounds: Bounds = "correlation" if function is _correlation else "share"
+    return Metric(name, True, description, function, count_kind, enters=enters, bounds=bounds)
 
 
 _SHARE = partial(ratio_of_sums, 0, 1)

@@ -34,6 +34,8 @@ class GeometryCounts:
     """Items that train has no example of; they are scored."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Items that are left out, by reason, but for words that the model cannot read."""
+    unit: str = "items"
+    """What the items are, in the plural, as tables call them: ``subwords``."""
 
 
 class GeometryProbe(Probe):

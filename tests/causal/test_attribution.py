@@ -33,21 +33,6 @@ def _difference(encoder: Encoder, **inputs: Any) -> torch.Tensor:
     return logits[:, mask, good] - logits[:, mask, bad]
 
 
-@pytest.mark.parametrize("baseline", ["mask", "pad"])
-def test_integrated_gradients_are_captums(encoder: Encoder, baseline: str) -> None:
-    captum = pytest.importorskip("captum.attr", reason="captum is not installed")
-    model, ids, _, _ = _plain(encoder)
-    found = attribute(encoder, [QUESTION], methods=["integrated_gradients"], baseline=baseline, steps=64).found[0]
-    start = ids.clone()
-    start[0, 1:-1] = encoder.mask_id if baseline == "mask" else encoder.pad_id
-    look_up = model.get_input_embeddings()
-    gradients = captum.IntegratedGradients(lambda vectors: _difference(encoder, inputs_embeds=vectors))
-    scores = gradients.attribute(
-        look_up(ids).detach(), look_up(start).detach(), n_steps=64, method="riemann_middle"
-    ).sum(-1)[0]
-    assert found.scores["integrated_gradients", 0] == pytest.approx(scores[1:-1].numpy(), abs=1e-4)
-
-
 def test_integrated_gradients_add_up_to_the_difference(encoder: Encoder) -> None:
     coarse, fine = (
         attribute(encoder, [QUESTION], methods=["integrated_gradients"], steps=steps).found[0] for steps in (2, 100)

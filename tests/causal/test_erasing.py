@@ -11,7 +11,7 @@ from bertology.causal import StateChange, WordLabels, agreement_pairs, choose_ch
 from bertology.causal._erased_predictions import predict_changed
 from bertology.causal._masked_states import States, states_of_words, word_batches
 from bertology.causal._oracle import Judged, judge, reliability_sums
-from bertology.corpora import as_sentences
+from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.interventions import changing
 from bertology.encoders.masked_loss import MaskedText
@@ -37,15 +37,65 @@ def change(encoder):
     return StateChange({kind: fit_erasure(one.vectors, codes[one.words], 2) for kind, one in states.items()})
 
 
-def test_pieces_of_words_are_told(encoder):
-    pieces = encoder.tokenize(as_sentences(TEXTS))
-    expected = np.full(len(pieces.ids), -1)
-    for word, (window, first, last) in enumerate(
-        zip(pieces.word_window, pieces.word_first, pieces.word_last, strict=True)
-    ):
-        start = pieces.window_starts[window]
-        expected[start + first : start + last] = word
-    np.testing.assert_array_equal(pieces.word_of_piece, expected)
+def contracted(*words: str) -> Sentence:
+    """A sentence in which *n't* follows its word without a space."""
+    return Sentence.from_words(words, space_after=[not after.startswith("n't") for after in (*words[1:], "")])
+
+
+SHARED = [
+    contracted("The", "dogs", "do", "n't", "see", "the", "cat", "."),
+    contracted("It", "wo", "n't", "sleep", "."),
+    contracted("The", "bird", "ca", "n't", "see", "it", "."),
+]
+"""*don* is a subword of *do* and of *n't*."""
+
+
+def test_a_subword_that_words_share_is_a_place_of_each(encoder):
+    pieces = encoder.tokenize(as_sentences(SHARED))
+    words = np.arange(pieces.n_words)
+    found = pieces.places_of(words)
+    expected = [
+        (word, pieces.word_window[word], piece)
+        for word in words
+        for piece in range(pieces.word_first[word], pieces.word_last[word])
+    ]
+    assert list(zip(found.word, found.window, found.piece, strict=True)) == expected
+    assert len(set(zip(found.window, found.piece, strict=True))) < len(expected)
+    assert (np.bincount(found.word) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_words_that_share_subwords_are_predicted_whole(encoder, share, seed):
+    """Halves of *don't* had no subword of their own, and counted as predicted, with 0 bits."""
+    sentences = as_sentences(SHARED)
+    found = predict_changed(encoder, sentences, {}, layers=(1,), share=share, seed=seed, on_long="window")
+    plain = masked_lm_loss(encoder, sentences, share=share, seed=seed)
+    np.testing.assert_array_equal(found.words["masked"], plain.words)
+    np.testing.assert_allclose(found.plain["masked"].bits[0], plain.word_bits, rtol=1e-4)
+    np.testing.assert_array_equal(found.plain["masked"].right[0], plain.word_right)
+    # Nothing of what is predicted without a mask is masked; all of it is read, and costs something.
+    pieces = encoder.tokenize(sentences)
+    of_kind = [pieces.places_of(found.words[kind]) for kind in ("masked", "visible")]
+    places = [set(zip(one.window, one.piece, strict=True)) for one in of_kind]
+    assert not places[0] & places[1]
+    assert (found.plain["visible"].bits > 0).all()
+
+
+def test_visible_words_are_those_of_windows_that_are_read(encoder):
+    """A long sentence has windows without a masked word; words in them were never read, and counted as predicted."""
+    long = as_sentences(["The dogs see the cat and " * 60 + "the birds sleep."])
+    found = predict_changed(encoder, long, {}, layers=(1,), share=0.004, seed=0, on_long="window")
+    pieces = encoder.tokenize(long)
+    assert pieces.n_windows > len(np.unique(pieces.word_window[found.words["masked"]]))
+    assert set(pieces.word_window[found.words["visible"]]) <= set(pieces.word_window[found.words["masked"]])
+    assert (found.plain["visible"].bits > 0).all()
+
+
+def test_states_of_shared_subwords_have_both_labels(encoder):
+    states = states_of_words(encoder, as_sentences(SHARED), layers=(0,), n_maskings=1, seed=0, **READING)
+    words = np.concatenate([one.words for one in states.values()])
+    assert set(words) == set(range(as_sentences(SHARED).n_words))
 
 
 def test_nothing_changed_is_the_loss_of_the_model(encoder, change):
@@ -105,7 +155,7 @@ def test_special_tokens_stay_and_moves_are_as_long(encoder, change):
     state = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=(2,))[2]
     erased = change(state, batch.kinds, layer=2)
     moved = StateChange(change.erasures, in_random_direction=0)(state, batch.kinds, layer=2)
-    is_word = torch.from_numpy(batch.words >= 0)
+    is_word = batch.kinds["masked"] | batch.kinds["visible"]
     assert torch.equal(erased[~is_word], state[~is_word])
     torch.testing.assert_close((moved - state).norm(dim=2), (erased - state).norm(dim=2), rtol=1e-4, atol=1e-4)
     again = StateChange(change.erasures, in_random_direction=0)(state, batch.kinds, layer=2)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
 
 from bertology.cloze import Prompt, _prompts, ask, pseudo_log_likelihood
 from bertology.cloze import _read as questions
-from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 from tests.cloze.conftest import FAMILIES
 
@@ -133,27 +128,3 @@ def test_mistakes(encoder: Encoders, texts: list[str], form: Any, error: type[Ex
 def test_a_model_without_the_head(encoder: Encoders) -> None:
     with pytest.raises(ModelError, match="no masked-LM head"):
         pseudo_log_likelihood(encoder("bart"), ["a day"])
-
-
-@pytest.mark.parametrize("form", ["original", "within_word_l2r"])
-@pytest.mark.filterwarnings("ignore")
-def test_minicons_finds_the_same(form: Any, real_model: Path, real_data: Callable[[str], Path]) -> None:
-    """200 sentences, the same weights in the same precision."""
-    if importlib.util.find_spec("minicons") is None:
-        pytest.skip("minicons is not installed: pip install --no-deps minicons wonderwords")
-    from minicons.scorer import MaskedLMScorer
-
-    test = load_corpus(real_data("ud_english_pud"))["test"]
-    texts = [test.text(number) for number in range(len(test)) if len(test[number].words) < 14][:200]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(real_model)
-    # A method that transformers 5 took away and minicons still calls.
-    tokenizer.batch_encode_plus = tokenizer.__call__
-    model = transformers.AutoModelForMaskedLM.from_pretrained(real_model, dtype=torch.float32)
-    peer = MaskedLMScorer(model, "cpu", tokenizer=tokenizer)
-    expected = []
-    for start in range(0, len(texts), 20):
-        some = texts[start : start + 20]
-        expected += peer.sequence_score(some, reduction=lambda scores: scores.sum().item(), PLL_metric=form)
-    found = pseudo_log_likelihood(load_encoder(str(real_model), device="cpu"), texts, form=form)
-    assert not found.excluded
-    np.testing.assert_allclose(found.totals[0], expected, rtol=1e-4, atol=1e-4)

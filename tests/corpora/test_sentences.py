@@ -164,3 +164,12 @@ def test_a_corpus_is_silver_when_a_program_made_its_labels():
     assert Corpus("silver", splits, annotator="en_x 1").is_silver
     assert Corpus("gold", splits).fingerprint == Corpus("other name", dict(splits)).fingerprint
     assert Corpus("gold", splits).fingerprint != Corpus("gold", {"dev": splits["test"]}).fingerprint
+
+
+def test_documents_are_groups_or_told_by_names() -> None:
+    def documents(*about: tuple[str, str]) -> list[int]:
+        sentences = (Sentence.from_words(["a"], id=name, group=group) for name, group in about)
+        return Sentences(sentences).document_of_sentence.tolist()
+
+    assert documents(("a1", ""), ("a2", "x"), ("b1", "x"), ("b2", "y"), ("b3", "x")) == [0, 1, 1, 2, 3]
+    assert documents(("web-1-01", ""), ("web-1-02", ""), ("web-2-01", "")) == [0, 0, 1]

@@ -10,6 +10,7 @@ from bertology.errors import CorpusError, ModelError
 from bertology.geometry import (
     LayerVectors,
     WordSample,
+    anisotropy,
     contextuality,
     intra_sentence_similarity,
     spectrum,
@@ -18,6 +19,7 @@ from bertology.geometry import (
 )
 from bertology.geometry._clusters import cluster_means
 from bertology.geometry._layers import OneLayer
+from bertology.measures import bootstrap_ratio
 
 RNG = np.random.default_rng
 
@@ -52,7 +54,7 @@ def test_self_similarity_is_the_mean_of_all_pairs() -> None:
             pairs = [cosine(vectors[layer, i], vectors[layer, j]) for i, j in itertools.combinations(places, 2)]
             means.append(np.mean(pairs))
         assert found["self_similarity", ""][layer] == pytest.approx(np.mean(means), abs=1e-5)
-    difference = found["self_similarity", ""] - found["anisotropy", ""]
+    difference = found["self_similarity", ""] - found["self_similarity_baseline", ""]
     assert found["self_similarity_adjusted", ""] == pytest.approx(difference, abs=1e-9)
 
 
@@ -86,7 +88,7 @@ def test_a_constant_vector_makes_the_cosine_that_follows_and_standardising_remov
     sample, _ = WordSample.of(types, sentences)
     found = by_metric(contextuality(LayerVectors.of_arrays(vectors), sample))
     expected = constant @ constant / (constant @ constant + dim)
-    assert found["anisotropy", ""][0] == pytest.approx(expected, abs=0.01)
+    assert found["self_similarity_baseline", ""][0] == pytest.approx(expected, abs=0.01)
     assert found["self_similarity_adjusted", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_standardised", ""][0] == pytest.approx(0, abs=0.01)
 
@@ -103,8 +105,8 @@ def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> No
     assert found_means[found_labels] + vectors.mean(axis=0) == pytest.approx(own[labels], abs=1e-4)
     sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
     found = by_metric(contextuality(LayerVectors.of_arrays(vectors[None]), sample))
-    assert found["anisotropy", ""][0] > 0.1
-    assert found["anisotropy_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
+    assert found["self_similarity_baseline", ""][0] > 0.1
+    assert found["self_similarity_cluster_centred_baseline", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
 
 
@@ -114,10 +116,10 @@ def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> N
     every = np.arange(len(types))
 
     def of_threads(n_threads: int) -> LayerVectors:
-        def read(layers: tuple[int, ...]):
-            yield every, vectors[list(layers)]
+        def take(layers: tuple[int, ...], items: np.ndarray) -> np.ndarray:
+            return vectors[np.ix_(layers, items)]
 
-        return LayerVectors(range(5), every, vectors.shape[2], read, n_threads=n_threads)
+        return LayerVectors(range(5), every, vectors.shape[2], take, n_threads=n_threads)
 
     tags = types % 3
     one, three = (list(text_statistics(of_threads(n), sentences, sample, tags)) for n in (1, 3))
@@ -127,6 +129,7 @@ def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> N
     stored, of_item = of_threads(1), (types[sample.places], tags[sample.places], sentences[sample.places])
     alone = [
         *contextuality(stored, sample),
+        *anisotropy(stored, sentences),
         *intra_sentence_similarity(stored, sentences),
         *variance_shares(stored, sample.places, *of_item),
         *spectrum(stored, sentences),
@@ -204,3 +207,78 @@ def test_what_cannot_be_computed_is_refused() -> None:
         list(variance_shares(LayerVectors.of_arrays(vectors), np.arange(3), np.arange(3), None, np.arange(3)))
     with pytest.raises(ValueError, match=r"\[layer, word, dim\]"):
         LayerVectors.of_arrays(vectors[0])
+
+
+def test_anisotropy_is_of_all_pairs_of_words() -> None:
+    """Of types that are rare as well: half of the words occur once, and share a direction."""
+    types, sentences, vectors = world(n_types=200)
+    sample, kept = WordSample.of(types, sentences, least=3)
+    vectors[:, ~np.isin(types, kept)] += 3
+    text = LayerVectors.of_arrays(vectors)
+    found = by_metric(text_statistics(text, sentences, sample))
+    unit = vectors[1] / np.linalg.norm(vectors[1], axis=1, keepdims=True)
+    above = np.triu_indices(len(unit), 1)
+    assert found["anisotropy", ""][1] == pytest.approx((unit @ unit.T)[above].mean(), abs=1e-5)
+    assert found["anisotropy", ""][1] > found["self_similarity_baseline", ""][1] + 0.05
+    (sums,) = anisotropy(text, sentences)
+    rest = unit[sentences != 5]
+    influence = (sums.over[1] - sums.values[1]) / 40
+    others = unit[sentences != 6]
+    difference = (others @ others.T)[np.triu_indices(len(others), 1)].mean() - (rest @ rest.T)[
+        np.triu_indices(len(rest), 1)
+    ].mean()
+    assert influence[5] - influence[6] == pytest.approx(difference, abs=1e-5)
+
+
+def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
+    """Statistics over types, computed anew without a block of documents, by the same code and by hand."""
+    types, sentences, vectors = world(n_types=30, n_sentences=80)
+    documents = sentences // 4
+    sample, _ = WordSample.of(types, sentences)
+    text = LayerVectors.of_arrays(vectors)
+    by_document = {
+        (one.metric, one.group): one for one in text_statistics(text, sentences, sample, documents=documents)
+    }
+    over_types = {(one.metric, one.group): one for one in text_statistics(text, sentences, sample)}
+    for key, one in by_document.items():
+        assert one.values == pytest.approx(over_types[key].values, abs=1e-5)
+        assert one.clusters == ("types" if "explainable" in one.metric else "documents")
+    found = by_document["self_similarity", ""]
+    assert found.over.shape == (2, 20)
+
+    def without(block: int) -> float:
+        means = []
+        for first, last in itertools.pairwise(sample.starts):
+            places = sample.places[first:last]
+            of_type = vectors[1, places[documents[places] != block]]
+            if len(of_type) > 1:
+                means.append(np.mean([cosine(a, b) for a, b in itertools.combinations(of_type, 2)]))
+        return float(np.mean(means))
+
+    influence = (found.over[1] - found.values[1]) / 20
+    assert influence[3] - influence[8] == pytest.approx(without(8) - without(3), abs=1e-5)
+
+
+def test_documents_that_differ_widen_intervals_over_types() -> None:
+    """Words move with their document: over types alone the interval covers what other documents show too rarely."""
+    dice, n_types, n_documents = RNG(0), 300, 20
+    words = np.tile(np.arange(n_types), n_documents)
+    documents = np.repeat(np.arange(n_documents), n_types)
+    sentences = documents * 30 + np.tile(np.arange(n_types) // 10, n_documents)
+    scale = np.exp(dice.normal(size=n_documents) / 2)
+    vectors = dice.normal(size=(n_types, 16))[words] + scale[documents, None] * dice.normal(size=(len(words), 16))
+    sample, _ = WordSample.of(words, sentences)
+    text = LayerVectors.of_arrays(vectors[None])
+    reach = {}
+    for kind, of in (("types", None), ("documents", documents)):
+        found = {one.metric: one for one in text_statistics(text, sentences, sample, documents=of) if not one.group}
+        drawn = bootstrap_ratio(found["self_similarity"].over, found["self_similarity"].under, metric="m")
+        reach[kind] = float(drawn.ci_high[0] - drawn.ci_low[0])
+    assert reach["documents"] > 2 * reach["types"]
+
+
+def test_few_documents_are_refused() -> None:
+    types, sentences, vectors = world()
+    sample, _ = WordSample.of(types, sentences)
+    with pytest.raises(CorpusError, match="4 documents are too few for blocks to leave out: give 20 or more"):
+        list(text_statistics(LayerVectors.of_arrays(vectors), sentences, sample, documents=sentences // 10))

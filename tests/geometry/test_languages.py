@@ -55,20 +55,6 @@ def test_methods_are_their_definition(method: str) -> None:
         assert found == simalign_by_definition(similar, method)
 
 
-@pytest.mark.parametrize(("method", "name"), [("argmax", "inter"), ("itermax", "itermax"), ("match", "mwmf")])
-def test_methods_are_those_of_simalign(method: str, name: str) -> None:
-    simalign = pytest.importorskip("simalign.simalign")
-    dice = np.random.default_rng(1)
-    theirs = {
-        "inter": lambda s: np.multiply(*simalign.SentenceAligner.get_alignment_matrix(s)),
-        "itermax": simalign.SentenceAligner.iter_max,
-        "mwmf": simalign.SentenceAligner.get_max_weight_match,
-    }[name]
-    for _ in range(20):
-        similar = dice.random(dice.integers(2, 9, size=2))
-        assert np.array_equal(align_words(similar, method), np.asarray(theirs(similar)) > 0)
-
-
 def test_similarity_and_distortion_by_hand() -> None:
     similar = word_similarity(np.eye(2, dtype=np.float32), np.array([[1, 0], [-1, 0]], dtype=np.float32))
     assert similar == pytest.approx(np.array([[1, 0], [0.5, 0.5]]))

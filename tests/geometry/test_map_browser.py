@@ -33,8 +33,7 @@ def pages(tmp_path_factory):
     own = array[:, 1] + dice.normal(size=(3, 8)).astype(np.float32) / 10
 
     def read(words):
-        made = LayerVectors.of_arrays(array[:, words])
-        return LayerVectors(made.layers, words, made.dim, made._read)
+        return LayerVectors.of_arrays(array[:, words], words=words)
 
     searched = SearchedText({"train": text}, {"train": read})
     found = find_neighbours(query, 4, own, searched, layers=(0, 1, 2), k=5, model="m", corpus="c")

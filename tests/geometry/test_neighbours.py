@@ -24,8 +24,7 @@ def blocks(vectors, size):
 
 def of_array(array, words):
     """The vectors of chosen words of an array, as those of a store."""
-    made = LayerVectors.of_arrays(array[:, words])
-    return LayerVectors(made.layers, words, made.dim, made._read)
+    return LayerVectors.of_arrays(array[:, words], words=words)
 
 
 def searched(splits, chosen=None, dim=5):

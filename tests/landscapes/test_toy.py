@@ -45,11 +45,12 @@ def bowl(eigenvalues: list[float]) -> Bowl:
 
 @pytest.mark.parametrize("eigenvalues", [[7.5, 3.0, -2.0], [-9.0, 4.0, 1.0]])
 def test_the_top_eigenvalue_is_the_known_one(eigenvalues: list[float]) -> None:
-    """The second bowl's eigenvalue of greatest magnitude is negative."""
+    """The second bowl's eigenvalue of greatest magnitude is negative: it is found, too."""
     found = top_eigenvalue(bowl(eigenvalues), iterations=400, tolerance=1e-6)
     assert found.value == pytest.approx(max(eigenvalues), rel=1e-4)
+    assert found.least == pytest.approx(min(eigenvalues), rel=1e-4)
     assert found.converged
-    assert found.residual <= 1e-6
+    assert max(found.residual, found.least_residual) <= 1e-6
     assert (found.n_weights, found.dtype) == (16, "float64")
 
 

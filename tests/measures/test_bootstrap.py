@@ -231,3 +231,26 @@ def test_a_treebank_takes_little_time():
 def test_impossible_input_is_refused(shape, options):
     with pytest.raises(ValueError, match=r"counts should be|at least one resample"):
         bootstrap(np.zeros(shape, dtype=np.int32), ["accuracy"], **options)
+
+
+def test_a_constant_classifier_has_a_matthews_correlation_without_an_interval():
+    """Of 0 by convention in every resample nothing follows about other data; it is no share of wrong items."""
+    gold, cluster = np.tile([0, 1, 1, 0], 200), np.repeat(np.arange(400), 2)
+    counts = count_labels(gold, np.ones((1, 800), dtype=int), cluster, n_labels=2, n_clusters=400)
+    found = bootstrap(counts, ["matthews", "accuracy"], n_resamples=200)
+    assert found["matthews"].values == [0]
+    assert np.isnan([found["matthews"].ci_low, found["matthews"].ci_high]).all()
+    assert found["matthews"].ci_methods == ("none",)
+    mean = over_runs([found["matthews"], found["matthews"]])
+    assert np.isnan(mean.ci_low).all()
+    perfect = count_labels(gold, gold[None], cluster, n_labels=2, n_clusters=400)
+    assert bootstrap(perfect, ["matthews"], n_resamples=200)["matthews"].ci_methods == ("none",)
+    assert bootstrap(perfect, ["accuracy"], n_resamples=200)["accuracy"].ci_methods == ("exact-over-clusters",)
+
+
+def test_clusters_without_items_make_no_exact_interval_narrower():
+    """Of 400 sentences 20 have an item, all of which are right."""
+    gold, cluster = np.zeros(20, dtype=int), np.arange(0, 400, 20)
+    counts = count_labels(gold, gold[None], cluster, n_labels=2, n_clusters=400)
+    (low,) = bootstrap(counts, ["accuracy"], n_resamples=200)["accuracy"].ci_low
+    assert low == pytest.approx(stats.binomtest(20, 20).proportion_ci(0.95, method="exact").low)

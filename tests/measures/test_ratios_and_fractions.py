@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from bertology.measures import bootstrap, bootstrap_ratio, count_labels, fraction_mask
 from bertology.measures._comparisons import difference
@@ -71,3 +72,14 @@ def test_portions_are_nested_whole_sentences() -> None:
 def test_fractions_that_are_none(fraction: float) -> None:
     with pytest.raises(ValueError, match="above 0, at most 1"):
         fraction_mask([0, 1], fraction, seed=0)
+
+
+def test_a_share_of_all_items_has_an_exact_interval_and_other_ratios_have_not() -> None:
+    items = np.array([3.0, 1, 4, 0, 2] * 8)
+    share = bootstrap_ratio(np.stack([items, 0 * items]), items, metric="share", bounds="share", n_resamples=200)
+    exact = [binomtest(right, 32).proportion_ci(0.95, method="exact") for right in (32, 0)]
+    assert share.ci_low == pytest.approx([one.low for one in exact])
+    assert share.ci_high == pytest.approx([one.high for one in exact])
+    assert share.ci_methods == ("exact-over-clusters",) * 2
+    length = bootstrap_ratio(items, items, metric="length", n_resamples=200)
+    assert (length.ci_low, length.ci_high) == (1, 1)

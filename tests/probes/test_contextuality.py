@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +102,33 @@ def test_a_readout_is_refused() -> None:
     request = ProbeRequest(tasks=("contextuality",), configs={"contextuality": (ReadoutConfig("mlp"),)})
     with pytest.raises(BertologyError, match="is about the vectors themselves"):
         run_probes(request, corpus=load_corpus("pocket"))
+
+
+def test_intervals_over_documents_are_asked_for_by_a_setting(tiny_bert: Path) -> None:
+    """Documents by group; of a text that does not tell them the setting is refused."""
+    text = load_corpus("pocket")["test"][:160]
+    marked = Sentences(replace(sentence, group=f"document {n // 4}") for n, sentence in enumerate(text))
+    assert marked.document_of_sentence.tolist() == [n // 4 for n in range(160)]
+    configs = {"contextuality": tuple(ReadoutConfig(settings=s) for s in ({}, {"clusters": "documents"}))}
+    request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), layers="1", controls=(), configs=configs)
+    frame = run_probes(request, corpus=Corpus("documents", {"test": marked})).to_pandas()
+    rows = frame[frame.group.isna() & (frame.metric == "self_similarity")]
+    kinds = {json.loads(row.params_json)["clusters"]: row for row in rows.itertuples()}
+    assert set(kinds) == {"word types of these documents", "blocks of whole documents"}
+    values = {row.value for row in kinds.values()}
+    assert max(values) - min(values) < 1e-6
+    assert kinds["blocks of whole documents"].n_clusters == 20
+    with pytest.raises(BertologyError, match="1 documents are too few for blocks"):
+        run_probes(request, corpus=Corpus("one", {"test": text}))
+
+
+def test_anisotropy_is_of_all_words_of_the_text(tiny_bert: Path) -> None:
+    text = load_corpus("pocket")["test"][:60]
+    request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), layers="2", controls=())
+    rows = run_probes(request, corpus=Corpus("small", {"test": text})).rows
+    vectors = load_encoder(str(tiny_bert), device="cpu").vectors(text).values[2].astype(np.float64)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = (unit @ unit.T)[np.triu_indices(len(unit), 1)].mean()
+    found = {row.metric: row.value for row in rows if row.group is None}
+    assert found["anisotropy"] == pytest.approx(expected, abs=1e-3)
+    assert abs(found["self_similarity_baseline"] - expected) > 2e-3

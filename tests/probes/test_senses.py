@@ -46,15 +46,20 @@ def test_pseudowords_are_told_apart_and_a_coin_is_not(nouns: Corpus) -> None:
     assert len(words) == 10
     for word in words:
         if "coin" not in word:
-            assert groups.loc["accuracy", word].value == 1 == groups.loc["neighbours_accuracy", word].value
-    coins = groups.loc["accuracy"].loc[[word for word in words if "coin" in word]]
+            assert (
+                groups.loc["accuracy_by_centroid", word].value == 1 == groups.loc["accuracy_by_occurrences", word].value
+            )
+    coins = groups.loc["accuracy_by_centroid"].loc[[word for word in words if "coin" in word]]
     n_right, n_items = round((coins.value * coins.n_items).sum()), int(coins.n_items.sum())
     assert binomtest(n_right, n_items).pvalue > 0.01
-    mean = rows[(rows.metric == "accuracy") & rows.group.isna()].set_index("control").value
-    assert mean["none"] == pytest.approx(groups.loc["accuracy"].value.mean(), abs=1e-5)
-    assert groups.loc["accuracy"].n_items.sum() == rows.n_items.max()
+    mean = rows[(rows.metric == "accuracy_by_centroid") & rows.group.isna()].set_index("control").value
+    assert mean["none"] == pytest.approx(groups.loc["accuracy_by_centroid"].value.mean(), abs=1e-5)
+    assert groups.loc["accuracy_by_centroid"].n_items.sum() == rows.n_items.max()
     assert mean["majority"] < mean["lexical"] < mean["none"]
-    assert "from other words of the context (TF-IDF)" in table.to_markdown()
+    assert [column in table.to_markdown() for column in ("accuracy by centroid", "accuracy by occurrences")] == [
+        True
+    ] * 2
+    assert "the same rules on the words of the context (TF-IDF)" in table.to_markdown()
 
 
 def test_clusters_of_pseudowords(nouns: Corpus) -> None:
@@ -82,11 +87,13 @@ def test_senses_of_a_table_and_what_is_left_out(tiny_bert: Path) -> None:
         controls=["majority"],
     )  # fmt: skip
     results = table.to_pandas()
-    row = results[(results.metric == "accuracy") & (results.control == "none") & results.group.isna()].iloc[0]
+    row = results[(results.metric == "accuracy_by_centroid") & (results.control == "none") & results.group.isna()].iloc[
+        0
+    ]
     assert (row.n_items, row.n_unseen_label, row.n_skipped, row.n_classes) == (8, 4, 8, 2)
     assert row.skip_reasons == '{"word not in train": 4, "word with one sense": 4}'
     assert row.value <= 0.5  # the shores are mistaken
-    majority = results[(results.metric == "accuracy") & (results.control == "majority")].iloc[0]
+    majority = results[(results.metric == "accuracy_by_centroid") & (results.control == "majority")].iloc[0]
     assert majority.value == 0.5
     assert majority.n_items == 8
 
@@ -96,7 +103,7 @@ def test_layers_are_summed(tiny_bert: Path, nouns: Corpus) -> None:
     configs = {"senses": (ReadoutConfig(), ReadoutConfig(settings={"layers_summed": 2}))}
     request = ProbeRequest(tasks=("senses",), model=str(tiny_bert), controls=("majority",), configs=configs)
     frame = run_probes(request, corpus=few).to_pandas()
-    main = frame[(frame.metric == "accuracy") & frame.group.isna() & (frame.control == "none")]
+    main = frame[(frame.metric == "accuracy_by_centroid") & frame.group.isna() & (frame.control == "none")]
     by_setting = {key: rows.set_index("layer").value for key, rows in main.groupby("params_json")}
     assert len(by_setting) == 2
     plain, summed = by_setting.values()

@@ -71,8 +71,7 @@ def values(
     """By group, the scores of each layer; vectors are ``[layer, word, dim]`` of all words."""
     read = {}
     for split, words in task(name).words(text).items():
-        some = LayerVectors.of_arrays(vectors[split][:, words])
-        read[split] = LayerVectors(some.layers, words, some.dim, some._read)
+        read[split] = LayerVectors.of_arrays(vectors[split][:, words], words=words)
     return {sums.group: sums.values for sums in task(name).statistics(read, text)}
 
 

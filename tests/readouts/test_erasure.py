@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -95,19 +93,6 @@ def test_no_other_map_moves_the_vectors_less(train: Split, erasure: Erasure) -> 
                 assert np.square(vectors @ other.T - vectors).mean() > moved
         orthogonal = free @ free.T
         assert np.square(vectors @ orthogonal.T - vectors).mean() > moved
-
-
-def test_equals_concept_erasure(train: Split, erasure: Erasure) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it compiles a helper of its own as torch no longer likes
-        from concept_erasure import LeaceEraser
-    for layer in range(3):
-        vectors = torch.from_numpy(train.vectors[layer]).double()
-        known = torch.nn.functional.one_hot(torch.from_numpy(train.labels[0]), 4).double()
-        eraser = LeaceEraser.fit(vectors, known, shrinkage=False, constrain_cov_trace=False, svd_tol=1e-9)
-        found = erasure.erase(torch.from_numpy(train.vectors).double())[layer]
-        torch.testing.assert_close(found, eraser(vectors), rtol=0, atol=1e-7)
-        torch.testing.assert_close(erasure.layer(layer)(vectors), eraser(vectors), rtol=0, atol=1e-4)
 
 
 def test_unused_items_and_chunks_do_not_matter(train: Split) -> None:

@@ -12,7 +12,7 @@ from bertology.activations import Progress
 from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.measures import Metric, sum_metric
+from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import AttentionProbe, ControlNote, GateProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LooksAt(AttentionProbe):
     question: str = "At what does a head look?"
     reference: str = "Clark et al. (2019)"
     readout: str = "attention.v1"
-    metrics: tuple[Metric, ...] = (sum_metric("attention_mass", "attention"), sum_metric("distance", "in words"))
+    metrics: tuple[Metric, ...] = (share_metric("attention_mass", "attention"), sum_metric("distance", "in words"))
     level: Literal["word", "piece"] = "word"
     pairs: bool = False
     norms: bool = False

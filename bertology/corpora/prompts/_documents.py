@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,10 @@ from bertology._inputs import given_path
 from bertology.corpora._files import files_in, line_blocks, split_files
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentence import Sentence
+from bertology.corpora._sentences import document_starts
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import CorpusError
 
-_NUMBER_AT_END = re.compile(r"[-._:]?s?\d+$")
 _SPLITS = ("test", "dev")
 
 
@@ -71,9 +70,7 @@ def _chosen(splits: Iterable[str]) -> str:
 
 
 def _of_sentences(sentences: Sequence[Sentence]) -> Iterator[Document]:
-    names = [sentence.group for sentence in sentences]
-    if not any(names):
-        names = [_NUMBER_AT_END.sub("", sentence.id) for sentence in sentences]
-    starts = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(sentences)], strict=True), 1):
-        yield Document(names[start] or f"document-{number}", tuple(s.text for s in sentences[start:end]))
+    starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
+    ends = [*(start for start, _ in starts[1:]), len(sentences)]
+    for number, ((start, name), end) in enumerate(zip(starts, ends, strict=True), 1):
+        yield Document(name or f"document-{number}", tuple(s.text for s in sentences[start:end]))

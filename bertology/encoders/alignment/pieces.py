@@ -52,6 +52,20 @@ Skipped = tuple[SkippedWord, ...]
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Subwords of words: ``[place]`` number of the word and of its window, and the subword in the window."""
+
+    word: NDArray[np.int64]
+    window: NDArray[np.int64]
+    piece: NDArray[np.int64]
+
+    def inside(self, windows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``[chosen]`` which places lie in some windows (ascending), and ``[chosen, 2]`` window among them, subword."""
+        chosen = np.flatnonzero(np.isin(self.window, windows))
+        return chosen, np.stack([np.searchsorted(windows, self.window[chosen]), self.piece[chosen]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
 class Pieces:
     """Tokenised sentences, as columns. A window is one input to the model, special tokens included."""
 
@@ -103,16 +117,14 @@ class Pieces:
         """``[window]`` pieces in each window, special tokens included."""
         return np.diff(self.window_starts)
 
-    @cached_property
-    def word_of_piece(self) -> Integers:
-        """``[piece]`` the word that is read from it; −1 of special tokens, and context that windows share."""
-        words = np.flatnonzero(self.word_window >= 0)
-        lengths = (self.word_last - self.word_first)[words].astype(np.int64)
-        first = self.window_starts[self.word_window[words]] + self.word_first[words]
+    def places_of(self, words: NDArray[np.int64]) -> Places:
+        """The subwords of some words that are read, in the order of windows; one that words share is there for each."""
+        words = words[np.argsort(self.word_window[words], kind="stable")]
+        lengths = (self.word_last - self.word_first)[words]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        of_piece = np.full(len(self.ids), -1, dtype=np.int64)
-        of_piece[np.repeat(first, lengths) + within] = np.repeat(words, lengths)
-        return of_piece
+        window = np.repeat(self.word_window[words].astype(np.int64), lengths)
+        piece = np.repeat(self.word_first[words].astype(np.int64), lengths) + within
+        return Places(np.repeat(words, lengths), window, piece)
 
     def window(self, number: int) -> Ids:
         """``[piece]`` the vocabulary numbers of one window."""

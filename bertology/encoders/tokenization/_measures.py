@@ -15,7 +15,7 @@ from bertology._inputs import opened
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment.pieces import PieceReader
 from bertology.errors import CorpusError, quoted
-from bertology.measures import bootstrap_ratio
+from bertology.measures import bootstrap_ratio, ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -84,7 +84,8 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
         "renyi_efficiency": _renyi(ids, of_piece, vocabulary),
     }
     over, under = (np.stack([pair[number] for pair in ratios.values()]) for number in (0, 1))
-    found = bootstrap_ratio(over, under, metric="tokenizer", n_resamples=n_resamples)
+    are_shares = [name.endswith("_share") for name in ratios]
+    found = ratio_intervals(over, under, are_shares=are_shares, n_resamples=n_resamples)
     columns = zip(ratios, found.values, found.ci_low, found.ci_high, strict=True)
     scores = [TokenizerScore(name, float(value), float(low), float(high)) for name, value, low, high in columns]
     used = len(np.unique(ids)) / vocabulary

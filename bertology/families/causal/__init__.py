@@ -100,6 +100,7 @@ class _Causal(Family):
                 "skip_reasons": dict(sorted(counts.skipped.items())),
                 "n_unseen_label": counts.n_unseen_label,
                 "params": {"clusters": "sentences" if texts else "frames"}
+                | ({"unit": counts.unit} if counts.unit != "items" else {})
                 | ({"settings": cells.config.changes} if cells.config.changes else {}),
                 **aligned,
             }

@@ -80,7 +80,7 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> dict[tuple[str, int], Co
         # Where a cell does not say what an item takes, each has one label.
         item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
         uniform = np.array(n_items, dtype=np.float64) * item_bits
-        chosen = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
+        chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
         per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
         scores = {
             COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=COMPRESSION.name, **chosen),

@@ -195,7 +195,7 @@ def _counts(table: LayerTable) -> str:
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
     skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
     parts = [
-        f"{about.n_items:,} items in {about.n_clusters:,} {clusters_of(about)}",
+        f"{about.n_items:,} {param_of(about, 'unit', 'items')} in {about.n_clusters:,} {clusters_of(about)}",
         f"{about.n_classes} classes" if about.n_classes else "",
         skipped,
         f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",

@@ -1,0 +1,222 @@
+"""Every measure of two models whose tokenizers, and so whose stores, order the words differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
+
+from bertology import load_corpus
+from bertology.activations import Recipe, extract, read_words
+from bertology.comparison import label_clusters
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import CorpusError
+from bertology.geometry import (
+    LayerSums,
+    LayerVectors,
+    anisotropy_change,
+    compare_layers,
+    cosine_to_reference,
+    model_similarity,
+    most_alike,
+)
+
+Floats = NDArray[np.float64]
+LAYERS = (1, 3)
+PAIRS = [(1, 3), (3, 1)]
+SUMMED = ("cka", "procrustes", "rsa", "rsa_spearman", "mutual_neighbours")
+PAIRED = ("rsa", "rsa_spearman", "mutual_neighbours", "rbf")
+"""Of the first 1,000 words."""
+MEASURES = (*SUMMED, "svcca", "pwcca", "rbf", "neuron_matching")
+
+
+def cosines(x: Floats) -> Floats:
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T)
+
+
+def kernel_likeness(k: Floats, m: Floats) -> float:
+    """HSIC₁ of Song et al. (2007), equation 5, over that of each kernel with itself."""
+
+    def hsic(a: Floats, b: Floats) -> float:
+        a, b, n = a - np.diag(np.diag(a)), b - np.diag(np.diag(b)), len(a)
+        return float((a * b).sum() + a.sum() * b.sum() / (n - 1) / (n - 2) - 2 / (n - 2) * (a @ b).sum())
+
+    return hsic(k, m) / np.sqrt(hsic(k, k) * hsic(m, m))
+
+
+def gaussian(x: Floats) -> Floats:
+    return np.asarray(np.exp(-(squareform(pdist(x)) ** 2) / (2 * 0.64 * np.median(pdist(x)) ** 2)))
+
+
+def scores(x: Floats, share: float) -> Floats:
+    """Orthonormal scores on the principal components of a share of the variance."""
+    left, scale, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    return np.asarray(left[:, : np.searchsorted((scale**2).cumsum() / (scale**2).sum(), share - 1e-12) + 1])
+
+
+def weighted(x: Floats, y: Floats) -> float:
+    left, correlations, _ = np.linalg.svd(scores(x, 1).T @ scores(y, 1))
+    weights = np.abs((scores(x, 1) @ left[:, : len(correlations)]).T @ (x - x.mean(axis=0))).sum(axis=1)
+    return float(weights @ correlations / weights.sum())
+
+
+def triangle(x: Floats) -> Floats:
+    return cosines(x)[np.triu_indices(len(x), 1)]
+
+
+def neighbours(x: Floats) -> NDArray[np.bool_]:
+    near = cosines(x) - 9 * np.eye(len(x))
+    return near >= np.sort(near, axis=1)[:, [-10]]
+
+
+def rotated(x: Floats, y: Floats) -> float:
+    a, b = x - x.mean(axis=0), y - y.mean(axis=0)
+    return float(np.linalg.norm(a.T @ b, "nuc") / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def matched(x: Floats, y: Floats) -> float:
+    r = np.abs(np.corrcoef(x.T, y.T)[: x.shape[1], x.shape[1] :])
+    return float(r.max(axis=1).mean() + r.max(axis=0).mean()) / 2
+
+
+EXPECTED: Mapping[str, Callable[[Floats, Floats], float]] = {
+    "cka": lambda x, y: kernel_likeness(*((one - one.mean(axis=0)) @ (one - one.mean(axis=0)).T for one in (x, y))),
+    "procrustes": rotated,
+    "rsa": lambda x, y: float(np.corrcoef(triangle(x), triangle(y))[0, 1]),
+    "rsa_spearman": lambda x, y: float(np.corrcoef(rankdata(triangle(x)), rankdata(triangle(y)))[0, 1]),
+    "mutual_neighbours": lambda x, y: float((neighbours(x) & neighbours(y)).sum(axis=1).mean() / 10),
+    "svcca": lambda x, y: float(np.linalg.svd(scores(x, 0.99).T @ scores(y, 0.99), compute_uv=False).mean()),
+    "pwcca": lambda x, y: (weighted(x, y) + weighted(y, x)) / 2,
+    "rbf": lambda x, y: kernel_likeness(gaussian(x), gaussian(y)),
+    "neuron_matching": matched,
+}
+
+
+class Model:
+    """The vectors of a text as they are stored, and as they are computed sentence by sentence in float64."""
+
+    def __init__(self, encoder: Encoder, text: Sentences, layers: tuple[int, ...]) -> None:
+        recipe = Recipe(encoder.fingerprint, text.text_fingerprint, stored_dtype="float32")
+        self.entry = extract(lambda: encoder, text, recipe=recipe, layers=range(encoder.n_layers + 1))
+        self.stored = LayerVectors.stored(self.entry, np.arange(text.n_words), layers)
+        one_by_one = [read_words(encoder, text[at : at + 1], layers=layers).numpy() for at in range(len(text))]
+        self.by_word = dict(zip(layers, np.concatenate(one_by_one, axis=1).astype(np.float64), strict=True))
+
+
+@pytest.fixture(scope="module")
+def text() -> Sentences:
+    return load_corpus("pocket")["train"][:160]
+
+
+@pytest.fixture(scope="module")
+def models(tiny_bert: Path, text: Sentences, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The pocket model and a tiny one, which cut words into other subwords."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(tmp_path_factory.mktemp("stored")))
+        yield [Model(load_encoder(str(name)), text, LAYERS) for name in ("pocket", tiny_bert)]
+
+
+def by_name(sums: Any) -> dict[str, LayerSums]:
+    return {one.metric: one for one in sums if not one.group}
+
+
+def test_stores_of_two_tokenizers_order_words_differently(models: Any) -> None:
+    first, second = (model.entry.place[:, 1] for model in models)
+    assert (first != second).mean() > 0.9
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_each_measure_of_two_models_is_that_of_numpy(models: Any, text: Sentences, measure: str) -> None:
+    a, b = models
+    found = by_name(model_similarity(a.stored, b.stored, text.sentence_of_word, layers=PAIRS, measures=[measure]))
+    n = min(text.n_words, 1000) if measure in PAIRED else text.n_words
+    expected = {(i, j): EXPECTED[measure](a.by_word[i][:n], b.by_word[j][:n]) for i in LAYERS for j in LAYERS}
+    matched = np.array([expected[pair] for pair in PAIRS])
+    if measure == "procrustes":
+        assert found["procrustes_distance"].values == pytest.approx(1 - matched, abs=1e-4)
+    else:
+        assert found[measure].values == pytest.approx(matched, abs=1e-4)
+    best = {own: max(LAYERS, key=lambda other: expected[own, other]) for own in LAYERS}
+    assert dict(most_alike(a.stored, b.stored, measure=measure)) == best
+    single = [LayerVectors.stored(one.entry, one.stored.words, (layer,)) for one, layer in ((a, 1), (b, 3))]
+    matrix = compare_layers(*single, text.sentence_of_word, measure=measure)
+    assert matrix.values.item() == pytest.approx(expected[1, 3], abs=1e-4)
+
+
+def test_movement_and_anisotropy_of_two_models_are_those_of_numpy(models: Any, text: Sentences) -> None:
+    a, b = models
+    found = by_name(anisotropy_change(a.stored, b.stored, text.sentence_of_word, layers=PAIRS))
+    change = [triangle(a.by_word[own]).mean() - triangle(b.by_word[other]).mean() for own, other in PAIRS]
+    assert found["anisotropy_change"].values == pytest.approx(change, abs=1e-5)
+    narrow = b.stored.dim
+    wide = LayerVectors.of_arrays(np.stack([a.stored.of(layer)[:, :narrow] for layer in LAYERS]), layers=LAYERS)
+    moved = by_name(cosine_to_reference(wide, b.stored, text.sentence_of_word, layers=PAIRS))
+    for place, (own, other) in enumerate(PAIRS):
+        x, y = a.by_word[own][:, :narrow], b.by_word[other]
+        lengths = np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1)
+        assert moved["cosine_reference"].values[place] == pytest.approx(
+            ((x * y).sum(axis=1) / lengths[0] / lengths[1]).mean(), abs=1e-5
+        )
+        distance = np.linalg.norm(x - y, axis=1) / lengths[1]
+        assert moved["moved_reference"].values[place] == pytest.approx(distance.mean(), rel=1e-4)
+
+
+def test_the_layout_of_labels_in_two_models_is_that_of_numpy(models: Any, text: Sentences) -> None:
+    a, b = models
+    layer = text.layers["upos"]
+    labels = [layer.values[code] for code in layer.codes]
+    found = label_clusters(a.stored, b.stored, labels, text.sentence_of_word, layers=PAIRS)
+
+    def distances(x: Floats) -> list[float]:
+        of = [x[[label == name for label in labels]] for name in found.labels]
+        means, noise = [one.mean(axis=0) for one in of], [one.var(axis=0, ddof=1).sum() / len(one) for one in of]
+        pairs = zip(*np.triu_indices(len(of), 1), strict=True)
+        return [max(0, ((means[i] - means[j]) ** 2).sum() - noise[i] - noise[j]) ** 0.5 for i, j in pairs]
+
+    expected = [np.corrcoef(distances(a.by_word[own]), distances(b.by_word[other]))[0, 1] for own, other in PAIRS]
+    assert found.table()["layout"].to_numpy() == pytest.approx(expected, abs=1e-4)
+
+
+def test_other_words_are_refused_by_every_measure_of_two_models(models: Any, text: Sentences) -> None:
+    a, b = models
+    words, sentences = np.arange(1, text.n_words), text.sentence_of_word
+    shifted = LayerVectors.stored(b.entry, words, LAYERS)
+    moved = LayerVectors.of_arrays(np.stack([b.stored.of(layer) for layer in LAYERS]), layers=LAYERS)
+    moved.words = moved.words + 1
+    other_text = LayerVectors(b.stored.layers, b.stored.words, b.stored.dim, b.stored._take, text="of another corpus")
+    labels = ["A", "B", "C"] * text.n_words
+    for other in (shifted, moved, other_text):
+        for ask in (
+            lambda other=other: list(model_similarity(a.stored, other, sentences, layers=PAIRS)),
+            lambda other=other: list(anisotropy_change(a.stored, other, sentences, layers=PAIRS)),
+            lambda other=other: list(cosine_to_reference(a.stored, other, sentences, layers=PAIRS)),
+            lambda other=other: most_alike(a.stored, other),
+            lambda other=other: label_clusters(a.stored, other, labels[: text.n_words], sentences, layers=PAIRS),
+        ):
+            with pytest.raises(CorpusError, match="vectors of other words"):
+                ask()
+        with pytest.raises(CorpusError, match="cannot be compared"):
+            compare_layers(a.stored, other, sentences)
+
+
+def test_pocket_and_a_real_model_are_alike_on_real_sentences(
+    real_data: Callable[[str], Path], real_model: Path
+) -> None:
+    """Their CKA is 0.41; with words paired by their place in the two stores it was 0.006."""
+    text = load_corpus(real_data("ud_english_ewt"))["test"][:40]
+    a, b = (Model(load_encoder(str(name)), text, (0, 2)) for name in ("pocket", real_model))
+    pairs = [(0, 0), (2, 2)]
+    found = by_name(model_similarity(a.stored, b.stored, text.sentence_of_word, layers=pairs, measures=SUMMED))
+    for measure in SUMMED:
+        expected = EXPECTED[measure](a.by_word[2], b.by_word[2])
+        value = 1 - found["procrustes_distance"].values[1] if measure == "procrustes" else found[measure].values[1]
+        assert value == pytest.approx(expected, abs=1e-4)
+    assert found["cka"].values[0] == pytest.approx(0.406, abs=0.001)
