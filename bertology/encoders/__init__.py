@@ -16,7 +16,14 @@ from bertology.encoders.alignment.encodings import Encoding
 from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
 from bertology.encoders.loading.checkpoints import Checkpoint, find_checkpoints
 from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
-from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
+from bertology.encoders.loading.description import (
+    Init,
+    ModelShape,
+    ModelSource,
+    code_fingerprint,
+    model_fingerprint,
+    model_shape,
+)
 from bertology.encoders.loading.resolve import held_dtype, known_models, resolve_model
 
 if TYPE_CHECKING:
@@ -54,6 +61,7 @@ __all__ = [
     "TunableModel",
     "WholeModel",
     "WordPooling",
+    "code_fingerprint",
     "find_checkpoints",
     "held_dtype",
     "in_memory",

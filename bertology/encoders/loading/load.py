@@ -191,8 +191,8 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
         raise ModelError(
-            f"model {source.name} runs Python code of its own: pass --trust-remote-code "
-            "(trust_remote_code=True) if you trust it"
+            f"model {source.name} runs Python code of its own: pass --trust-remote-code (trust_remote_code=True) if "
+            "you trust it; a file of settings has to ask for it as well (trust_remote_code: true)"
         )
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         return AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
