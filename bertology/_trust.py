@@ -21,7 +21,7 @@ def check_trust(written: Written, *, granted: bool) -> None:
     if granted or not isinstance(written.value, dict | list):
         return
     for key, value in written.value.items() if isinstance(written.value, dict) else enumerate(written.value):
-        if key == _KEY and value.value:
+        if key == _KEY and value.value is True:
             raise BertologyError(
                 f"{written.place_of((key,))}: asks to run Python code that comes with a model: give "
                 "--trust-remote-code (trust_remote_code=True) as well if you trust it, or delete this line"

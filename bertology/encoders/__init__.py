@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
     from bertology.encoders.loading.memory import in_memory, model_name, model_names, open_encoder
     from bertology.encoders.loading.module import ModuleAdapter
+    from bertology.encoders.loading.saving import save_model
     from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
     from bertology.encoders.loading.whole import WholeModel, load_whole
     from bertology.encoders.masked_loss import masked_lm_loss
@@ -81,5 +82,6 @@ __all__ = [
     "open_encoder",
     "prune_copies",
     "resolve_model",
+    "save_model",
     "word_attentions",
 ]

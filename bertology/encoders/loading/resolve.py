@@ -13,6 +13,7 @@ from bertology._names import name_not_found
 from bertology.encoders.loading.description import ModelSource
 from bertology.encoders.loading.folder import TOKENIZER_FILES
 from bertology.encoders.loading.hub import WAIT_SECONDS, download, hub_cache, is_offline, reason_of
+from bertology.encoders.loading.wrapped import ADAPTER, ADAPTER_WEIGHTS, unwrapped
 from bertology.errors import ModelError, NameNotFoundError, quoted
 
 POCKET = "pocket"
@@ -44,9 +45,9 @@ _KEPT: dict[str, ModelSource] = {}
 _IN_MEMORY = re.compile(r"[\w.-]+(/[\w.-]+)?( \(in memory( \d+)?\))?", re.ASCII)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LIST = "`bertology models` lists some"
-_DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
-_SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
-_PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
+_DESCRIPTION = ("config.json", ADAPTER, *TOKENIZER_FILES, "*.py")
+_SAFE = ("model.safetensors", ADAPTER_WEIGHTS[0], "model.safetensors.index.json", "model-*.safetensors")
+_PICKLED = ("pytorch_model.bin", ADAPTER_WEIGHTS[1], "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 
 
 def known_models() -> Mapping[str, str]:
@@ -75,7 +76,9 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
                 f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
             )
         # By name, so that no model but the embedded ones needs that package.
-        return ModelSource(name, import_module("bertology.pocket").model_folder(name) if name in _EMBEDDED else path)
+        if name in _EMBEDDED:
+            return ModelSource(name, import_module("bertology.pocket").model_folder(name))
+        return ModelSource(name, unwrapped(path, _base))
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
@@ -83,7 +86,12 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     if not _HUB_ID.fullmatch(name):
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
     folder = _fetch(name, revision)
-    return ModelSource(name, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return ModelSource(name, unwrapped(folder, _base), folder.name if folder.parent.name == "snapshots" else None)
+
+
+def _base(name: str, revision: str | None) -> ModelSource:
+    """The model that adapters belong to."""
+    return resolve_model(name, revision=None if Path(name).expanduser().is_dir() else revision)
 
 
 def keep_source(source: ModelSource) -> None:
@@ -143,8 +151,8 @@ def _answers(name: str, revision: str | None) -> bool:
         raise
     except Exception:
         # No answer, or an error of the hub: the cache will do; without it, this is the error to report.
-        cached = try_to_load_from_cache(name, "config.json", cache_dir=hub_cache(), revision=revision)
-        if not isinstance(cached, str):
+        cached = (try_to_load_from_cache(name, file, hub_cache(), revision) for file in ("config.json", ADAPTER))
+        if not any(isinstance(path, str) for path in cached):
             raise
         return False
     return True
