@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from filelock import FileLock
 
 from bertology._temporary import temporary_affixes
-from bertology.errors import BertologyError, StoreError
+from bertology.errors import BertologyError, StoreError, quoted
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -57,9 +57,17 @@ def explained_write_errors(path: Path, *, remedy: str = "choose another folder",
 
 @contextlib.contextmanager
 def explained_system_errors() -> Iterator[None]:
-    """Turn any OSError into a :class:`StoreError` of one line; the outermost handler, where no path is known."""
+    """Turn any OSError into a :class:`StoreError` of one line; the outermost handler, where no path is known.
+
+    A text that no file or library takes, as it holds half of a surrogate pair, is named as well.
+    """
     try:
         yield
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":
+            raise
+        problem = "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character"
+        raise BertologyError(f"the text {quoted(error.object)} {problem}; mend the text") from None
     except Exception as error:
         cause = system_error(error)
         if cause is None or cause.errno == errno.EBADF or isinstance(cause, BrokenPipeError):
