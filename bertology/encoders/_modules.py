@@ -81,8 +81,24 @@ def no_parameters_learn(module: nn.Module) -> None:
         parameter.requires_grad_(False)
 
 
+def check_embeddings(body: Any, family: str) -> None:
+    """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
+    try:
+        table = body.get_input_embeddings()
+    except NotImplementedError:
+        table = None
+    if not isinstance(table, nn.Embedding):
+        what = (
+            "no table of subword embeddings"
+            if table is None
+            else f"embeddings of another kind ({type(table).__name__})"
+        )
+        raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
+
+
 def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
+    check_embeddings(body, family)
     if family == "albert":
         return _albert_blocks(body)
     lists = [

@@ -27,7 +27,7 @@ from bertology._files import (
     read_json,
     write_atomically,
 )
-from bertology._inputs import given_path
+from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, Progress, can_show, silent
@@ -163,7 +163,7 @@ def finetune(
     if threads is not None:
         torch.set_num_threads(threads)
     chosen = settings_of(recipe, settings, changes)
-    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(taken(seeds, "seeds"))
     if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise BertologyError(f"seeds {seeds}: give how many, at least 1, or different numbers from 0")
     folder = given_path(out)
