@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology._names import layer_number
 from bertology.encoders._copying import copied
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
@@ -169,13 +170,14 @@ def run_to_layers(
 
 
 def check_layers(layers: Sequence[int], *, lowest: int, n_layers: int) -> frozenset[int]:
-    """The layers that are asked for; a ModelError where there are none, or the model does not have one."""
+    """The layers asked for, negative ones counted from the last; a ModelError where the model does not have one."""
     if not layers:
         raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
-    wrong = [layer for layer in layers if not lowest <= layer <= n_layers]
+    chosen = [layer_number(layer, n_layers) for layer in layers]
+    wrong = [given for given, layer in zip(layers, chosen, strict=True) if not lowest <= layer <= n_layers]
     if wrong:
-        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}")
-    return frozenset(map(int, layers))
+        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
+    return frozenset(chosen)
 
 
 def check_finite(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from bertology._names import layer_number
 from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.loading.description import MemorySource, ModelSource
@@ -39,7 +40,7 @@ class TunableModel:
     """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
 
     def freeze_to(self, layer: int) -> None:
-        """Fix all that layers 0…``layer`` depend on: the embeddings and the blocks up to that one.
+        """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
 
         What is trained are the blocks above, what comes after the last block, and the head.
 
@@ -47,6 +48,7 @@ class TunableModel:
             ModelError: the model has no such layer, or its blocks share their weights.
         """
         n_layers = len(self.blocks)
+        layer = layer_number(layer, n_layers)
         if not 0 <= layer <= n_layers:
             raise ModelError(f"layer {layer}: model {self.name} has {n_layers}, so frozen layers are 0…{n_layers}")
         if len(set(map(id, self.blocks))) < n_layers:
