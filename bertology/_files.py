@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock
 
+from bertology._inputs import opened
 from bertology._temporary import temporary_affixes
 from bertology.errors import BertologyError, StoreError, quoted
 
@@ -66,8 +67,8 @@ def explained_system_errors() -> Iterator[None]:
     except UnicodeEncodeError as error:
         if error.reason != "surrogates not allowed":
             raise
-        problem = "holds half of a surrogate pair (\\ud800 to \\udfff), which is no character"
-        raise BertologyError(f"the text {quoted(error.object)} {problem}; mend the text") from None
+        problem = "half of a surrogate pair in it, which is no character"
+        raise BertologyError(f"{quoted(error.object)}: {problem}: read the source as UTF-8") from None
     except Exception as error:
         cause = system_error(error)
         if cause is None or cause.errno == errno.EBADF or isinstance(cause, BrokenPipeError):
@@ -170,10 +171,8 @@ def file_sha256(path: Path) -> str:
 
 def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete it and run again") -> Any:
     """The JSON in ``path`` as a value of type ``form``, such as a dataclass; errors name it as ``what``."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise BertologyError(f"{path}: no such file; it should be {what}") from None
+    with opened(path, missing=f"it should be {what}") as file:
+        content = file.read()
     return parse_json(content, where=str(path), what=what, form=form, remedy=remedy)
 
 
