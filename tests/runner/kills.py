@@ -3,9 +3,9 @@
     python -m tests.runner.kills [--kills 50] [--seed 0] [--seconds 5]
 
 Five jobs, each killed in turn by SIGTERM, SIGKILL or Ctrl-C at a random moment: ``bertology probe``, ``run`` in one
-process and in several, ``compare`` and ``pretrain``. Seconds later none of its processes may be left. Then the same command runs to its end: no
-file may be there, in its folder, in the cache or in the folder for temporary files, that a run which nobody kills does
-not leave, and tables and weights must be those of such a run.
+process and in several, ``compare`` and ``pretrain``. Seconds later none of its processes may be left. Then the same
+command runs to its end: no file may be there, in its folder, in the cache or in the folder for temporary files, that a
+run which nobody kills does not leave, and tables and weights must be those of such a run.
 """
 
 from __future__ import annotations
