@@ -164,8 +164,8 @@ def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, mo
 def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
     """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
     n_layers = encoder.n_layers
-    asked = range(1, n_layers + 1) if layers is None else (layer_number(layer, n_layers) for layer in layers)
-    chosen = tuple(sorted(set(asked)))
+    every = range(1, n_layers + 1) if layers is None else layers
+    chosen = tuple(sorted({layer_number(layer, n_layers) for layer in every}))
     wrong = [layer for layer in chosen if not 1 <= layer <= encoder.n_layers]
     if wrong or not chosen:
         asked = f"layer {wrong[0]}" if wrong else "no layer"

@@ -147,8 +147,8 @@ class Work:
         content = {"models": {pair.source.name: pair.fingerprints[pair.weights] for pair in every}}
         content["corpora"] = {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}
         trusted = {pair.source.name: pair.source for pair in every if pair.request.trust_remote_code}
-        code = {name: code_fingerprint(source) for name, source in trusted.items()}
-        return content | ({"code": code} if any(code.values()) else {})
+        code = {name: hashed for name, source in trusted.items() if (hashed := code_fingerprint(source)) is not None}
+        return {**content, "code": code} if code else content
 
 
 def _may_be_equal(one: Unit, other: Unit) -> bool:
