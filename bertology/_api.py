@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from bertology._files import explained_system_errors
+from bertology._inputs import taken
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
@@ -111,9 +112,9 @@ def probe(
         model=found[0],
         reference=reference,
         corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
-        layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
+        layers=layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
         seeds=seeds,
-        controls=parse_controls(controls),
+        controls=parse_controls(controls if isinstance(controls, str) else taken(controls, "controls")),
         **settings,
     )
     folder = None if out is None else Path(out)
@@ -164,7 +165,7 @@ def _reference(name: str, settings: Mapping[str, Any]) -> str | ReferenceModel:
 def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
     """The names of tasks; probe objects among them become known by theirs."""
     several = task.split(",") if isinstance(task, str) else task
-    asked = several if isinstance(several, Sequence) else [several]
+    asked = taken(several, "task") if isinstance(several, Iterable) else [several]
     probes = {place: known_probe(one) for place, one in enumerate(asked) if not isinstance(one, str)}
     names = [probes[place].task if place in probes else str(one) for place, one in enumerate(asked)]
     doubled = next((probe.task for probe in probes.values() if names.count(probe.task) > 1), None)

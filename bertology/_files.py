@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock
 
+from bertology._inputs import opened
 from bertology._temporary import temporary_affixes
-from bertology.errors import BertologyError, StoreError
+from bertology.errors import BertologyError, StoreError, quoted
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -32,32 +34,61 @@ _REMEDIES: dict[int | None, str] = {
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ELOOP: "mend the link, or name what it should lead to",
 }
+_OS_ERROR = re.compile(r"\(os error (\d{1,3})\)")
+_WRITER_OF_TORCH = "inline_container.cc"
 _MOST_SHOWN = 300
 """Characters of a path in a message."""
 
 
 @contextlib.contextmanager
 def explained_write_errors(path: Path, *, remedy: str = "choose another folder", verb: str = "write") -> Iterator[None]:
-    """Turn an OSError while writing ``path``, or another ``verb``, into a :class:`StoreError` with a remedy."""
+    """Turn an OSError while writing ``path``, or another ``verb``, into a :class:`StoreError` with a remedy.
+
+    Errors by which libraries of other languages report one of the system (:func:`system_error`) likewise.
+    """
     try:
         yield
-    except OSError as error:
-        if error.errno in _NO_SPACE:
+    except Exception as error:
+        if (cause := system_error(error)) is None:
+            raise
+        if cause.errno in _NO_SPACE:
             raise StoreError(f"no space left to {verb} {shortened(path)}: free some, or {remedy}") from error
-        raise StoreError(f"cannot {verb} {shortened(path)} ({_reason(error)}): {remedy}") from error
+        raise StoreError(f"cannot {verb} {shortened(path)} ({_reason(cause)}): {remedy}") from error
 
 
 @contextlib.contextmanager
 def explained_system_errors() -> Iterator[None]:
-    """Turn any OSError into a :class:`StoreError` of one line; the outermost handler, where no path is known."""
+    """Turn any OSError into a :class:`StoreError` of one line; the outermost handler, where no path is known.
+
+    A text that no file or library takes, as it holds half of a surrogate pair, is named as well.
+    """
     try:
         yield
-    except OSError as error:
-        if error.errno == errno.EBADF or isinstance(error, BrokenPipeError):
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":
+            raise
+        problem = "half of a surrogate pair in it, which is no character"
+        raise BertologyError(f"{quoted(error.object)}: {problem}: read the source as UTF-8") from None
+    except Exception as error:
+        cause = system_error(error)
+        if cause is None or cause.errno == errno.EBADF or isinstance(cause, BrokenPipeError):
             raise  # a file that is closed already is a fault of the program, a closed pipe none at all
-        where = "" if error.filename is None else f"{shortened(error.filename)}: "
-        remedy = _REMEDIES.get(error.errno, "check the path" if where else "try again")
-        raise StoreError(f"{where}{_reason(error)}; {remedy}") from error
+        where = "" if cause.filename is None else f"{shortened(cause.filename)}: "
+        remedy = _REMEDIES.get(cause.errno, "check the path" if where else "try again")
+        raise StoreError(f"{where}{_reason(cause)}; {remedy}") from error
+
+
+def system_error(error: Exception) -> OSError | None:
+    """The error of the system that another one reports: safetensors, tokenizers and torch have no OSError of it."""
+    if isinstance(error, OSError):
+        return error
+    if isinstance(error, BertologyError):
+        return None
+    if found := _OS_ERROR.search(str(error)):
+        return OSError(int(found[1]), os.strerror(int(found[1])))
+    if isinstance(error, RuntimeError) and _WRITER_OF_TORCH in str(error):
+        return OSError(errno.EIO, "torch could not write all of a file; the disk may be full")
+    return None
 
 
 def _reason(error: OSError) -> str:
@@ -140,10 +171,8 @@ def file_sha256(path: Path) -> str:
 
 def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete it and run again") -> Any:
     """The JSON in ``path`` as a value of type ``form``, such as a dataclass; errors name it as ``what``."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise BertologyError(f"{path}: no such file; it should be {what}") from None
+    with opened(path, missing=f"it should be {what}") as file:
+        content = file.read()
     return parse_json(content, where=str(path), what=what, form=form, remedy=remedy)
 
 

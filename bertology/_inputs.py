@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from bertology.errors import BertologyError, cut, cut_path, quoted
 
+Value = TypeVar("Value")
+
 _NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def taken(values: Iterable[Value], what: str, *, most: int = 100_000) -> list[Value]:
+    """The values of an iterable, which need not have an end: refused where there are more than ``most``.
+
+    Raises:
+        BertologyError: there are more; ``what`` names them.
+    """
+    found = list(itertools.islice(values, most + 1))
+    if len(found) > most:
+        raise BertologyError(f"{what}: over {most:,} values, or no end of them; give fewer")
+    return found
 
 
 def described(value: Any) -> str:

@@ -36,6 +36,11 @@ def folder_name(name: str) -> str:
     return _last_parts(name, 1)
 
 
+def layer_number(layer: int, n_layers: int) -> int:
+    """The number of a layer of a model with so many blocks; negative ones are counted from the last, -1."""
+    return int(layer) + (n_layers + 1 if layer < 0 else 0)
+
+
 def layer_label(layer: int) -> str:
     """A layer's number; layer 0 is marked as the embeddings."""
     return "0 · embeddings" if layer == 0 else str(layer)

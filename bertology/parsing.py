@@ -67,7 +67,7 @@ def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
     Raises:
         BertologyError: no such sentence or corpus, or the run has several corpora.
     """
-    run = None if request.probe is None or request.corpus is not None else _experiment(request.probe)
+    run = None if request.probe is None or request.corpus is not None else _experiment(request)
     if run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)
     chosen = _only(run.corpora, request.probe, "--corpus")
@@ -114,8 +114,7 @@ def parse(
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.origin.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=pooling)
-    trusted = request.trust_remote_code or model.trust_remote_code
-    encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=trusted)
+    encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=request.trust_remote_code)
     vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)
     return read_tree(sentence, probe, vectors[0])
 
@@ -159,7 +158,7 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
 
 def _model(request: ParseRequest) -> ModelSettings:
     """The model that is named, also as a run calls it; of a kept probe that of its run; else ``pocket``."""
-    run, name = None if request.probe is None else _experiment(request.probe), request.model
+    run, name = None if request.probe is None else _experiment(request), request.model
     named = () if run is None else tuple(one for one in run.models if name in (None, one.title, one.name))
     if named:
         return _only(named, request.probe, "--model")
@@ -169,10 +168,14 @@ def _model(request: ParseRequest) -> ModelSettings:
     return ModelSettings(name=name or _POCKET, revision=request.revision)
 
 
-def _experiment(probe: Path) -> Experiment | None:
+def _experiment(request: ParseRequest) -> Experiment | None:
     """What was asked in the run that keeps a probe, where it lies in one or is the whole run."""
+    probe = request.probe
+    assert probe is not None
     run = next((folder for folder in (probe, probe.parent, probe.parent.parent) if (folder / _ASKED).is_file()), None)
-    return None if run is None else load_experiment(run / _ASKED)
+    if run is None:
+        return None
+    return load_experiment(run / _ASKED, trust_remote_code=request.trust_remote_code)
 
 
 def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:

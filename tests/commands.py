@@ -56,6 +56,8 @@ def die_at_write(left):
 
 def be(job):
     os.close(3)
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream, number in (("stdout", 1), ("stderr", 2)):
         os.dup2(os.open(job[stream], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.update(job["environment"])
@@ -94,7 +96,9 @@ class Running:
     def wait(self, *, die_after: float | None = None, by: int = signal.SIGKILL) -> int:
         """Wait until it has ended, or let it die after so many seconds; its exit status, negative for a signal's."""
         # Its id remains its own until it is waited for.
-        timer = threading.Timer(1e6 if die_after is None else die_after, os.kill, (self.pid, by))
+        # Ctrl-C of a terminal goes to all processes of a command.
+        kill = os.killpg if by == signal.SIGINT else os.kill
+        timer = threading.Timer(1e6 if die_after is None else die_after, kill, (self.pid, by))
         timer.start()
         status = self.commands.ask({"wait": self.pid})
         timer.cancel()

@@ -1,12 +1,13 @@
 """Seeded damage to files and settings, for tests that nothing a person gives ends in a traceback.
 
 A mutant is either accepted or refused in one line; anything else is a defect. Sequences of mutants are the same in
-every run, so that a failure names its seed and can be repeated.
+every run, so that a failure names its seed and can be repeated. ``BERTOLOGY_MUTANTS=10`` makes ten times as many.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,12 @@ from bertology.errors import BertologyError
 
 MAX_MESSAGE = 1000
 """Characters of an error message; what is quoted of a file is cut."""
+
+
+def times(count: int) -> int:
+    """So many mutants of a test, or as many times more as the environment asks for."""
+    return round(count * float(os.environ.get("BERTOLOGY_MUTANTS", "1")))
+
 
 _NUMBERS: tuple[Any, ...] = (0, 1, -1, 0.5, 2**31, 2**63, -(2**63), 10**5000, float("nan"), float("inf"), -1e400)
 _TEXTS = ("", " ", "\x00", "../../outside", "/dev/zero", "no", "1e-3", "x" * 100_000, "９", "\ud800")

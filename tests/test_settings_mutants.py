@@ -19,9 +19,9 @@ from bertology.runner._work import fewest_cells
 from bertology.runner.engines._cluster import read_profile
 from bertology.runner.experiment import load_experiment
 from tests.long_numbers import dumped
-from tests.mutations import accepted, mutated_bytes, mutated_tree
+from tests.mutations import accepted, mutated_bytes, mutated_tree, times
 
-COUNT = 120
+COUNT = times(120)
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 EXPERIMENT = """\
 name: trial

@@ -30,6 +30,7 @@ from bertology.activations._store import (
     write_shard,
 )
 from bertology.corpora import Sentences
+from bertology.encoders import layers_from_end
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.errors import ModelError, StoreError
 
@@ -58,13 +59,15 @@ def extract(
         get_encoder: returns the encoder; called only if something must be computed.
         sentences: the text.
         recipe: all that decides the vectors; its fingerprints must be those of the encoder and the text.
-        layers: 0 for the embeddings, 1…L for the blocks.
+        layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         progress: shows how many pieces have been read.
 
     Raises:
         StoreError: the cache cannot be written, or is full.
         ShortMemoryError: a single window does not fit into memory.
     """
+    if any(layer < 0 for layer in layers):
+        layers = layers_from_end(layers, lowest=0, n_layers=get_encoder().n_layers)
     layers = tuple(sorted(set(layers)))
     entry = recipe.find(layers)
     if entry is not None:

@@ -38,7 +38,7 @@ def read_words(
     Args:
         encoder: the model.
         sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
-        layers: 0 for the embeddings, 1…L for the blocks.
+        layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
             of the first special tokens.
         encoding: how sentences are put to the model; each by itself when left out.
@@ -46,7 +46,8 @@ def read_words(
     Raises:
         ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
-    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(layers)
+    chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
+    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)
 
 
 def labelled_vectors(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._memory import give_back_freed_memory
+from bertology._names import layer_number
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.attention._norms import MapNorms, check_norms, value_norms
@@ -161,8 +162,10 @@ def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, mo
 
 
 def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """Layers of heads in ascending order, each once; all of them when left out."""
-    chosen = tuple(range(1, encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
+    """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
+    n_layers = encoder.n_layers
+    every = range(1, n_layers + 1) if layers is None else layers
+    chosen = tuple(sorted({layer_number(layer, n_layers) for layer in every}))
     wrong = [layer for layer in chosen if not 1 <= layer <= encoder.n_layers]
     if wrong or not chosen:
         asked = f"layer {wrong[0]}" if wrong else "no layer"

@@ -18,13 +18,19 @@ _STOPPED = "bertology: stopped; what is computed is kept, the same command goes 
 _INTERRUPTED = 130
 _MOST_OF_A_MESSAGE = 500
 _TERMINATED = 143
+_STDERR = 2
+_PIPE_CLOSED = 141
 _END_S = 5.0
 """After SIGTERM or Ctrl-C, how long the orderly end may take; what is left then, the next start deletes."""
 
 
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
+    is_heard = sys.stdout is not None
+    _open_streams()
     try:
+        if not is_heard:
+            raise BertologyError("standard output is closed: redirect it to a file, or to /dev/null")
         # Our own files tell better what to do; this is for what is not known there, and what libraries open.
         with explained_system_errors(), explained_shortage("this command"), _terminable():
             status = _run(sys.argv[1:] or ["--help"])
@@ -36,7 +42,7 @@ def main() -> None:
         # The reader of a pipe has seen enough: what is not written yet goes nowhere, and the interpreter must not
         # complain of it when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 141
+        status = _PIPE_CLOSED
     except KeyboardInterrupt:
         status = _INTERRUPTED
     except _Terminated:
@@ -44,6 +50,16 @@ def main() -> None:
     if status in (_INTERRUPTED, _TERMINATED):
         print(_STOPPED, file=sys.stderr)
     sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Give standard streams that are closed to /dev/null, so that no file that is opened takes their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as the process
 
 
 class _Terminated(BaseException):
@@ -100,8 +116,14 @@ def _run(arguments: list[str]) -> int:
 
     from bertology.cli._app import UsageError, app
 
+    stdout = sys.stdout
     try:
         return app(arguments, prog_name="bertology", standalone_mode=False) or 0
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        sys.stdout = stdout
+        raise BrokenPipeError from None  # typer ends the process itself, after it has put another stream in the place
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "bertology"
         message = cut(error.format_message().rstrip("."), most=_MOST_OF_A_MESSAGE)

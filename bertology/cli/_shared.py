@@ -38,7 +38,7 @@ Memory = Annotated[
 ]
 """Put into the environment, where other processes of the run find it."""
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")]
-Trust = Annotated[bool, typer.Option(help="Run code that comes with a hub model.")]
+Trust = Annotated[bool, typer.Option(help="Run Python code that comes with a model; a file alone cannot grant it.")]
 Language = Annotated[
     str | None, typer.Option(help="Of the text, such as en or zh: its rules find words, not those of Unicode.")
 ]

@@ -28,7 +28,6 @@ def attribute(
         str,
         typer.Option(
             "--candidates",
-            "-c",
             help="The word that is explained, then the one it is compared with.",
             show_default=False,
         ),

@@ -35,7 +35,7 @@ def cloze(
     *,
     top: Annotated[int, typer.Option(help="Follow so many of the deepest layer's best; none with --candidates.")] = 5,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", "-c", help="Words to follow instead, with commas: capital,city.")
+        str | None, typer.Option("--candidates", help="Words to follow instead, with commas: capital,city.")
     ] = None,
     form: Annotated[
         str, typer.Option(help="Candidates are scored as one_piece, or of any length as original or within_word_l2r.")

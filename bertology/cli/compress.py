@@ -18,7 +18,6 @@ def compress(
         str,
         typer.Option(
             "--method",
-            "-m",
             help="magnitude, heads, neurons, layers, low_rank, quantise or distil; several with commas.",
         ),
     ],

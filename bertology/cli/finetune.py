@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from bertology.cli._shared import Revision, Trust, only_with_file
 from bertology.cli.probe import COLUMNS_HELP
 from bertology.errors import BertologyError
 
-_WITH_FILE = ("file", "out", "set_", "device", "threads", "quiet")
+_WITH_FILE = ("file", "out", "set_", "device", "threads", "trust_remote_code", "quiet")
 
 
 def finetune(
@@ -80,7 +80,13 @@ def finetune(
     show = not quiet and sys.stderr.isatty()
     if file is not None:
         only_with_file(context, _WITH_FILE, file)
-        grid = finetune_grid(file, out=out, changes=set_ or (), device=device, threads=threads, progress=show)
+        common: dict[str, Any] = {
+            "device": device,
+            "threads": threads,
+            "trust_remote_code": trust_remote_code,
+            "progress": show,
+        }
+        grid = finetune_grid(file, out=out, changes=set_ or (), trust_remote_code=trust_remote_code, **common)
         typer.echo(grid.to_markdown())
         typer.echo(f"models and tables in {grid.path}", err=True)
         return

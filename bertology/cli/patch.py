@@ -28,9 +28,7 @@ def patch(
     ],
     candidates: Annotated[
         str,
-        typer.Option(
-            "--candidates", "-c", help="The word that the text calls for, then the other's.", show_default=False
-        ),
+        typer.Option("--candidates", help="The word that the text calls for, then the other's.", show_default=False),
     ],
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, or numbers and ranges: 0-6, 3,5,-1.")] = "all",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bertology.cli._shared import Memory
+from bertology.cli._shared import Memory, Trust
 from bertology.cli.cache import confirm
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def run(
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
     retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
+    trust_remote_code: Trust = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="However many cells there are, do not ask.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only failures and the last line.")] = False,
 ) -> None:
@@ -80,17 +81,18 @@ def run(
         echo=(lambda _: None) if quiet else (BarProgress("") if show else silent).line,
         progress=BarProgress if show else lambda _: silent,
     )
-    experiment, is_agreed = load_experiment(file, changes=set_ or ()), partial(_is_agreed, file)
+    experiment = load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code)
+    is_agreed = partial(_is_agreed, file)
     work = resolve_work(experiment, part=options.shard, is_agreed=(lambda _: True) if yes else is_agreed)
     _report(run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options))
 
 
-def plan(file: File, *, out: Out = None, set_: Changes = None) -> None:
+def plan(file: File, *, out: Out = None, set_: Changes = None, trust_remote_code: Trust = False) -> None:
     """Say what an experiment comes to, what of it is finished, and what the rest takes; computes nothing."""
     from bertology.runner import estimate, resolve_work
     from bertology.runner.experiment import load_experiment
 
-    work = resolve_work(load_experiment(file, changes=set_ or ()))
+    work = resolve_work(load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code))
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
 
 
@@ -124,13 +126,15 @@ def rerun(
         Path | None, typer.Option("--out", "-o", help="Folder for the repetition; RUN-again when left out.")
     ] = None,
     jobs: Jobs = None,
+    trust_remote_code: Trust = False,
 ) -> None:
     """Repeat a run from its own record and say which numbers moved; exit status 1 if any did."""
     from bertology import runner
     from bertology._files import real_path
 
     out = out or run.with_name(f"{real_path(run).name}-again")
-    repeated = runner.rerun(run, out, options=runner.RunOptions(jobs=jobs))
+    options = runner.RunOptions(jobs=jobs)
+    repeated = runner.rerun(run, out, options=options, trust_remote_code=trust_remote_code)
     n_more = len(repeated.moved) - _MOST_LINES
     for line in [*repeated.moved[:_MOST_LINES], *([f"… and {n_more} more"] if n_more > 0 else [])]:
         typer.echo(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
-from bertology.encoders import Encoder, ModelSource, load_encoder
-from bertology.encoders.loading.folder import tokenizer_files
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders import Encoder, ModelSource, load_encoder, save_model
 from bertology.encoders.loading.whole import WholeModel, blocks_of, load_whole
 from bertology.errors import ModelError
 
@@ -176,11 +173,7 @@ class CompressedModel:
 
     def save(self, folder: Path) -> None:
         """Write a model folder: configuration, weights, and the tokenizer's files as they are."""
-        with quiet_loading():
-            weights = {key: value for key, value in self.model.state_dict().items() if key not in self.whole.absent}
-            self.model.save_pretrained(folder, state_dict=weights)
-        for path in tokenizer_files(self.source.folder):
-            shutil.copyfile(path, folder / path.name)
+        save_model(self.model, folder, tokenizer=self.source.folder, left_out=self.whole.absent)
 
     @contextlib.contextmanager
     def encoder(self) -> Iterator[Encoder]:

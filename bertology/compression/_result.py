@@ -50,6 +50,8 @@ class Compressed:
     path: Path
     """The model folder."""
     record: Record
+    is_found: bool = False
+    """Whether the model was there already, and nothing was done."""
 
     def encoder(self, *, device: str = "auto") -> Encoder:
         """The compressed encoder."""
@@ -64,6 +66,8 @@ class Compressed:
         """What was done and what size it has, in lines for a terminal."""
         record = self.record
         lines = [f"{record.model}: {described(step)}" for step in record.steps]
+        if self.is_found:
+            lines.append(f"nothing to do: the model is finished in {self.path}")
         lines.append(
             f"{record.n_parameters:,} weights (of {record.source_parameters:,}), "
             f"{record.n_nonzero:,} not zero; {record.bytes_on_disk / 1e6:.2f} MB on disk as float32, about "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import explained_system_errors, explained_write_errors
-from bertology._inputs import given_path
+from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
@@ -63,7 +63,8 @@ def compress(
     Args:
         model: as of :func:`bertology.probe`; a model with a classifier keeps it.
         method: a name, a :class:`~bertology.compression.Method`, or several, which are applied in their order.
-        out: the model folder to be written; it must not hold anything yet.
+        out: the model folder to be written; it must not hold anything but the model that is asked for, which is then
+            left as it is.
         device: that sentences are read and students are trained on.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: of the method; of several named methods a mapping for each, such as ``magnitude={"share": 0.5}``.
@@ -78,7 +79,8 @@ def compress(
     source = resolve_model(model_name(model))
     folder = given_path(out)
     shown = can_show() if progress is None else progress
-    _check_free(folder)
+    if (done := _finished(folder, source, methods)) is not None:
+        return done
     with explained_write_errors(folder, remedy=_REMEDY):
         folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
@@ -102,7 +104,7 @@ def compress(
 
 
 def _methods(method: str | Method | Sequence[str | Method], settings: Mapping[str, Any]) -> list[Method]:
-    given = [method] if isinstance(method, str | Method) else list(method)
+    given = [method] if isinstance(method, str | Method) else taken(method, "method")
     if not given:
         raise ModelError(f"method: give at least one of {', '.join(METHODS)}")
     given = [one.replace("-", "_") if isinstance(one, str) else one for one in given]
@@ -140,11 +142,19 @@ def _plain(method: Method) -> dict[str, Any]:
     return {key: folder_name(value) if key == "corpus" else value for key, value in found.items()}
 
 
-def _check_free(folder: Path) -> None:
+def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> Compressed | None:
+    """The model in a folder where it is the one that is asked for; None where the folder is free."""
     if folder.is_file():
         raise BertologyError(f"{folder} is a file: give a folder to write")
-    if folder.is_dir() and {path.name for path in folder.iterdir()} - {_TRAINING}:
-        raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
+    if not folder.is_dir() or not {path.name for path in folder.iterdir()} - {_TRAINING}:
+        return None
+    if (folder / RECORD).is_file():
+        record = read_record(folder)
+        done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
+        asked = [{"method": one.name, **_plain(one)} for one in methods]
+        if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
+            return Compressed(folder, record, is_found=True)
+    raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
 
 
 def _stored(source: ModelSource) -> dict[str, Storage]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology._names import layer_number
 from bertology.attention import parse_heads
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.compression._methods import Method, check_share
@@ -192,22 +192,25 @@ class Layers(Method):
     name = "layers"
 
     keep: tuple[int, ...] | None = None
-    """Layers that stay, from 1, in rising order."""
+    """Layers that stay, from 1, in rising order; -1 is the last."""
     drop_top: int | None = None
     """Number of layers taken out from the top, instead."""
 
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.drop_top is None):
             raise ModelError("layers: give keep (such as keep=[1,2,5]) or drop_top (such as drop_top=2)")
-        if self.keep is not None and (not self.keep or sorted(set(self.keep)) != list(self.keep)):
-            raise ModelError(f"layers: keep is {list(self.keep)}; give layers in rising order, each once")
+        if self.keep is not None and not self.keep:
+            raise ModelError("layers: keep is []; give layers in rising order, each once")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         """See :meth:`Method.apply`."""
         n_layers = len(compressed.blocks)
         if self.drop_top is not None and not 0 <= self.drop_top < n_layers:
             raise ModelError(f"layers: drop_top is {self.drop_top}; the model has {n_layers}, and one has to stay")
-        keep: Sequence[int] = self.keep or range(1, n_layers - (self.drop_top or 0) + 1)
+        kept = self.keep or range(1, n_layers - (self.drop_top or 0) + 1)
+        keep = [layer_number(layer, n_layers) for layer in kept]
+        if keep != sorted(set(keep)):
+            raise ModelError(f"layers: keep is {list(kept)}; give layers in rising order, each once")
         wrong = next((layer for layer in keep if not 1 <= layer <= n_layers), None)
         if wrong is not None:
             raise ModelError(f"layers: there is no layer {wrong}; the model has 1…{n_layers}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import taken
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, split_named
 from bertology.corpora._sentence import Sentence
@@ -27,6 +28,8 @@ from bertology.corpora.formats.tables import read_table
 from bertology.errors import CorpusError, cut, quoted
 
 IN_MEMORY = "data in memory"
+_MOST_ROWS = 10_000_000
+"""Rows of data that do not say how many they are: more are taken for an iterable without end."""
 _KINDS = (
     "give a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
     "spaCy documents, or a dict of such by split"
@@ -150,7 +153,7 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table |
         return _of_columns(data, where, place)
     if not isinstance(data, Iterable):
         raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
-    rows = list(data)
+    rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
     if not rows:
         raise CorpusError(f"{where}: nothing in it; {_KINDS}")
     part = _of_rows(rows, where, place)
@@ -159,7 +162,11 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table |
 
 
 def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]) -> Table:
-    columns = {str(name): list(values) for name, values in data.items() if isinstance(values, Iterable)}
+    columns = {
+        str(name): taken(values, f"{where}, column {name}", most=_MOST_ROWS)
+        for name, values in data.items()
+        if isinstance(values, Iterable)
+    }
     lengths = {name: len(values) for name, values in columns.items()}
     if not columns or len(columns) < len(data) or len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} {length:,}" for name, length in lengths.items())

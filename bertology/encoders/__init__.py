@@ -16,7 +16,14 @@ from bertology.encoders.alignment.encodings import Encoding
 from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
 from bertology.encoders.loading.checkpoints import Checkpoint, find_checkpoints
 from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
-from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
+from bertology.encoders.loading.description import (
+    Init,
+    ModelShape,
+    ModelSource,
+    code_fingerprint,
+    model_fingerprint,
+    model_shape,
+)
 from bertology.encoders.loading.resolve import held_dtype, known_models, resolve_model
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
     from bertology.encoders.loading.memory import in_memory, model_name, model_names, open_encoder
     from bertology.encoders.loading.module import ModuleAdapter
+    from bertology.encoders.loading.saving import save_model
     from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
     from bertology.encoders.loading.whole import WholeModel, load_whole
     from bertology.encoders.masked_loss import masked_lm_loss
@@ -54,6 +62,7 @@ __all__ = [
     "TunableModel",
     "WholeModel",
     "WordPooling",
+    "code_fingerprint",
     "find_checkpoints",
     "held_dtype",
     "in_memory",
@@ -73,5 +82,6 @@ __all__ = [
     "open_encoder",
     "prune_copies",
     "resolve_model",
+    "save_model",
     "word_attentions",
 ]

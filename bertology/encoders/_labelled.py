@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import name_not_found
+from bertology._names import layer_number, name_not_found
 from bertology.encoders.alignment.pieces import Pooling
 from bertology.errors import ModelError
 
@@ -126,7 +126,7 @@ def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int
     if layers == "all":
         return tuple(range(lowest, n_layers + 1))
     asked = [layers] if isinstance(layers, int) else list(layers)
-    chosen = tuple(int(layer) + (n_layers + 1 if int(layer) < 0 else 0) for layer in asked)
+    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
     wrong = [one for one, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
     if wrong or not chosen:
         which = f"layer {wrong[0]}" if wrong else "no layer"

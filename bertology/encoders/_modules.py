@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology._names import layer_number
 from bertology.encoders._copying import copied
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
@@ -81,8 +82,24 @@ def no_parameters_learn(module: nn.Module) -> None:
         parameter.requires_grad_(False)
 
 
+def check_embeddings(body: Any, family: str) -> None:
+    """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
+    try:
+        table = body.get_input_embeddings()
+    except NotImplementedError:
+        table = None
+    if not isinstance(table, nn.Embedding):
+        what = (
+            "no table of subword embeddings"
+            if table is None
+            else f"embeddings of another kind ({type(table).__name__})"
+        )
+        raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
+
+
 def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
+    check_embeddings(body, family)
     if family == "albert":
         return _albert_blocks(body)
     lists = [
@@ -153,13 +170,14 @@ def run_to_layers(
 
 
 def check_layers(layers: Sequence[int], *, lowest: int, n_layers: int) -> frozenset[int]:
-    """The layers that are asked for; a ModelError where there are none, or the model does not have one."""
+    """The layers asked for, negative ones counted from the last; a ModelError where the model does not have one."""
     if not layers:
         raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
-    wrong = [layer for layer in layers if not lowest <= layer <= n_layers]
+    chosen = [layer_number(layer, n_layers) for layer in layers]
+    wrong = [given for given, layer in zip(layers, chosen, strict=True) if not lowest <= layer <= n_layers]
     if wrong:
-        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}")
-    return frozenset(map(int, layers))
+        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
+    return frozenset(chosen)
 
 
 def check_finite(

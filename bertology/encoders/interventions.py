@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor, nn
 
-from bertology._names import name_not_found
+from bertology._names import layer_number, name_not_found
 from bertology.errors import ModelError
 
 Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
@@ -205,12 +205,13 @@ def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Chang
     Args:
         body: as in :func:`watching`.
         blocks: as in :func:`watching`.
-        layer: 0 for the embeddings, then the blocks; the last one is what the body returns, its final norm included.
+        layer: 0 for the embeddings, then the blocks; the last one (-1) is what the body returns, final norm included.
         change: called with the hidden states of all pieces, special ones and padding among them.
 
     Raises:
         ModelError: in a pass, if ``change`` does not keep shape and type.
     """
+    layer = layer_number(layer, len(blocks))
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if watch.current != layer + 1:
@@ -320,9 +321,8 @@ class Intervention:
         lowest = 0 if self.site == "hidden_state" else 1
         if not lowest <= self.layer <= n_layers:
             what = self.site.replace("_", " ")
-            raise ModelError(
-                f"layer {self.layer}: the model has {n_layers}, so layers of {what}s are {lowest}…{n_layers}"
-            )
+            known = f"layers of {what}s are {lowest}…{n_layers}"
+            raise ModelError(f"layer {self.layer}: the model has {n_layers}, so {known}")
         if self.words is not None:
             raise ModelError("words of an intervention are found by Encoder.run: give it to that, or leave words out")
         if self.head is not None and self.site not in ("head", "values"):
@@ -343,10 +343,10 @@ def intervening(
         ModelError: the model has no such site, or it is not known where its family has it; in a pass, if a change does
             not keep shape and type.
     """
-    for one in interventions:
-        one.check(n_layers=len(blocks), n_heads=n_heads)
+    interventions = [replace(one, layer=layer_number(one.layer, len(blocks))) for one in interventions]
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
         for one in interventions:
+            one.check(n_layers=len(blocks), n_heads=n_heads)
             if one.site == "hidden_state":
                 stack.enter_context(changing(body, blocks, one.layer, one.change))
             else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from bertology._files import canonical_json
-from bertology._names import name_not_found
+from bertology._names import layer_number, name_not_found
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 
 
@@ -134,6 +135,8 @@ def parse_checkpoints(text: str | None) -> str | tuple[int | str, ...] | None:
     return tuple(int(name) if name.isdecimal() else name for name in parse_names(text))
 
 
+_RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
+"""A layer, or the first and the last of several: ``3``, ``-1``, ``0-6``, ``-3--1``."""
 AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
 """Settings of how a model is read, which decide its numbers."""
 
@@ -292,11 +295,10 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
         return tuple(range(n_layers + 1))
     layers: set[int] = set()
     for part in map(str.strip, spec.split(",")) if isinstance(spec, str) else map(str, spec):
-        first, dash, last = (part, "", "") if part.startswith("-") else part.partition("-")
-        try:
-            low, high = (int(end) + (n_layers + 1 if int(end) < 0 else 0) for end in (first, last if dash else first))
-        except ValueError:
-            low, high = -1, -1
+        ends = _RANGE.fullmatch(part)
+        if ends is None:
+            raise _no_layer(part, n_layers)
+        low, high = (layer_number(int(end), n_layers) for end in (ends[1], ends[2] or ends[1]))
         if not 0 <= low <= high <= n_layers:
             raise _no_layer(part, n_layers)
         layers.update(range(low, high + 1))

@@ -151,11 +151,17 @@ def task_data(probe: Probe, splits: Splits) -> TaskData:
 
     Raises:
         CorpusError: a split has no such labels.
-        FitError: train has fewer than two labels, or the probe is not about sentences of a corpus.
+        FitError: train has fewer than two labels, the probe is not about sentences of a corpus, or its readout does not
+            read what its items are.
     """
     if not isinstance(probe, RepresentationProbe):
         raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
-    return splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
+    data: TaskData = splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
+    if (data.trees is not None) != (readout_kind(probe.readout).reads == "trees"):
+        items, remedy = ("labels", "linear") if data.trees is None else ("trees", "structural")
+        problem = f"readout {probe.readout} does not read its items, which are {items}: take {remedy}"
+        raise FitError(f"task {probe.task}: {problem}")
+    return data
 
 
 def items_fingerprint(probe: Probe, splits: Splits) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from bertology._memory import memory_for_vectors
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, listed
 from bertology.families.contract import Family, SplitName
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
@@ -24,10 +24,13 @@ from bertology.families.tasks import (
     Tables,
     Unreadable,
 )
-from bertology.measures import Metric
+from bertology.measures import METRICS, Metric
 from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
 from bertology.results.tables.predictions import Kept
+
+_COUNTED = {"trees": ("edges", "roots", "arcs"), "numbers": ("numbers",)}
+"""By what items are about, the kinds of counts that metrics of them are made of."""
 
 
 def checked_configs(
@@ -39,8 +42,13 @@ def checked_configs(
 
     Raises:
         NameNotFoundError: there is no such readout.
-        BertologyError: a readout is of another kind, or has a setting that does not fit the model.
+        BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
+            what the metrics of the probe are made of.
     """
+    known = _COUNTED.get(about, ("labels",))
+    if other := next((metric for metric in probe.scores if metric.count_kind not in known), None):
+        fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in known)
+        raise BertologyError(f"task {probe.task}: {other.name} is no metric of {about}: take {fitting}")
     configs = []
     for config in asked:
         kind = readout_kind(config.readout or probe.readout)

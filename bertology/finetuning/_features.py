@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from bertology._names import layer_number
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
 from bertology.finetuning._inputs import IGNORED
@@ -30,7 +31,7 @@ def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
         ModelError: the model has fewer layers.
     """
     if features.startswith("layer:"):
-        chosen: tuple[int, ...] = (int(features.partition(":")[2]),)
+        chosen: tuple[int, ...] = (layer_number(int(features.partition(":")[2]), n_layers),)
     else:
         chosen = {
             "embeddings": (0,),
@@ -40,7 +41,7 @@ def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
             "concat_last_four": tuple(range(n_layers - _FOUR + 1, n_layers + 1)),
             "sum_all": tuple(range(1, n_layers + 1)),
         }[features]
-    if chosen[-1] > n_layers or (len(chosen) == _FOUR and chosen[0] < 1):
+    if not 0 <= chosen[-1] <= n_layers or (len(chosen) == _FOUR and chosen[0] < 1):
         raise ModelError(f"features {features}: model {name} has {n_layers} layers; choose another")
     return chosen
 

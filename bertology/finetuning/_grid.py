@@ -132,6 +132,7 @@ def finetune_grid(
     changes: Sequence[str] = (),
     device: str = "auto",
     threads: int | None = None,
+    trust_remote_code: bool = False,
     progress: bool | None = None,
 ) -> FineTunedGrid:
     """Fine-tune several times as a file says: every run on every task, each once for each seed.
@@ -150,6 +151,7 @@ def finetune_grid(
         changes: settings to replace, as texts: ``"epochs=1"``, ``"runs[0].lr=1e-3"``.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         threads: processor threads for torch; its own choice when left out.
+        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
 
     Returns:
@@ -159,7 +161,7 @@ def finetune_grid(
         BertologyError: something in the file is not as it should be, with file, line and key; or a run cannot be
             trained, as of :func:`finetune`.
     """
-    grid = load_grid(settings, changes=changes)
+    grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
     folder = given_path(out) if out is not None else Path("runs") / grid.name
     named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
     corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}

@@ -31,6 +31,7 @@ from bertology._settings import (
     read_file_of,
     to_yaml,
 )
+from bertology._trust import check_trust
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, quoted
@@ -158,21 +159,27 @@ def _properties(kind: type[BaseModel]) -> Mapping[str, Any]:
     return dict(whole["properties"])
 
 
-def load_grid(given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = ()) -> FineTuneGrid:
+def load_grid(
+    given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = (), trust_remote_code: bool = False
+) -> FineTuneGrid:
     """The fine-tunings that a YAML file, or a mapping like one, describes.
 
     Args:
         given: a file; or a mapping, whose corpora and models may be objects, as of :func:`bertology.finetune`.
         changes: settings to replace, each as ``key=value``: ``epochs=1``, ``runs[0].lr=1e-3``.
+        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
 
     Raises:
-        BertologyError: no such file, or something in it is not as it should be; names file, line and key.
+        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
+            granted; names file, line and key.
     """
     if isinstance(given, Mapping):
         written = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
     else:
         written = read_file_of("finetune", Path(given), what=_WHAT, example="name: trial")
-    return checked(FineTuneGrid, _resolved(changed(written, changes)), known=_known)
+    written = changed(written, changes)
+    check_trust(written, granted=trust_remote_code or isinstance(given, Mapping))
+    return checked(FineTuneGrid, _resolved(written), known=_known)
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from bertology._files import explained_write_errors, real_path
 from bertology._memory import explained_shortage
-from bertology.encoders import Encoder, load_tunable
+from bertology.encoders import Encoder, ModelSource, TunableModel, load_tunable, save_model
 from bertology.encoders.loading.quiet import one_line, quiet_loading
+from bertology.encoders.loading.wrapped import merge_adapters
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._features import FrozenHead, FrozenStates
 from bertology.finetuning._items import TuningTask
@@ -20,6 +23,8 @@ from bertology.finetuning._settings import FineTuneSettings
 
 HEAD_FILE = "head.safetensors"
 ADAPTER = "adapter"
+_TRAINED = ("classifier", "score", "qa_outputs")
+"""Modules of a task head that peft trains besides the adapters."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +57,15 @@ class Trained:
     def save(self, folder: Path) -> None:
         """Write a model folder: the trained encoder with its head; adapters are merged into it and kept as well."""
         tokenizer = self.encoder.tokenizer
-        with quiet_loading():
-            if self.is_frozen:
-                self.encoder.model.outermost.save_pretrained(folder)  # type: ignore[operator]
-                state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        model = self.encoder.model.outermost if self.is_frozen else self.model
+        if self.has_adapters:
+            save_model(model, folder / ADAPTER, tokenizer=tokenizer)
+            model = merge_adapters(model)
+        save_model(model, folder, tokenizer=tokenizer)
+        if self.is_frozen:
+            state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+            with explained_write_errors(folder):
                 save_file(state, folder / HEAD_FILE)
-            elif self.has_adapters:
-                self.model.save_pretrained(folder / ADAPTER)
-                self.model.merge_and_unload().save_pretrained(folder)
-            else:
-                self.model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
 
 
 def build(
@@ -96,7 +99,7 @@ def build(
     elif how == "top":
         tunable.freeze_to(encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
-        return Trained(_with_adapters(tunable.model, task, settings, seed=seed), encoder, settings)
+        return Trained(_with_adapters(tunable, encoder.source, task, settings, seed=seed), encoder, settings)
     return Trained(tunable.model, encoder, settings)
 
 
@@ -119,25 +122,51 @@ def _frozen_head(
     )
 
 
-def _with_adapters(model: Any, task: TuningTask, settings: FineTuneSettings, *, seed: int) -> Any:
+def _with_adapters(
+    tunable: TunableModel, source: ModelSource, task: TuningTask, settings: FineTuneSettings, *, seed: int
+) -> Any:
+    """The model with adapters to train; all that was drawn anew is saved with them, as no other file has it."""
     if importlib.util.find_spec("peft") is None:
         raise BertologyError(f"layers {settings.layers} needs peft: pip install 'bertology[peft]'")
     with quiet_loading():
         import peft
     kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
-    task_type = kinds[task.head]
+    model = tunable.model
+    common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(_kept_whole(tunable))}
     if settings.layers == "lora":
         # peft computes with any number, though it declares whole ones.
         alpha: Any = settings.lora_alpha
-        config: Any = peft.LoraConfig(task_type=task_type, r=settings.lora_rank, lora_alpha=alpha)
+        config: Any = peft.LoraConfig(**common, r=settings.lora_rank, lora_alpha=alpha)
     else:
-        config = peft.IA3Config(task_type=task_type)
+        config = peft.IA3Config(**common)
     failed = one_line(
         f"model {model.config.model_type}: peft knows no place for {settings.layers}", remedy="tune it all"
     )
     with quiet_loading(), failed, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return peft.get_peft_model(model, config)
+        adapted = peft.get_peft_model(model, config)
+    # By this, others find the model that the adapters belong to.
+    config.base_model_name_or_path = source.name if source.revision else str(real_path(source.folder))
+    config.revision = source.revision
+    for name, weight in adapted.named_parameters():
+        # Of what is new the last layer is trained, as peft does; a new layer below it is a fixed projection.
+        path, is_kept, _ = name.partition(".modules_to_save.")
+        if is_kept and not path.endswith(_TRAINED):
+            weight.requires_grad_(False)
+    return adapted
+
+
+def _kept_whole(tunable: TunableModel) -> Iterator[str]:
+    """Modules with weights that were drawn anew: those that peft knows of a head, and single layers of all others."""
+    model = tunable.model
+    for name in tunable.drawn:
+        top = model if hasattr(model, name) else model.base_model
+        module, path = getattr(top, name), name if top is model else f"{model.base_model_prefix}.{name}"
+        if name in _TRAINED:
+            yield path
+        else:
+            own = (place for place, layer in module.named_modules() if layer._parameters)
+            yield from (f"{path}.{place}".rstrip(".") for place in own)
 
 
 def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> Trained:

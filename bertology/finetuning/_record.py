@@ -58,6 +58,9 @@ class Record:
     collapsed: dict[str, str] = field(default_factory=dict)
     """By split whose items have several labels, the one label that the model predicts for all of them."""
 
+    code: str | None = None
+    """Hash of the Python code that came with the model and was run."""
+
     @property
     def warnings(self) -> list[str]:
         """What the scores do not show by themselves."""

@@ -27,12 +27,12 @@ from bertology._files import (
     read_json,
     write_atomically,
 )
-from bertology._inputs import given_path
+from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, listed, quoted
 from bertology.finetuning._card import model_card
 from bertology.finetuning._features import FrozenStates, layers_read
@@ -163,7 +163,7 @@ def finetune(
     if threads is not None:
         torch.set_num_threads(threads)
     chosen = settings_of(recipe, settings, changes)
-    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+    numbers = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(taken(seeds, "seeds"))
     if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
         raise BertologyError(f"seeds {seeds}: give how many, at least 1, or different numbers from 0")
     folder = given_path(out)
@@ -277,6 +277,7 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         wall_s=round(time.monotonic() - began, 1),
         majority={name: _majority(one, job) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
+        code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
     )
     _write(trained, record, folder, pd.concat([one.assign(split=name) for name, one in frames.items()]))
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from bertology._names import name_not_found
 from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged, written_at
 
-_LAYERS = re.compile(r"all|none|lora|ia3|(frozen|top):[0-9]{1,4}")
+_LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(
-    r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:[0-9]{1,4}",
+    r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}",
 )
 
 
@@ -47,8 +47,8 @@ class FineTuneSettings(BaseModel):
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of matrix products; weights are float32."""
     layers: Text = "all"
-    """What is trained: ``all`` layers; ``frozen:K``, those above layer K (0 is the embeddings); ``top:K``, the last K
-    blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of the library peft."""
+    """What is trained: ``all`` layers; ``frozen:K``, those above layer K (0 is the embeddings, -2 the last but one);
+    ``top:K``, the last K blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of peft."""
     features: Text = "last"
     """With ``layers: none``, what the head reads, as in table 7 of Devlin et al. (2019): ``embeddings``,
     ``second_to_last``, ``last``, ``sum_last_four`` and ``sum_all`` (a learned mix of the last four blocks, or of all),

@@ -109,8 +109,8 @@ class Landscape:
         }
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            _RECORD: (json.dumps(found, indent=1) + "\n").encode(),
             "landscape.svg": figure_bytes(self.plot(), "svg"),
+            _RECORD: (json.dumps(found, indent=1) + "\n").encode(),  # last: it makes the landscape finished
         }
         write_derived(path, files, remedy="choose another --out")
         return path

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bertology._files import explained_system_errors
-from bertology._inputs import given_path
+from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology.activations import BarProgress, Progress, can_show, silent
@@ -156,7 +156,7 @@ def _titles(sources: Sequence[ModelSource]) -> list[str]:
 
 def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[str, ModelSource]]:
     """Names and models of a trajectory in order; those of a folder with ``checkpoint-N`` by N."""
-    given = [trajectory] if isinstance(trajectory, str | Path) else list(trajectory)
+    given = [trajectory] if isinstance(trajectory, str | Path) else taken(trajectory, "trajectory")
     found = []
     for one in given:
         folder = Path(one)

@@ -50,6 +50,8 @@ def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors.torch import load_file
 
     about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+    if any(file.is_fifo() for file in (about, weights)):
+        raise ResultsError(f"{about}: a pipe is no probe; fit it anew")
     try:
         plain = json.loads(about.read_bytes())
         if (version := plain.pop("format")) != _FORMAT:

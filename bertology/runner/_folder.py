@@ -8,7 +8,7 @@ import json
 import subprocess
 import traceback
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ OF_CELLS = ("cells", "predictions", FITS, KEPT)
 class _Content:
     models: dict[str, str]
     corpora: dict[str, str]
+    code: dict[str, str] = field(default_factory=dict)
+    """By model, the hash of the Python code that came with it and was run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,7 @@ class RunFolder:
             path = self.path / ASKED
             if not work.part.is_whole and path.exists() and path.read_bytes() == asked:
                 # Other parts of the same experiment may have been here.
-                content = {kind: {**record["content"][kind], **names} for kind, names in content.items()}
+                content = {kind: {**record["content"].get(kind, {}), **names} for kind, names in content.items()}
             self._write(ASKED, asked)
             if record["content"] != content:
                 self._write_record({**record, "content": content})
@@ -135,10 +137,11 @@ class RunFolder:
             raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
         return record
 
-    def experiment(self) -> Experiment:
+    def experiment(self, *, trust_remote_code: bool = True) -> Experiment:
+        """What was asked; to compute it again, code of models has to be trusted anew."""
         self.record()
         path = self.path / ASKED
-        experiment = load_experiment(path)
+        experiment = load_experiment(path, trust_remote_code=trust_remote_code)
         # Versions that did not record how many draws of random weights there are had one.
         is_recorded = "\nrandom_draws:" in path.read_text(encoding="utf-8")
         return experiment if is_recorded else experiment.model_copy(update={"random_draws": 1})

@@ -62,7 +62,7 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
 def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Fingerprints of all models and corpora of the parts of one experiment; raises where they are not."""
     first, one = folders[0], folders[0].experiment().plain()
-    content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
+    content: dict[str, dict[str, str]] = {kind: {} for record in records for kind in record["content"]}
     owners: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
         other = folder.experiment().plain()
@@ -73,7 +73,7 @@ def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str,
         if record["bertology"] != records[0]["bertology"]:
             raise _made_of_different("versions of bertology", first, folder)
         for kind, fingerprints in content.items():
-            for name, fingerprint in record["content"][kind].items():
+            for name, fingerprint in record["content"].get(kind, {}).items():
                 owner = owners.setdefault((kind, name), folder)
                 if fingerprints.setdefault(name, fingerprint) != fingerprint:
                     raise _made_of_different("models or corpora", owner, folder)

@@ -10,13 +10,15 @@ from typing import Any
 
 from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
 from bertology.corpora import kept_name, load_corpus
-from bertology.encoders import resolve_model
+from bertology.encoders import code_fingerprint, resolve_model
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.probing import get_probe
 from bertology.results import ResultRow, read_result_rows, reading_of
+from bertology.runner._checkpoints import with_checkpoints
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner._run import RunOptions, RunSummary, run_experiment
+from bertology.runner.experiment import Experiment, ModelSettings
 
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
 
@@ -101,7 +103,14 @@ class Repetition:
 
 
 @explained_system_errors()
-def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: Sequence[Any] = ()) -> Repetition:
+def rerun(
+    run: Path,
+    out: Path,
+    *,
+    options: RunOptions | None = None,
+    corpora: Sequence[Any] = (),
+    trust_remote_code: bool = False,
+) -> Repetition:
     """Run again what a run's own record says, in another folder, and compare.
 
     Vectors that are in the store, where they are kept by the content of model and text, are not read again.
@@ -112,19 +121,23 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: S
         options: how to run it.
         corpora: what was in memory when the run was made: corpora, as :func:`bertology.load_corpus` returns them, or
             data of which it makes one without being told their columns.
+        trust_remote_code: whether models whose Python code the run was made with may run it again; it must be the same
+            code.
 
     Raises:
-        BertologyError: the folder is not a run's, ``out`` is taken, or something that was in memory is not given.
+        BertologyError: the folder is not a run's, ``out`` is taken, something that was in memory is not given, or the
+            record asks to run code that is not trusted or not the same.
     """
     for corpus in corpora:
         kept_name(load_corpus(corpus))
-    experiment = RunFolder(run).experiment()
+    experiment = RunFolder(run).experiment(trust_remote_code=trust_remote_code)
     for task in experiment.tasks:
         remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
         _check_known(run, get_probe, task.name, remedy=remedy)
     for model in experiment.models:
         remedy = "if it was in memory where the run was made, call Encoder.from_model(…, name=…) before rerun"
         _check_known(run, partial(resolve_model, revision=model.revision), model.name, remedy=remedy)
+    _check_code(run, experiment)
     before = _scores(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: name another folder with --out")
@@ -141,6 +154,20 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: S
             both = zip(_SCORES, before[key], after[key], strict=True)
             moved.append(f"{name}: {', '.join(f'{field} {old} → {new}' for field, old, new in both if old != new)}")
     return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
+
+
+def _check_code(run: Path, experiment: Experiment) -> None:
+    """Compare the Python code of models with that which the run was made with."""
+    models = [one for one in with_checkpoints(experiment).models if one.trust_remote_code]
+    models += [one.reference for one in models if isinstance(one.reference, ModelSettings)]
+    recorded = RunFolder(run).record()["content"].get("code", {})
+    for model in models:
+        code = code_fingerprint(resolve_model(model.name, revision=model.revision))
+        if recorded.get(model.title, code) != code:
+            raise BertologyError(
+                f"{run}: the Python code of model {model.title} is not that which the run was made with; get it as it "
+                "was then, or start a new run"
+            )
 
 
 def _check_known(run: Path, find: Callable[[str], Any], name: str, *, remedy: str) -> None:

@@ -12,6 +12,7 @@ from bertology._files import shortened
 from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
+from bertology.encoders import code_fingerprint
 from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest
@@ -140,11 +141,14 @@ class Work:
 
     @property
     def content(self) -> dict[str, dict[str, str]]:
-        """Fingerprints of the models and corpora of this part, by what the tables call them."""
+        """Fingerprints of the models, their code and the corpora of this part, by what the tables call them."""
         pairs = [plan.pair for plan in self.plans]
-        references = [pair.reference for pair in pairs if pair.reference is not None]
-        models = {pair.source.name: pair.fingerprints[pair.weights] for pair in (*references, *pairs)}
-        return {"models": models, "corpora": {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}}
+        every = [*(pair.reference for pair in pairs if pair.reference is not None), *pairs]
+        content = {"models": {pair.source.name: pair.fingerprints[pair.weights] for pair in every}}
+        content["corpora"] = {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}
+        trusted = {pair.source.name: pair.source for pair in every if pair.request.trust_remote_code}
+        code = {name: hashed for name, source in trusted.items() if (hashed := code_fingerprint(source)) is not None}
+        return {**content, "code": code} if code else content
 
 
 def _may_be_equal(one: Unit, other: Unit) -> bool:

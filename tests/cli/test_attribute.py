@@ -28,7 +28,7 @@ def test_scores_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> Non
 
 
 def test_a_page_has_every_layer(bertology: Command, tmp_path: Path) -> None:
-    arguments = ("attribute", TEXT, "-c", "are,is", "--methods", "attention")
+    arguments = ("attribute", TEXT, "--candidates", "are,is", "--methods", "attention")
     for layers, shown in (((), [1, 2, 3, 4]), (("--layers", "2"), [2])):
         done = bertology(*arguments, *layers, "--format", "json", "--out", tmp_path / "words.html")
         assert done.status == 0, done.err
@@ -39,7 +39,16 @@ def test_a_page_has_every_layer(bertology: Command, tmp_path: Path) -> None:
 
 
 def test_as_data(bertology: Command) -> None:
-    arguments = ("attribute", TEXT, "-c", "are,is", "--methods", "attention,leave_one_out", "--layers", "1,-1")
+    arguments = (
+        "attribute",
+        TEXT,
+        "--candidates",
+        "are,is",
+        "--methods",
+        "attention,leave_one_out",
+        "--layers",
+        "1,-1",
+    )
     rows = json.loads(bertology(*arguments, "--format", "json").out)
     assert {(row["method"], row["layer"]) for row in rows} == {("attention", 1), ("attention", 4), ("leave_one_out", 0)}
     assert bertology(*arguments, "--format", "csv").out.startswith(
@@ -49,11 +58,11 @@ def test_as_data(bertology: Command) -> None:
 
 def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
     for arguments, problem in (
-        (("Nothing is left out.", "-c", "are,is"), "0 masks"),
-        ((TEXT, "-c", "are"), "1 candidates: give two"),
-        ((TEXT, "-c", "are,is", "--methods", "gradient"), "method of attribution 'gradient'"),
-        ((TEXT, "-c", "are,is", "--layers", "9"), "layer '9'"),
-        ((TEXT, "-c", "are,is", "--out", tmp_path / "scores.txt"), "ends in .html, .svg, .pdf or .png"),
+        (("Nothing is left out.", "--candidates", "are,is"), "0 masks"),
+        ((TEXT, "--candidates", "are"), "1 candidates: give two"),
+        ((TEXT, "--candidates", "are,is", "--methods", "gradient"), "method of attribution 'gradient'"),
+        ((TEXT, "--candidates", "are,is", "--layers", "9"), "layer '9'"),
+        ((TEXT, "--candidates", "are,is", "--out", tmp_path / "scores.txt"), "ends in .html, .svg, .pdf or .png"),
     ):
         done = bertology("attribute", *arguments)
         assert done.status == 2, arguments

@@ -160,7 +160,7 @@ def test_a_tuned_lens_is_fitted_once_and_read_again(bertology: Command, tmp_path
     # A few steps do to see what is written.
     monkeypatch.setattr(_lens.fit_lens, "__kwdefaults__", {**_lens.fit_lens.__kwdefaults__, "steps": 3})
     file = tmp_path / "lens.safetensors"
-    arguments = ("cloze", "The dogs [MASK] the cat.", "-c", "see,sees", "--lens", file)
+    arguments = ("cloze", "The dogs [MASK] the cat.", "--candidates", "see,sees", "--lens", file)
     first, again = bertology(*arguments), bertology(*arguments)
     assert first.status == again.status == 0, first.err + again.err
     assert f"tuned lens in {file}" in first.err

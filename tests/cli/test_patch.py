@@ -43,7 +43,7 @@ def test_a_page_is_written(bertology: Command, tmp_path: Path) -> None:
 
 def test_as_data(bertology: Command) -> None:
     text, other = TEXTS
-    arguments = ("patch", text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "1,-1")
+    arguments = ("patch", text, "--with", other, "--candidates", "are,is", "--site", "head", "--layers", "1,-1")
     done = bertology(*arguments, "--format", "json")
     assert done.status == 0, done.err
     rows = json.loads(done.out)
@@ -57,15 +57,18 @@ def test_as_data(bertology: Command) -> None:
 def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
     text, other = TEXTS
     for arguments, problem in (
-        ((text, "--with", "The old guard near the dog [MASK] open.", "-c", "are,is"), "8 and 9 words"),
-        ((text, "--with", other, "-c", "are"), "1 candidates: give two"),
-        ((text, "--with", other, "-c", "are,is", "--layers", "9"), "layer '9'"),
-        ((text, "--with", other, "-c", "are,is", "--site", "head", "--layers", "0"), "layer 0"),
+        ((text, "--with", "The old guard near the dog [MASK] open.", "--candidates", "are,is"), "8 and 9 words"),
+        ((text, "--with", other, "--candidates", "are"), "1 candidates: give two"),
+        ((text, "--with", other, "--candidates", "are,is", "--layers", "9"), "layer '9'"),
+        ((text, "--with", other, "--candidates", "are,is", "--site", "head", "--layers", "0"), "layer 0"),
         (
-            (text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects.txt"),
+            (text, "--with", other, "--candidates", "are,is", "--out", tmp_path / "effects.txt"),
             "ends in .html, .svg, .pdf or .png",
         ),
-        ((text, "--with", other, "-c", "are,is", "--out", tmp_path / "effects"), "ends in .html, .svg, .pdf or .png"),
+        (
+            (text, "--with", other, "--candidates", "are,is", "--out", tmp_path / "effects"),
+            "ends in .html, .svg, .pdf or .png",
+        ),
     ):
         done = bertology("patch", *arguments)
         assert done.status == 2, arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zlib
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -33,9 +35,9 @@ from bertology.corpora.prompts import (
 from bertology.corpora.prompts._lama import read_relations
 from bertology.errors import CorpusError
 from tests.long_numbers import dumped
-from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree
+from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree, times
 
-COUNT = 100
+COUNT = times(100)
 """Mutants of a file; a test takes about a second."""
 
 LONG, DIGITS = "x" * 100_000, "9" * 5000
@@ -164,6 +166,118 @@ def written(folder: Path, name: str, content: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     return path
+
+
+TABLE = [{"text": f"Ada runs {n} times, home", "label": "AB"[n % 2], "group": str(n)} for n in range(12)]
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "Ada",
+            "paragraphs": [
+                {
+                    "context": "She lived in London.",
+                    "qas": [
+                        {"id": "1", "question": "Where?", "answers": [{"text": "London", "answer_start": 13}]},
+                        {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+SENSEVAL = "".join(
+    f'<lexelt item="hard-a">\n<instance id="hard-a.{n}:">\n<answer instance="hard-a.{n}:" senseid="HARD{n % 2}"/>\n'
+    f'<context>\n<wf pos="PRP">it</wf> <head> <wf pos="JJ">hard</wf></head> <wf pos="CD">{n}</wf>\n</context>\n'
+    "</instance>\n</lexelt>\n"
+    for n in range(12)
+)
+
+
+def parquet() -> bytes:
+    sink = io.BytesIO()
+    pd.DataFrame(TABLE).to_parquet(sink)
+    return sink.getvalue()
+
+
+def splits(ending: str, content: str) -> dict[str, bytes]:
+    """The same content as a file of each split."""
+    return {f"{split}{ending}": content.encode() for split in WIC}
+
+
+WIC = ("train", "dev", "test")
+SESAME = ("aux.train", "aux.test", "aux.gen")
+FOLDERS: dict[str, tuple[dict[str, bytes], Callable[[Path], Any]]] = {
+    "csv": ({"all.csv": pd.DataFrame(TABLE).to_csv(index=False).encode()}, load_corpus),
+    "tsv": ({"all.tsv": pd.DataFrame(TABLE).to_csv(index=False, sep="\t").encode()}, load_corpus),
+    "records": ({"all.jsonl": jsonl(*TABLE)}, load_corpus),
+    "parquet": ({"all.parquet": parquet()}, load_corpus),
+    "squad": (splits("-v2.0.json", json.dumps(SQUAD)), load_corpus),
+    "senseval": ({"hard.pos": f'<corpus lang="en">\n{SENSEVAL}</corpus>\n'.encode()}, load_corpus),
+    "coarsewsd": (
+        {
+            "bank/classes_map.txt": b'{"0": "bank_bank", "1": "bank_bank_(geography)"}',
+            **{f"bank/{split}.data.txt": b"1\tthe bank 's money\n2\ton the bank .\n" for split in ("train", "test")},
+            **{f"bank/{split}.gold.txt": b"0\n1\n" for split in ("train", "test")},
+        },
+        load_corpus,
+    ),
+    "wic": (
+        {
+            **{f"{split}/{split}.data.txt": b"board\tN\t2-1\tRoom and board .\tHe boards it\n" for split in WIC},
+            **{f"{split}/{split}.gold.txt": b"T\n" for split in WIC},
+        },
+        load_corpus,
+    ),
+    "wic-tsv": (
+        {
+            **splits("_examples.txt", "bank\t1\tthe bank of it\n"),
+            **splits("_definitions.txt", "sloping land\n"),
+            **splits("_labels.txt", "T\n"),
+            **splits("_hypernyms.txt", "slope\tincline\n"),
+        },
+        load_corpus,
+    ),
+    "open-sesame": (
+        dict.fromkeys(SESAME, b"can your dog that can sing laugh ?\t0\nyour dog can laugh .\t2\n"),
+        load_corpus,
+    ),
+    "bitext": (
+        {"both": b"ein Hund ||| a dog\nzwei ||| two\n"},
+        lambda path: load_corpus(f"parallel:de+en={path}/both"),
+    ),
+    "lines and links": (
+        {
+            "one.txt": b"ein Hund schl\xc3\xa4ft\nzwei\n",
+            "other.txt": b"a dog sleeps\ntwo\n",
+            "gold": b"0-0 1-1 2p2\n0-0\n",
+        },
+        lambda path: load_corpus(f"parallel:de={path}/one.txt,en={path}/other.txt,links={path}/gold"),
+    ),
+    "treebanks": (
+        {f"{name}/test.conllu": CONLLU.encode() for name in ("one", "other")},
+        lambda path: load_corpus(f"parallel:fr={path}/one,en={path}/other"),
+    ),
+    "joined": (
+        {f"{name}/test.conllu": CONLLU.encode() for name in ("one", "other")},
+        lambda path: load_corpus(f"{path}/one+{path}/other"),
+    ),
+}
+
+
+@pytest.mark.parametrize("format", FOLDERS)
+def test_damaged_folders(format: str, tmp_path: Path) -> None:
+    """One file of several that belong together is damaged at a time."""
+    files, load = FOLDERS[format]
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    used(load(tmp_path))
+    for number, (name, content) in enumerate(files.items()):
+        for mutant in mutated_bytes(content, seed=number, count=max(5, COUNT // len(files))):
+            (tmp_path / name).write_bytes(mutant)
+            accepted(lambda: used(load(tmp_path)))
+        (tmp_path / name).write_bytes(content)
 
 
 @pytest.mark.parametrize("format", CORPORA)

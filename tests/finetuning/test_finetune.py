@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import peft
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DebertaV2Config,
+    RobertaConfig,
+)
 
 from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, load_classifier
+from bertology.encoders.loading.quiet import quiet_loading
 from bertology.finetuning import _features, read_finetuned
 from bertology.finetuning._scores import collapsed
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
@@ -199,6 +208,39 @@ def test_adapters_are_merged_and_kept(tune: Tune, tiny_bert: Path, layers: str) 
     assert tuned.records[1].n_trained < tuned.records[1].n_weights / 5
     dev = tuned.evaluate(tuned_corpus(tuned), split="dev", device="cpu").set_index("metric")["value"]
     assert dev["accuracy"] == tuned.records[1].scores["dev"]["accuracy"]["value"]
+
+
+@pytest.mark.parametrize("layers", ["lora", "ia3"])
+@pytest.mark.parametrize("family", ["bert", "deberta-v2", "roberta"])
+def test_peft_loads_adapters_to_the_same_model(
+    tune: Tune, tiny_bert: Path, layers: str, family: str, tmp_path: Path
+) -> None:
+    """All that was drawn anew is with them: a pooler that the model lacks, the head and what lies below it."""
+    base = tiny_bert if family == "bert" else other_family(family, tiny_bert, tmp_path / family)
+    tuned = tune(model=base, layers=layers, lr=0.05)
+    adapter, text = tuned.folder() / "adapter", "the dogs see a cat"
+    assert json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"] == str(base.resolve())
+    kind: Any = AutoModelForSequenceClassification
+    torch.manual_seed(5)
+    with quiet_loading():
+        plain = peft.PeftModel.from_pretrained(kind.from_pretrained(base, num_labels=2), adapter).eval()
+    read = AutoTokenizer.from_pretrained(tuned.folder())([text], return_tensors="pt")
+    with torch.no_grad():
+        expected = kind.from_pretrained(tuned.folder()).eval()(**read).logits
+        torch.testing.assert_close(plain(**read).logits, expected, rtol=1e-5, atol=1e-5)
+    ours = load_classifier(str(adapter), device="cpu").class_logits(read["input_ids"], read["attention_mask"])
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def other_family(family: str, tiny_bert: Path, folder: Path) -> Path:
+    """A tiny model of another family with the tokenizer of the tiny BERT."""
+    plain = {"vocab_size": 478, "pad_token_id": 0}
+    plain |= {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+    config = RobertaConfig(**plain) if family == "roberta" else DebertaV2Config(**plain)
+    AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        shutil.copy(tiny_bert / name, folder / name)
+    return folder
 
 
 def tuned_corpus(tuned: FineTuned) -> Corpus:

@@ -2,10 +2,10 @@
 
     python -m tests.runner.kills [--kills 50] [--seed 0] [--seconds 5]
 
-Four jobs, each killed in turn by SIGTERM or SIGKILL at a random moment: ``bertology probe``, ``run`` in one process and
-in several, and ``pretrain``. Seconds later none of its processes may be left. Then the same command runs to its end: no
-file may be there, in its folder, in the cache or in the folder for temporary files, that a run which nobody kills does
-not leave, and tables and weights must be those of such a run.
+Five jobs, each killed in turn by SIGTERM, SIGKILL or Ctrl-C at a random moment: ``bertology probe``, ``run`` in one
+process and in several, ``compare`` and ``pretrain``. Seconds later none of its processes may be left. Then the same
+command runs to its end: no file may be there, in its folder, in the cache or in the folder for temporary files, that a
+run which nobody kills does not leave, and tables and weights must be those of such a run.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bertology.corpora import write_conllu
+from bertology.encoders import resolve_model
 from bertology.pocket import load_corpus
 from tests.commands import Commands, assert_same, commands
 
@@ -53,7 +55,10 @@ checkpoint_every: 2
 evaluate_every: 30
 keep_checkpoints: [0, 20, 40]
 """
-JOBS = ("probe", "serial", "joblib", "pretrain")
+JOBS = ("probe", "serial", "joblib", "compare", "pretrain")
+SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)
+_STATUS = {signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}
+"""Of a command that ends in order; of one that was killed at once it is that of the signal."""
 
 
 @dataclass
@@ -91,11 +96,16 @@ class Killer:
             write_conllu(corpus / f"tiny-ud-{split}.conllu", load_corpus()[split][:size])
         (folder / "experiment.yaml").write_text(EXPERIMENT.format(corpus=corpus))
         (folder / "recipe.yaml").write_text(RECIPE)
+        _write_noisy(folder / "noisy")
         run = ["run", folder / "experiment.yaml"]
         self._arguments: dict[str, Sequence[object]] = {
             "probe": ["probe", "--task", "pos", "--layers", "0-1", "--corpus", corpus],
             "serial": [*run, "--engine", "serial"],
             "joblib": [*run, "--jobs", "2"],
+            "compare": [
+                *("compare", "pocket", folder / "noisy", "--corpus", corpus, "--layers", "0-1"),
+                *("--measures", "frozen_probe,vectors,weights,masked_loss"),
+            ],
             "pretrain": ["pretrain", folder / "recipe.yaml", "--threads", "1"],
         }
 
@@ -105,7 +115,7 @@ class Killer:
         Args:
             job: one of ``JOBS``.
             at: when, from 0 to 1; as soon as its first cell is finished where it is None.
-            by: SIGTERM or SIGKILL.
+            by: SIGTERM, SIGKILL or SIGINT.
             name: of the folder to do so in.
             like: the job whose run, which nobody kills, it is compared with; by default the same job.
         """
@@ -119,9 +129,9 @@ class Killer:
         killed = Killed(job, by, at or 0.0, running.wait(die_after=(at or 0.0) * self._whole[like], by=by))
         if killed.status == 0:
             self._whole[like] = min(self._whole[like], running.seconds)  # a machine that was busy before
-        elif killed.status not in (-by, 143 if by == signal.SIGTERM else -by):
+        elif killed.status not in (-by, _STATUS[by]):
             killed.wrong.append(f"exit status {killed.status}: {running.errors}")
-        if "Traceback" in running.errors:
+        if "Traceback" in running.errors or (by == signal.SIGINT and "Warning" in running.errors):
             killed.wrong.append(running.errors)
         self._look(killed, running.pid)
         killed.temporary = sum(path.endswith(".tmp") for path in _files(folder))
@@ -161,6 +171,21 @@ class Killer:
             killed.wrong.append(f"other results: {error}")
 
 
+def _write_noisy(folder: Path) -> None:
+    """The embedded model with another last block."""
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    source = resolve_model("pocket").folder
+    model: Any = AutoModelForMaskedLM.from_pretrained(source)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(1)
+        for parameter in model.bert.encoder.layer[-1].parameters():
+            parameter.add_(torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+
+
 def _wait_for_a_cell(out: Path) -> None:
     deadline = time.monotonic() + 120
     while not list(out.glob("cells/*.json")):
@@ -185,18 +210,19 @@ def main() -> None:
         killer = Killer(forked, Path(folder), seconds=given.seconds)
         while len(found) < given.kills:
             attempts += 1
-            job, by = JOBS[len(found) % len(JOBS)], draw.choice((signal.SIGTERM, signal.SIGKILL))
+            job, by = JOBS[len(found) % len(JOBS)], draw.choice(SIGNALS)
             killed = killer.kill(job, at=draw.random(), by=by, name=f"kill-{attempts}")
             if killed.status:
                 found.append(killed)
                 print(f"{len(found):3d}  {killed}", flush=True)
-    print(f"{'':9}{'SIGTERM':>8}{'SIGKILL':>8}{'processes ended':>17}{'temporary before':>18}{'wrong':>6}")
+    names = "".join(f"{by.name:>8}" for by in SIGNALS)
+    print(f"{'':9}{names}{'processes ended':>17}{'temporary before':>18}{'wrong':>6}")
     for job in JOBS:
         kills = [killed for killed in found if killed.job == job]
-        n = [sum(killed.by == by for killed in kills) for by in (signal.SIGTERM, signal.SIGKILL)]
+        n = "".join(f"{sum(killed.by == by for killed in kills):8d}" for by in SIGNALS)
         ended = max((killed.ended_s for killed in kills), default=0.0)
         temporary, wrong = sum(killed.temporary for killed in kills), sum(bool(killed.wrong) for killed in kills)
-        print(f"{job:9}{n[0]:8d}{n[1]:8d}{ended:15.1f} s{temporary:18d}{wrong:6d}")
+        print(f"{job:9}{n}{ended:15.1f} s{temporary:18d}{wrong:6d}")
     sys.exit(any(killed.wrong for killed in found))
 
 

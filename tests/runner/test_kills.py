@@ -20,6 +20,8 @@ def killer(forked: Commands, tmp_path_factory: pytest.TempPathFactory) -> Killer
     [
         ("pretrain", 0.7, signal.SIGTERM, "pretrain"),
         ("joblib", None, signal.SIGKILL, "serial"),
+        ("joblib", None, signal.SIGINT, "serial"),
+        ("compare", 0.5, signal.SIGKILL, "compare"),
     ],
 )
 def test_nothing_is_left_of_a_killed_job(

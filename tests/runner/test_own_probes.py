@@ -212,6 +212,33 @@ def test_mistakes_of_examples_are_one_line(ask: Callable[..., Results], answer: 
     assert "\n" not in str(caught.value)
 
 
+class Trees(Letter):
+    task = "own_trees"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        return tree_examples(sentences, "distances")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"readout": "structural.v1", "metrics": ("uuas",)}, "does not read its items, which are labels: take linear"),
+        ({"readout": "structural.v1"}, "accuracy is no metric of trees: take uuas, dspr"),
+        ({"metrics": ("uuas",)}, "uuas is no metric of labels: take accuracy, macro_f1"),
+        ({"metrics": ("r2",)}, "r2 is no metric of labels"),
+        ({"readout": "ridge_regression.v1"}, "accuracy is no metric of numbers: take r2, spearman"),
+    ],
+)
+def test_parts_of_other_families_are_one_line(ask: Callable[..., Results], parts: Any, message: str) -> None:
+    with pytest.raises(BertologyError, match=message):
+        ask(type("Other", (Letter,), parts))
+
+
+def test_trees_are_not_read_as_labels(tiny_bert: Path, tiny_corpus: Path) -> None:
+    with pytest.raises(FitError, match=r"readout linear.v2 does not read its items, which are trees: take structural"):
+        probe(Trees(), model=tiny_bert, corpus=tiny_corpus, layers="0", controls="none")
+
+
 def test_a_task_of_this_process_is_not_erased(ask: Callable[..., Results]) -> None:
     register_probe(Letter)
     with pytest.raises(BertologyError, match="task pos: letter is known to this process alone; only an installed"):

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._names import layer_number
 from bertology.attention._norms import check_norms
 from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
@@ -294,6 +295,7 @@ def choose_heads(
     layers: Sequence[int] | None, heads: Sequence[tuple[int, int]] | None, *, n_layers: int, n_heads: int
 ) -> Mapping[int, tuple[int, ...]]:
     """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
+    layers = None if layers is None else [layer_number(layer, n_layers) for layer in layers]
     for layer, head in heads or ():
         name = f"L{layer}H{head}"
         if not 1 <= layer <= n_layers:

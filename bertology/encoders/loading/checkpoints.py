@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from bertology._names import name_not_found
-from bertology.encoders.loading.resolve import POCKET, _cache_folder, _offline
+from bertology.encoders.loading.hub import hub_cache, is_offline
+from bertology.encoders.loading.resolve import POCKET
 from bertology.errors import ModelError, cut, quoted
 
 Wanted = str | Sequence[int | str]
@@ -104,7 +105,7 @@ def _revisions(name: str) -> dict[str, str]:
 def _refs(name: str) -> list[str]:
     from huggingface_hub import HfApi, constants
 
-    if not _offline():
+    if not is_offline():
         try:
             refs = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).list_repo_refs(name)
             return [ref.name for ref in (*refs.branches, *refs.tags)]
@@ -113,7 +114,7 @@ def _refs(name: str) -> list[str]:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
             remedy = "list its revisions by name, or give a folder"
             raise ModelError(f"cannot list the revisions of model {cut(name)} ({reason}): {remedy}") from None
-    folder = Path(_cache_folder() or constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
+    folder = Path(hub_cache() or constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 

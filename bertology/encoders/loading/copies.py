@@ -1,4 +1,4 @@
-"""Copies of models that were in memory: listed, and deleted when a person says so. Needs no torch."""
+"""Copies of models that were in memory, or had adapters: listed, and deleted when a person says so. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEDY = "name another folder in BERTOLOGY_CACHE"
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """The files of a model that a person had in memory."""
+    """The files of a model that a person had in memory, or of one with its adapters merged into it."""
 
     folder: Path
     """The name by which runs find the model."""
@@ -33,7 +33,7 @@ class ModelCopy:
 
     def describe(self) -> str:
         """Its content in one line."""
-        return f"{self.folder.name}: a copy of a model in memory, by which runs name it"
+        return f"{self.folder.name}: a copy of a model in memory, or of one with adapters, by which runs find it"
 
 
 def model_copies() -> list[ModelCopy]:

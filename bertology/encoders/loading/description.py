@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bertology._files import canonical_json, digest, digest_file
 from bertology._names import folder_name
+from bertology.encoders.loading.code import code_files
 from bertology.encoders.loading.folder import AGAIN, read_config, read_model_json, tokenizer_files, weight_files
 from bertology.encoders.loading.quiet import one_line
 from bertology.errors import ModelError
@@ -170,9 +171,7 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     if isinstance(source, MemorySource):
         return source.fingerprint(init, seed)
     config = read_config(source.folder)
-    files = list(tokenizer_files(source.folder))
-    if "auto_map" in config:
-        files += sorted(source.folder.glob("*.py"))
+    files = [*tokenizer_files(source.folder), *code_files(source.folder)]
     parts = [b"config", config_content(config)]
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
@@ -181,6 +180,12 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
+
+
+def code_fingerprint(source: ModelSource) -> str | None:
+    """Hash of the Python code that comes with a model, which runs where it is trusted; None where there is none."""
+    files = () if isinstance(source, MemorySource) else code_files(source.folder)
+    return digest(part for path in files for part in (path.name.encode(), path.read_bytes())) if files else None
 
 
 def version_of(package: str) -> bytes:

@@ -191,11 +191,14 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
         raise ModelError(
-            f"model {source.name} runs Python code of its own: pass --trust-remote-code "
-            "(trust_remote_code=True) if you trust it"
+            f"model {source.name} runs Python code of its own: pass --trust-remote-code (trust_remote_code=True) if "
+            "you trust it; a file of settings has to ask for it as well (trust_remote_code: true)"
         )
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-        return AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
+        config._attn_implementation = None  # such as flash_attention_2: how it was trained, not what it computes
+    return config
 
 
 def _load_model(
@@ -255,6 +258,8 @@ def claims_masked_lm_head(config: Any) -> bool:
 
     if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         return False
+    if config.model_type == "luke":
+        return False  # its head reads entities with the text
     # A model "for pre-training" has the head and another one, except that ELECTRA's is a discriminator.
     endings = ("ForMaskedLM",) if config.model_type == "electra" else ("ForMaskedLM", "ForPreTraining")
     return any(name.endswith(endings) for name in config.architectures or ())

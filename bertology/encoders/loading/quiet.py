@@ -37,6 +37,12 @@ def one_line(what: str, *, remedy: str) -> Iterator[None]:
         is_librarys = isinstance(error, Exception) or type(error).__name__ == "PanicException"
         if not is_librarys or isinstance(error, BertologyError) or is_out_of_memory(error):
             raise
+        if "weights_only" in str(error):
+            # torch then advises to load the file in a way that runs whatever code is in it.
+            raise ModelError(
+                f"{what} (it is a pickle that holds more than tensors, which can run code); ask its author for "
+                "safetensors, or for a pickle of the weights alone"
+            ) from None
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = (lines[0] if lines else type(error).__name__)[:200]
         raise ModelError(f"{what} ({reason}); {remedy}") from None

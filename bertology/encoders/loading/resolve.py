@@ -12,7 +12,8 @@ from types import MappingProxyType
 from bertology._names import name_not_found
 from bertology.encoders.loading.description import ModelSource
 from bertology.encoders.loading.folder import TOKENIZER_FILES
-from bertology.encoders.loading.quiet import quiet_download
+from bertology.encoders.loading.hub import WAIT_SECONDS, download, hub_cache, is_offline, reason_of
+from bertology.encoders.loading.wrapped import ADAPTER, ADAPTER_WEIGHTS, unwrapped
 from bertology.errors import ModelError, NameNotFoundError, quoted
 
 POCKET = "pocket"
@@ -44,10 +45,9 @@ _KEPT: dict[str, ModelSource] = {}
 _IN_MEMORY = re.compile(r"[\w.-]+(/[\w.-]+)?( \(in memory( \d+)?\))?", re.ASCII)
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LIST = "`bertology models` lists some"
-_DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
-_SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
-_PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
-_WAIT_SECONDS = 10.0
+_DESCRIPTION = ("config.json", ADAPTER, *TOKENIZER_FILES, "*.py")
+_SAFE = ("model.safetensors", ADAPTER_WEIGHTS[0], "model.safetensors.index.json", "model-*.safetensors")
+_PICKLED = ("pytorch_model.bin", ADAPTER_WEIGHTS[1], "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 
 
 def known_models() -> Mapping[str, str]:
@@ -76,7 +76,9 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
                 f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
             )
         # By name, so that no model but the embedded ones needs that package.
-        return ModelSource(name, import_module("bertology.pocket").model_folder(name) if name in _EMBEDDED else path)
+        if name in _EMBEDDED:
+            return ModelSource(name, import_module("bertology.pocket").model_folder(name))
+        return ModelSource(name, unwrapped(path, _base))
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
@@ -84,7 +86,12 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     if not _HUB_ID.fullmatch(name):
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
     folder = _fetch(name, revision)
-    return ModelSource(name, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return ModelSource(name, unwrapped(folder, _base), folder.name if folder.parent.name == "snapshots" else None)
+
+
+def _base(name: str, revision: str | None) -> ModelSource:
+    """The model that adapters belong to."""
+    return resolve_model(name, revision=None if Path(name).expanduser().is_dir() else revision)
 
 
 def keep_source(source: ModelSource) -> None:
@@ -108,10 +115,10 @@ def _fetch(name: str, revision: str | None) -> Path:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        offline = _offline() or not _answers(name, revision)
-        folder = _download(name, revision, (*_DESCRIPTION, *_SAFE), offline)
+        offline = is_offline() or not _answers(name, revision)
+        folder = download(name, revision, (*_DESCRIPTION, *_SAFE), offline=offline)
         if not any(folder.glob("*.safetensors")):
-            folder = _download(name, revision, (*_DESCRIPTION, *_PICKLED), offline)
+            folder = download(name, revision, (*_DESCRIPTION, *_PICKLED), offline=offline)
     except GatedRepoError:
         raise ModelError(f"model {name} is gated: accept its terms on the hub and log in (`hf auth login`)") from None
     except RevisionNotFoundError:
@@ -121,11 +128,11 @@ def _fetch(name: str, revision: str | None) -> Path:
     except Exception as error:
         # Errors of the connection, of files and of the hub itself: each becomes one line.
         if name not in _KNOWN and "/" not in name:
-            raise _unknown(name, f"the hub cannot be asked for others ({_reason(error)})") from None
+            raise _unknown(name, f"the hub cannot be asked for others ({reason_of(error)})") from None
         at = f" at {revision}" if revision else ""
         place = os.environ.get("HF_ENDPOINT") or "the hub"
         raise ModelError(
-            f"cannot get model {name}{at} from {place} ({_reason(error)}): check the connection, or give a folder"
+            f"cannot get model {name}{at} from {place} ({reason_of(error)}): check the connection, or give a folder"
         ) from None
     return folder
 
@@ -139,53 +146,13 @@ def _answers(name: str, revision: str | None) -> bool:
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).model_info(name, revision=revision, timeout=_WAIT_SECONDS)
+        HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).model_info(name, revision=revision, timeout=WAIT_SECONDS)
     except (RepositoryNotFoundError, RevisionNotFoundError):
         raise
     except Exception:
         # No answer, or an error of the hub: the cache will do; without it, this is the error to report.
-        cached = try_to_load_from_cache(name, "config.json", cache_dir=_cache_folder(), revision=revision)
-        if not isinstance(cached, str):
+        cached = (try_to_load_from_cache(name, file, hub_cache(), revision) for file in ("config.json", ADAPTER))
+        if not any(isinstance(path, str) for path in cached):
             raise
         return False
     return True
-
-
-def _download(name: str, revision: str | None, patterns: tuple[str, ...], offline: bool) -> Path:
-    from huggingface_hub import snapshot_download
-
-    with quiet_download():
-        return Path(
-            snapshot_download(
-                name,
-                revision=revision,
-                allow_patterns=list(patterns),
-                local_files_only=offline,
-                cache_dir=_cache_folder(),
-                endpoint=os.environ.get("HF_ENDPOINT") or None,
-                etag_timeout=_WAIT_SECONDS,
-            )
-        )
-
-
-def _offline() -> bool:
-    # Read at each call, not when the hub's library was imported, so that setting it later still counts.
-    return any(
-        os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"}
-        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    )
-
-
-def _cache_folder() -> str | None:
-    if cache := os.environ.get("HF_HUB_CACHE"):
-        return cache
-    home = os.environ.get("HF_HOME")
-    return str(Path(home) / "hub") if home else None
-
-
-def _reason(error: Exception) -> str:
-    """Why the hub gave no files, in a few words."""
-    if _offline():
-        return "not in its cache, and HF_HUB_OFFLINE is set"
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line.removeprefix("Got: ")[:160]

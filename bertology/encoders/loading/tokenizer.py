@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from bertology.encoders._modules import check_embeddings
 from bertology.encoders.alignment.pieces import Ids, PieceReader
 from bertology.encoders.loading.description import ModelSource
 from bertology.encoders.loading.quiet import one_line
@@ -39,6 +40,7 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
 def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
     """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
+    check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         _check_vocabulary(source, tokenizer, body)
         prefix, suffix = _special_tokens(source, backend, tokenizer)

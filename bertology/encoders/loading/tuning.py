@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from bertology._names import layer_number
 from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.loading.description import MemorySource, ModelSource
@@ -35,9 +36,11 @@ class TunableModel:
     blocks: list[nn.Module]
     """The blocks of its encoder in the order in which they run."""
     name: str
+    drawn: frozenset[str] = frozenset()
+    """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
 
     def freeze_to(self, layer: int) -> None:
-        """Fix all that layers 0…``layer`` depend on: the embeddings and the blocks up to that one.
+        """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
 
         What is trained are the blocks above, what comes after the last block, and the head.
 
@@ -45,6 +48,7 @@ class TunableModel:
             ModelError: the model has no such layer, or its blocks share their weights.
         """
         n_layers = len(self.blocks)
+        layer = layer_number(layer, n_layers)
         if not 0 <= layer <= n_layers:
             raise ModelError(f"layer {layer}: model {self.name} has {n_layers}, so frozen layers are 0…{n_layers}")
         if len(set(map(id, self.blocks))) < n_layers:
@@ -88,14 +92,15 @@ def load_tunable(
     kind: Any = getattr(transformers, _CLASSES[head])
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {source.name}: no head for {head} is known for {config.model_type} models")
+    drawn = frozenset[str]()
     if seed is not None:
         _set_outputs(config, head, labels)
-        model = _with_new_head(source, kind, config, seed, trust_remote_code)
+        model, drawn = _with_new_head(source, kind, config, seed, trust_remote_code)
     else:
         model = _with_own_head(source, kind, config, trust_remote_code)
     model.requires_grad_(True)
     blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
-    return TunableModel(model, blocks, source.name)
+    return TunableModel(model, blocks, source.name, drawn)
 
 
 def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> None:
@@ -108,8 +113,10 @@ def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> N
         config.problem_type = "regression" if labels is None else "single_label_classification"
 
 
-def _with_new_head(source: ModelSource, kind: Any, config: Any, seed: int, trust_remote_code: bool) -> Any:
-    """The model with a head whose weights are drawn anew."""
+def _with_new_head(
+    source: ModelSource, kind: Any, config: Any, seed: int, trust_remote_code: bool
+) -> tuple[Any, frozenset[str]]:
+    """The model with a head whose weights are drawn anew, and the modules whose weights are."""
     from transformers import AutoModel
 
     plain: Any = AutoModel
@@ -126,10 +133,12 @@ def _with_new_head(source: ModelSource, kind: Any, config: Any, seed: int, trust
             if name in weights and name not in report["missing_keys"]
         }
         model.base_model.load_state_dict(known, strict=False)
-    drawn = sorted(name for name in weights.keys() - known.keys() if not name.startswith("pooler."))
-    if drawn:
-        raise ModelError(f"{source.folder}: the weights lack {drawn[0]}, which would be random; give a whole model")
-    return model
+    new = weights.keys() - known.keys()
+    if lost := sorted(name for name in new if not name.startswith("pooler.")):
+        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which would be random; give a whole model")
+    of_head = {name for name, module in model.named_children() if module is not model.base_model}
+    with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
+    return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})
 
 
 def _with_own_head(source: ModelSource, kind: Any, config: Any, trust_remote_code: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -101,7 +102,9 @@ class StoredWeights:
                 if path.suffix == ".safetensors":
                     found |= self._of_safetensors(path)
                 else:
-                    loaded: dict[str, Tensor] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+                    # Files of torch before 1.6 cannot be mapped.
+                    is_mapped = zipfile.is_zipfile(path)
+                    loaded: dict[str, Tensor] = torch.load(path, "cpu", mmap=is_mapped, weights_only=True)
                     found |= {name: (value.dtype, lambda value=value: value) for name, value in loaded.items()}  # type: ignore[misc]
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bertology._names import folder_name, name_not_found
+from bertology._names import folder_name, layer_number, name_not_found
 from bertology._page import PageAndFigure
 from bertology.corpora import Links, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
@@ -203,7 +203,10 @@ def aligned_texts(
         raise name_not_found("method of alignment", method, list(METHODS))
     if not 0 <= distortion <= 1:
         raise FitError(f"distortion={distortion}: give a number from 0 to 1")
-    shown = min(layers, key=lambda one: abs(one - round(2 * encoder.n_layers / 3))) if layer is None else layer
+    layers = [layer_number(one, encoder.n_layers) for one in layers]
+    shown = round(2 * encoder.n_layers / 3) if layer is None else layer_number(layer, encoder.n_layers)
+    if layer is None:
+        shown = min(layers, key=lambda one: abs(one - shown))
     found = []
     for start in range(0, len(firsts), _PAIRS):
         pairs = list(zip(firsts[start : start + _PAIRS], seconds[start : start + _PAIRS], strict=True))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from bertology._files import parse_json, shortened
-from bertology._names import training_name
+from bertology._names import layer_number, training_name
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
@@ -353,6 +353,8 @@ def row_fits(row: ResultRow, name: str, value: Any) -> bool:
     of_no_weights = row.init is None and row.readout is None
     if name == "pool":
         return of_no_weights or param_of(row, "settings", {}).get("pool", "mean") == value
+    if name == "layer" and value is not None and row.n_layers is not None:
+        value = layer_number(value, row.n_layers)
     of_no_model = row.model is None or (of_no_weights and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
 

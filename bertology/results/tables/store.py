@@ -121,6 +121,8 @@ def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if path.is_fifo():
+        raise ResultsError(f"{path}: a pipe where {what} was due; delete it and run again")
     try:
         # As one file: the reader of data sets would import pandas, half a second that nothing here needs. On this
         # thread: to wake others takes longer than a column of a few thousand words.

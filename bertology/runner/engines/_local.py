@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -171,10 +172,24 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
             )
             sent = ([(number, send(unit)) for number, unit in load] for load in loads)
             where = (context.run, context.device, context.wait, min(n_jobs, len(loads)))
-            results = parallel(delayed(_unpacked)(load, *where) for load in sent)
+            with _no_interrupt():
+                results = parallel(delayed(_unpacked)(load, *where) for load in sent)
             with contextlib.closing(results):
                 for outcomes in results:
                     yield from outcomes
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back while processes are started: they inherit that, and are ended by this one alone, in order."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:

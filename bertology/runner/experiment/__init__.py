@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from bertology._files import real_path
 from bertology._inputs import exists
 from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
+from bertology._trust import check_trust
 from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -34,17 +35,21 @@ _PARTS: dict[str, type[BaseModel]] = {
 }
 
 
-def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experiment:
+def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remote_code: bool = False) -> Experiment:
     """The experiment that a YAML file describes.
 
     Args:
         path: the file.
         changes: settings to replace, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
+        trust_remote_code: whether models for which the file asks it may run the Python code that comes with them.
 
     Raises:
-        BertologyError: no such file, or something in it is not as it should be; names file, line and key.
+        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
+            granted; names file, line and key.
     """
-    return checked(Experiment, changed(_with_includes(Path(path), ()), changes), known=_known)
+    written = changed(_with_includes(Path(path), ()), changes)
+    check_trust(written, granted=trust_remote_code)
+    return checked(Experiment, written, known=_known)
 
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:

@@ -18,6 +18,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from bertology.encoders import Encoder, load_encoder, resolve_model
+from bertology.encoders.loading.weights import StoredWeights
 from bertology.errors import ModelError
 
 Tiny = Callable[[str], Path]
@@ -256,7 +257,12 @@ def test_pickled_weights_are_loaded_as_weights_only(folder: Path, tmp_path: Path
             return Path.touch, (tmp_path / "ran",)
 
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
-    refused(folder, "the weights cannot be loaded")
+    message = (
+        r"cannot be loaded \(it is a pickle that holds more than tensors, which can run code\); ask its author for"
+    )
+    refused(folder, message)  # and not to set weights_only=False, as torch advises
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin: .*more than tensors"):
+        StoredWeights(resolve_model(str(folder)))
     assert not (tmp_path / "ran").exists()
 
 

@@ -17,9 +17,9 @@ from transformers import AutoModelForMaskedLM
 from bertology.corpora import Sentence
 from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
 from bertology.errors import ModelError
-from tests.mutations import accepted, mutated_tree
+from tests.mutations import accepted, mutated_tree, times
 
-COUNT = 25
+COUNT = times(25)
 FOLDERS = Callable[[str], Path]
 
 

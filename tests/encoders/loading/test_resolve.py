@@ -212,7 +212,7 @@ def test_a_hub_that_is_gone_leaves_the_cache(hub: Hub, tiny: Tiny, monkeypatch: 
 
 
 def test_a_silent_hub_does_not_hold_one_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(resolve, "WAIT_SECONDS", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
