@@ -375,8 +375,8 @@ def _has_masked_lm_head(source: ModelSource) -> bool:
     from transformers import CONFIG_MAPPING
 
     from bertology.encoders import model_shape
+    from bertology.encoders.loading.configuration import claims_masked_lm_head, load_config
     from bertology.encoders.loading.description import MemorySource
-    from bertology.encoders.loading.load import claims_masked_lm_head, load_config
 
     if isinstance(source, MemorySource):
         return source.has_masked_lm_head

@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from bertology import finetune_grid
+from bertology.corpora import Sentence
 from bertology.encoders import code_fingerprint, load_encoder, resolve_model
 from bertology.encoders.loading.code import code_files
 from bertology.errors import BertologyError, ModelError
-from bertology.parsing import ParseRequest, parse, sentence_of_text
+from bertology.parsing import ParseRequest, parse
 from bertology.runner import RunOptions, rerun, run_experiment
 from bertology.runner.experiment import Experiment, load_experiment
 
@@ -135,7 +136,7 @@ def test_a_kept_probe_only_asks(file: Path, mark: Path, tmp_path: Path) -> None:
     run.mkdir()
     shutil.copy(file, run / "experiment.yaml")
     with pytest.raises(BertologyError, match=r"experiment\.yaml:5: asks to run Python code"):
-        parse(sentence_of_text("The dog barks."), ParseRequest(probe=run))
+        parse(Sentence.from_words(["The", "dog"]), ParseRequest(probe=run))
     assert not mark.exists()
 
 

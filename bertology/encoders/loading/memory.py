@@ -47,6 +47,7 @@ from bertology.encoders.loading.load import body_of, copy_embeddings, load_encod
 from bertology.encoders.loading.module import ModuleBody, module_source
 from bertology.encoders.loading.quiet import quiet_loading
 from bertology.encoders.loading.resolve import keep_source, resolve_model
+from bertology.encoders.loading.saving import save_model
 from bertology.encoders.loading.tokenizer import load_tokenizer
 from bertology.errors import BertologyError, ModelError
 
@@ -299,11 +300,7 @@ class _Object:
             sweep(parent)
             with temporary_folder(parent, self._title) as made:
                 copy = made / self._title
-                with quiet_loading():
-                    weights = self._model.state_dict()
-                    kept = {key: value for key, value in weights.items() if key not in self._without}
-                    self._model.save_pretrained(copy, state_dict=kept)
-                    self._given.save_pretrained(copy)
+                save_model(self._model, copy, tokenizer=self._given, left_out=self._without)
                 source = ModelSource(self._title, copy)
                 if not self._is_in(source, described, returned):
                     return None

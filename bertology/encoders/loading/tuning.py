@@ -12,8 +12,8 @@ from torch import nn
 from bertology._names import layer_number
 from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import find_blocks
+from bertology.encoders.loading.configuration import load_config
 from bertology.encoders.loading.description import MemorySource, ModelSource
-from bertology.encoders.loading.load import load_config
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.errors import ModelError
 

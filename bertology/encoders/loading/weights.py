@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, find_blocks
+from bertology.encoders.loading.configuration import load_config
 from bertology.encoders.loading.description import MemorySource, ModelSource, model_shape
 from bertology.encoders.loading.folder import AGAIN, weight_files
-from bertology.encoders.loading.load import check_files, load_config
+from bertology.encoders.loading.load import check_files
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.errors import ModelError
 

@@ -11,9 +11,10 @@ from torch import nn
 from bertology._languages_apart import read_languages_apart
 from bertology._memory import explained_shortage
 from bertology.encoders._modules import find_blocks, no_parameters_learn
+from bertology.encoders.loading.configuration import load_config
 from bertology.encoders.loading.description import MemorySource, ModelSource, model_shape
 from bertology.encoders.loading.folder import AGAIN
-from bertology.encoders.loading.load import check_files, load_config
+from bertology.encoders.loading.load import check_files
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.errors import ModelError
 

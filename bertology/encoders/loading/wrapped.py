@@ -144,7 +144,7 @@ def _base_model(base: ModelSource, settings: dict[str, Any], given: dict[str, An
     import torch
     import transformers
 
-    from bertology.encoders.loading.load import claims_masked_lm_head, load_config
+    from bertology.encoders.loading.configuration import claims_masked_lm_head, load_config
 
     library: Any = transformers
     config, kind = load_config(base, False), _CLASSES.get(str(settings.get("task_type")))
