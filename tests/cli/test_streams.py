@@ -71,10 +71,17 @@ def test_an_argument_that_is_no_text(arguments: tuple[str, ...], bertology: Call
     assert "surrogate" in bertology(*arguments).one_line()
 
 
-@pytest.mark.parametrize("of", [lambda text: [text] * 20, lambda text: [(["a", text], ["N", "V"])] * 20])
-def test_data_that_are_no_text(of: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize(
+    ("task", "data"),
+    [
+        ("sentence_label:label", [(f"a\udcff {n}", "AB"[n % 2]) for n in range(20)]),
+        ("word_label:tags", [(["a", f"\udcff{n}"], ["N", "V"]) for n in range(20)]),
+        ("word_label:tags", [(["a", f"b{n}"], ["N", "V\udcff"]) for n in range(20)]),
+    ],
+)
+def test_data_that_are_no_text(task: str, data: Any, tiny_bert: Path) -> None:
     with pytest.raises(BertologyError, match="surrogate"):
-        probe("word_label:tags", corpus={name: of("a\udcff") for name in ("train", "dev", "test")}, layers="0")
+        probe(task, model=tiny_bert, corpus=data, layers="0", controls="none", progress=False)
 
 
 @pytest.mark.parametrize(
