@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -80,13 +80,15 @@ def finetune(
     show = not quiet and sys.stderr.isatty()
     if file is not None:
         only_with_file(context, _WITH_FILE, file)
-        common: dict[str, Any] = {
-            "device": device,
-            "threads": threads,
-            "trust_remote_code": trust_remote_code,
-            "progress": show,
-        }
-        grid = finetune_grid(file, out=out, changes=set_ or (), trust_remote_code=trust_remote_code, **common)
+        grid = finetune_grid(
+            file,
+            out=out,
+            changes=set_ or (),
+            device=device,
+            threads=threads,
+            trust_remote_code=trust_remote_code,
+            progress=show,
+        )
         typer.echo(grid.to_markdown())
         typer.echo(f"models and tables in {grid.path}", err=True)
         return
