@@ -233,7 +233,7 @@ def test_a_model_in_memory_without_a_pooler_gets_none(tiny_bert: Path, make: Mad
     made = make("quantise", (model, tokenizer))
     assert not any("pooler" in name for name in weights(made.path))
     assert torch.allclose(states(made.encoder())[0], states(Encoder.from_model(model, tokenizer))[0], atol=0.1)
-    assert made.record.model == "tiny-bert"
+    assert made.record.model == "tiny-bert (in memory)"
 
 
 def test_what_was_done_stands_in_the_folder_and_its_fingerprint(tiny_bert: Path, make: Made) -> None:
