@@ -14,14 +14,14 @@ from bertology._inputs import taken
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
-from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders import held_dtype
 from bertology.errors import BertologyError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import AS_READ, CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
-from bertology.runner import ProbeRequest, ReferenceModel, run_probes
+from bertology.runner import ProbeRequest, ReferenceModel, reads_sentences, run_probes
 from bertology.runner.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def probe(
         model: ``pocket``, a folder in Hugging Face layout, a hub id, an :class:`~bertology.Encoder`, or a transformers
             model and its tokenizer, ``(model, tokenizer)``; or a list of such, which are compared with each other.
         corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
-            of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them.
+            of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them; of
+            cloze tasks a table of items (good, bad …).
         reference: the model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from:
             as ``model``, or a :class:`bertology.runner.ReferenceModel` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
@@ -91,10 +92,14 @@ def probe(
     Raises:
         BertologyError: something asked for cannot be done; the message says what, and what would be right.
     """
+    tasks = _named(task)
     if not isinstance(corpus, str | Path):
-        corpus = load_corpus(corpus, columns=settings.pop("columns", None))
+        table = None if isinstance(corpus, Corpus) or reads_sentences(tasks) else kept_table(corpus)
+        corpus = table or load_corpus(corpus, columns=settings.pop("columns", None))
         if settings.get("annotate"):
-            raise CorpusError(f"annotate labels a file of raw text, not {corpus.name}; annotate_text takes a text")
+            raise CorpusError("annotate labels a file of raw text, not data in memory; annotate_text takes a text")
+    if not isinstance(settings.get("columns"), str | None):
+        settings["columns"] = ",".join(settings["columns"])
     if not isinstance(settings.get("readout"), str | None):
         settings["readout"] = Experiment.readout_configs(settings["readout"])
     show = can_show() if progress is None else progress
@@ -108,7 +113,7 @@ def probe(
     if not found or len(short) < len(found):
         raise ModelError("model: give different models, each once" if found else "model: give at least one")
     request = ProbeRequest(
-        tasks=_named(task),
+        tasks=tasks,
         model=found[0],
         reference=reference,
         corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),

@@ -13,6 +13,9 @@ _MOST_NUMBERS = 20
 """Distinct whole numbers that may still be classes, such as ratings."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(inf|nan)", re.IGNORECASE | re.ASCII)
 
+_WHOLE = re.compile(r"[-+]?\d+(\.0)?", re.ASCII)
+"""A whole number; of those with gaps pandas makes floats, ``1.0``."""
+
 
 def word_column(sentences: Sentences, column: str) -> Examples:
     """Every word that has a label in a layer of the corpus.
@@ -87,7 +90,7 @@ def classes(examples: Examples, column: str, *, numbers: str | None = None) -> E
     examples = examples.without_ignored()
     values = [value for value in examples.values if value not in IGNORED]
     if values and all(map(_NUMBER.fullmatch, values)):
-        fraction = next((value for value in values if not value.lstrip("+-").isdigit()), None)
+        fraction = next((value for value in values if not _WHOLE.fullmatch(value)), None)
         if fraction is not None or len(values) > _MOST_NUMBERS:
             what = f"{quoted(fraction)} among them" if fraction is not None else f"{len(values):,} distinct ones"
             remedy = f"take {numbers}:{column}" if numbers else "name classes in the column, such as low and high"

@@ -43,11 +43,11 @@ class ErasedAgreement(CausalProbe):
         share_metric("accuracy_plain", "the same with nothing erased"),
     )
 
-    def items(self, source: str) -> CausalItems:
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts that differ in the number of the subject."""
         from bertology.causal import agreement_pairs
 
-        return CausalItems(tuple(agreement_pairs(source)))
+        return CausalItems(tuple(agreement_pairs(source, columns=columns)))
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """Pairs; which of them the model cannot read is seen when it reads them."""

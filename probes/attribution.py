@@ -68,11 +68,12 @@ class Attribution(CausalProbe):
         """``attribution:agreement`` or ``attribution:facts``."""
         return f"attribution:{self.of}"
 
-    def items(self, source: str) -> CausalItems:
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts, of which the first is asked about."""
         from bertology.causal import agreement_pairs, fact_pairs
 
-        return CausalItems(tuple(agreement_pairs(source) if self.of == "agreement" else fact_pairs(source)))
+        pairs = agreement_pairs if self.of == "agreement" else fact_pairs
+        return CausalItems(tuple(pairs(source, columns=columns)))
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """Texts; which of them the model can read is seen when it reads them."""

@@ -215,7 +215,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
                 raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
             made = tuple(kind.of_pocket())
             return ClozeItems(made, clusters="facts" if made[0].cluster.startswith("fact-") else "verbs")
-        sets = read_diagnostics(source)
+        sets = read_diagnostics(source, asks=self.asks)
         items, left = kind.of_sets(sets)
         if not items and not left:
             raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")

@@ -23,7 +23,7 @@ from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_
 from bertology.errors import BertologyError
 from bertology.measures import find_metric, mean_over_groups
 from bertology.pocket import Fact, candidates, facts
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily, with_ignored
 
 _QUESTION = "Which word completes a fact?"
 _REFERENCE = "Petroni et al. 2019"
@@ -62,22 +62,11 @@ class Lama(ClozeProbe):
         if source == _POCKET:
             return ClozeItems(tuple(_by_exposure()), clusters="subjects")
         found, unasked = read_lama(source)
-        objects: dict[tuple[str, str], dict[str, None]] = {}
-        for fact in found:
-            objects.setdefault((fact.group, fact.text), {})[fact.answer] = None
-        items = (
-            ClozeItem(
-                fact.id,
-                fact.subject or fact.id,
-                fact.group,
-                fact.text,
-                answer=fact.answer,
-                ignored=tuple(word for word in objects[fact.group, fact.text] if word != fact.answer),
-                blind=fact.blind,
-            )
+        items = [
+            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, fact.answer, blind=fact.blind)
             for fact in found
-        )
-        return ClozeItems(tuple(items), unasked, clusters="subjects")
+        ]
+        return ClozeItems(tuple(with_ignored(items)), unasked, clusters="subjects")
 
 
 @dataclass(frozen=True)

@@ -102,15 +102,15 @@ class Patching(CausalProbe):
         structure = self.structure.replace(" ", "_")
         return f"patching:{self.of}" + (f":{structure}" if structure else "")
 
-    def items(self, source: str) -> CausalItems:
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts; of minimal pairs the two sentences."""
         from bertology.causal import agreement_pairs, fact_pairs
 
         if self.of == "facts":
-            return CausalItems(tuple(fact_pairs(source)))
+            return CausalItems(tuple(fact_pairs(source, columns=columns)))
         if self.of == "agreement":
-            return CausalItems(tuple(agreement_pairs(source, structure=self.structure or None)))
-        found = MINIMAL_PAIRS.items(source)
+            return CausalItems(tuple(agreement_pairs(source, columns=columns, structure=self.structure or None)))
+        found = MINIMAL_PAIRS.read_items(source, columns=columns)
         every: tuple[ClozeItem | LeftOut, ...] = (*found.items, *found.left_out)
         some = tuple(one for one in every if not self.structure or _spaced(one.group) == self.structure)
         if not some:

@@ -61,11 +61,11 @@ class Tracing(CausalProbe):
         sum_metric("probability_noised", "the same with the subject noised", higher_is_better=False),
     )
 
-    def items(self, source: str) -> CausalItems:
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Facts; of the pocket world those that its training text states."""
         from bertology.causal import read_facts
 
-        return CausalItems(tuple(read_facts(source)))
+        return CausalItems(tuple(read_facts(source, columns=columns)))
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """At most so many facts; which ones the model knows is seen when it reads them."""

@@ -53,7 +53,7 @@ class Norms(Family):
     def splits_read(self, probe):
         return ("train", "dev", "test")
 
-    def items(self, probe, source, *, most):
+    def items(self, probe, source, *, most, columns):
         return None
 
     def configs(self, probe, asked, shape):

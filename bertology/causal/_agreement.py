@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bertology.causal._pairs import PatchPair
 from bertology.cloze import Prompt
 from bertology.corpora import as_sentences
-from bertology.corpora.prompts import AgreementPair, read_agreement
+from bertology.corpora.prompts import AgreementPair, read_agreement, source_name
 from bertology.errors import ClozeError
 
 _MASK = "[MASK]"
@@ -20,7 +20,12 @@ _LONGEST_ENDING = 2
 
 
 def agreement_pairs(
-    source: str | Path = "pocket", *, structure: str | None = None, most: int | None = None, seed: int = 0
+    source: Any = "pocket",
+    *,
+    columns: str | None = None,
+    structure: str | None = None,
+    most: int | None = None,
+    seed: int = 0,
 ) -> list[PatchPair]:
     """Pairs of texts that differ in the number of the subject, for :func:`patch`.
 
@@ -32,6 +37,7 @@ def agreement_pairs(
             items of one construction make a pair where they differ in one noun alone, singular in one and plural in
             the other, and call for opposite forms. Its numbers are told apart by their ending, as English has them:
             the plural is the singular with one or two letters more.
+        columns: which columns of a table of agreement items hold what, as ``"text=prompt,good=is,bad=are"``.
         structure: of items of this construction alone, as the task ``agreement:structure`` names it.
         most: number of pairs drawn at random; all when left out.
         seed: of the draw.
@@ -40,10 +46,11 @@ def agreement_pairs(
         ClozeError: there is no such pair.
         BertologyError: the source cannot be read.
     """
-    made = list(_of_pocket(structure) if source == "pocket" else _of_items(source, structure))
+    is_pocket = isinstance(source, str) and source == "pocket" and columns is None
+    made = list(_of_pocket(structure) if is_pocket else _of_items(source, structure, columns))
     if not made:
         of = "" if structure is None else f" of structure {structure}"
-        raise ClozeError(f"{source}: no two items{of} differ in the number of one noun alone")
+        raise ClozeError(f"{source_name(source)}: no two items{of} differ in the number of one noun alone")
     if most is not None and most < len(made):
         chosen = np.sort(np.random.default_rng(seed).choice(len(made), most, replace=False))
         made = [made[number] for number in chosen.tolist()]
@@ -62,10 +69,10 @@ def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
             yield PatchPair(item.text, item.other, item.good, item.bad, values=values)
 
 
-def _of_items(source: str | Path, structure: str | None) -> Iterator[PatchPair]:
+def _of_items(source: Any, structure: str | None, columns: str | None) -> Iterator[PatchPair]:
     """In the order of the source; each two items once, the text that comes first in it first."""
     waiting: dict[tuple[object, ...], list[AgreementPair]] = defaultdict(list)
-    for item in read_agreement(source):
+    for item in read_agreement(source, columns=columns):
         if not isinstance(item, AgreementPair) or structure not in (None, item.structure):
             continue
         words = Prompt(item.text).written(_MASK).split()

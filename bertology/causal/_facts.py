@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from bertology.causal._agreement import named_places
 from bertology.causal._pairs import PatchPair
 from bertology.cloze import Prompt
 from bertology.corpora import as_sentences
-from bertology.corpora.prompts import read_lama
+from bertology.corpora.prompts import TableItem, read_item_table, read_lama, source_name
 from bertology.errors import ClozeError
 
 _MASK = "[MASK]"
@@ -30,17 +30,21 @@ class Fact:
     relation: str
 
 
-def read_facts(source: str | Path = "pocket") -> list[Fact]:
+def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fact]:
     """Facts with a subject that stands in the text.
 
     Args:
-        source: ``pocket``, of whose facts those are taken that the training text states; or a file or folder of facts
-            as the task ``lama`` reads them.
+        source: ``pocket``, of whose facts those are taken that the training text states; a file or folder of facts as
+            the task ``lama`` reads them; or any table with a text, an answer and a subject in each row.
+        columns: which columns of a table hold what, as ``"text=prompt,answer=object,subject=name,group=relation"``.
 
     Raises:
         ClozeError: there is none.
         BertologyError: the source cannot be read.
     """
+    if (items := read_item_table(source, "facts", columns=columns)) is not None:
+        rows = [item for item in items if isinstance(item, TableItem)]
+        return _with_subject(source, [Fact(item.text, item.subject, item.good, item.group) for item in rows])
     if source == "pocket":
         from bertology.pocket import facts
 
@@ -55,21 +59,26 @@ def read_facts(source: str | Path = "pocket") -> list[Fact]:
             if fact.n_stated
         ]
     found, _ = read_lama(source)
-    made = [
-        Fact(one.text, one.subject, one.answer, one.group) for one in found if one.subject in one.text and one.subject
-    ]
+    return _with_subject(source, [Fact(one.text, one.subject, one.answer, one.group) for one in found])
+
+
+def _with_subject(source: Any, facts: Sequence[Fact]) -> list[Fact]:
+    made = [fact for fact in facts if fact.subject and fact.subject in fact.text]
     if not made:
-        raise ClozeError(f"{source}: no fact with a subject in its text")
+        raise ClozeError(f"{source_name(source)}: no fact with a subject in its text")
     return made
 
 
-def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: int = 0) -> list[PatchPair]:
+def fact_pairs(
+    source: Any = "pocket", *, columns: str | None = None, most: int | None = None, seed: int = 0
+) -> list[PatchPair]:
     """Pairs of facts of one relation whose subjects have equally many words and whose objects differ.
 
     Places are those of :func:`agreement_pairs`; clusters are first subjects, values the relation with the object.
 
     Args:
         source: as of :func:`read_facts`.
+        columns: likewise.
         most: number of pairs drawn at random; all when left out.
         seed: of the draw.
 
@@ -79,14 +88,14 @@ def fact_pairs(source: str | Path = "pocket", *, most: int | None = None, seed: 
     """
     waiting: dict[tuple[str, int], list[Fact]] = defaultdict(list)
     pairs: list[tuple[Fact, Fact]] = []
-    for fact in read_facts(source):
+    for fact in read_facts(source, columns=columns):
         of_kind = waiting[fact.relation, len(fact.subject.split())]
         if of_kind and of_kind[-1].answer != fact.answer and of_kind[-1].subject != fact.subject:
             pairs.append((of_kind.pop(), fact))
         else:
             of_kind.append(fact)
     if not pairs:
-        raise ClozeError(f"{source}: no two facts of one relation with subjects of equally many words")
+        raise ClozeError(f"{source_name(source)}: no two facts of one relation with subjects of equally many words")
     if most is not None and most < len(pairs):
         chosen = np.sort(np.random.default_rng(seed).choice(len(pairs), most, replace=False))
         pairs = [pairs[number] for number in chosen.tolist()]

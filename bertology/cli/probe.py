@@ -12,7 +12,7 @@ from bertology.cli._shared import Device, Memory, Revision, Trust
 
 COLUMNS_HELP = (
     "What the columns of column files hold: form,xpos,chunk, _ for one to leave out; or which columns of a table hold "
-    "what: text=sentence,label=label."
+    "what: text=sentence,label=label; of cloze tasks good=sen,bad=other,group=phenomenon, or text=…,answer=…."
 )
 
 

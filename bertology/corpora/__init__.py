@@ -7,7 +7,7 @@ a :class:`Sentences`.
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._languages import multilingual_corpus, parallel_corpus
-from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences
+from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences, kept_table, known_table
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
 from bertology.corpora._parallel import Links, ParallelText, translations
 from bertology.corpora._sentence import IGNORED, MultiwordToken, Sentence, Target
@@ -36,7 +36,9 @@ __all__ = [
     "corpus_is_available",
     "from_docs",
     "kept_name",
+    "kept_table",
     "known_corpora",
+    "known_table",
     "load_corpus",
     "multilingual_corpus",
     "no_columns",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from bertology._inputs import NotJson, described, opened, parsed_json
 from bertology.errors import CorpusError
@@ -18,7 +21,8 @@ _SPLIT_OF = {
     **dict.fromkeys(("dev", "development", "valid", "validation", "val", "testa"), "dev"),  # testa: of CoNLL-2003
     **dict.fromkeys(("test", "testb"), "test"),
 }
-_UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+")
+_UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+(\.gz)?")
+_PACKED = ".gz"
 
 
 def split_of(path: Path) -> str | None:
@@ -75,7 +79,16 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
 
 def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """The files of a folder with one of the suffixes, in order of name."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
+    return sorted(path for path in folder.iterdir() if suffix_of(path) in suffixes and path.is_file())
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that states a file's format, in lower case: of ``en-dev.conllu.gz`` it is ``.conllu``."""
+    return _unpacked(path).suffix.lower()
+
+
+def _unpacked(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() == _PACKED else path
 
 
 def one_in_ten(length: int) -> dict[str, list[int]]:
@@ -86,7 +99,7 @@ def one_in_ten(length: int) -> dict[str, list[int]]:
 
 def corpus_name(path: Path) -> str:
     """The name of the corpus at ``path``: of a file without its suffix, of a folder as it is."""
-    return path.stem if path.is_file() else path.resolve().name
+    return _unpacked(path).stem if path.is_file() else path.resolve().name
 
 
 def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
@@ -99,26 +112,47 @@ def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
 def text_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is removed.
 
+    A file whose name ends in ``.gz`` is unpacked as it is read.
+
     Raises:
         CorpusError: there is no such file, it is no regular one or cannot be read, or a line is not UTF-8.
     """
-    with opened(path, error=CorpusError) as file:
+    with _bytes_of(path) as file:
         try:
             with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-                yield from lines
+                for line in lines:
+                    if "\0" in line:
+                        raise _not_text(path)
+                    yield line
         except UnicodeDecodeError:
-            raise _not_utf8(path) from None
+            raise _not_text(path) from None
 
 
-def _not_utf8(path: Path) -> CorpusError:
-    """The error for the first line that does not decode, for which the file is read again by line."""
-    with path.open("rb") as file:
+@contextlib.contextmanager
+def _bytes_of(path: Path) -> Iterator[BinaryIO]:
+    with opened(path, error=CorpusError) as file:
+        if path.suffix.lower() != _PACKED:
+            yield file
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast("BinaryIO", unpacked)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise CorpusError(f"{path}: not a whole gzip file ({error}); pack it again") from None
+
+
+def _not_text(path: Path) -> CorpusError:
+    """The error for the first line that is no UTF-8 text, for which the file is read again by line."""
+    with _bytes_of(path) as file:
         for number, line in enumerate(file, 1):
+            place, problem = line.find(b"\0"), "is no character of a text (is it UTF-16?)"
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                byte = f"byte {line[error.start]:#04x} (the line's {error.start + 1}.)"
-                return CorpusError(f"{path}:{number}: {byte} is not UTF-8; save the file as UTF-8")
+                place, problem = error.start, "is not UTF-8"
+            if place >= 0:
+                byte = f"byte {line[place]:#04x} (the line's {place + 1}.)"
+                return CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
     return CorpusError(f"{path}: changed while it was read; read it again")
 
 

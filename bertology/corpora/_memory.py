@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bertology._files import digest
 from bertology._inputs import taken
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, split_named
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora._table_columns import no_columns
+from bertology.corpora._table_columns import TableColumns, no_columns
 from bertology.corpora._tables import (
     Row,
     Table,
@@ -30,6 +31,10 @@ from bertology.errors import CorpusError, cut, quoted
 IN_MEMORY = "data in memory"
 _MOST_ROWS = 10_000_000
 """Rows of data that do not say how many they are: more are taken for an iterable without end."""
+DIGITS = 8
+"""Of the hash in the name of what is in memory."""
+_TABLES: dict[str, Table] = {}
+"""Tables in memory that this process knows by name."""
 _KINDS = (
     "give a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
     "spaCy documents, or a dict of such by split"
@@ -69,6 +74,22 @@ def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str 
     rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
     annotators = {row.annotator for row in rows} - {""}
     return corpus_of_rows(name, rows, notes={"annotator": "; ".join(annotators)} if annotators else {})
+
+
+def kept_table(data: Any) -> str | None:
+    """The name by which :func:`known_table` finds a table in memory again, in this process; None of sentences."""
+    table = table_of_data(data)
+    if table is None:
+        return None
+    content = repr([[name, list(values)] for name, values in table.columns.items()])
+    name = f"{IN_MEMORY} #{digest([content.encode('utf-8', 'surrogatepass')])[:DIGITS]}"
+    _TABLES[name] = table
+    return name
+
+
+def known_table(name: str) -> Table | None:
+    """The table in memory of that name, if this process has it."""
+    return _TABLES.get(name)
 
 
 Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
@@ -131,14 +152,33 @@ def _as_words(row: Any, number: int) -> Any:
     return list(row)
 
 
+def table_of_data(data: Any) -> Table | None:
+    """The table in an object of Python, whatever its columns hold; columns of tuples are called 1, 2 ….
+
+    None where it holds annotated sentences or documents.
+
+    Raises:
+        CorpusError: it is neither, or has splits of which none is given.
+    """
+    if isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data):
+        if len(data) > 1:
+            raise CorpusError(f"{IN_MEMORY}: a table was due, not splits ({cut(', '.join(map(str, data)))}); give one")
+        (data,) = data.values()
+    if isinstance(data, list | tuple) and data and all(isinstance(row, list | tuple) for row in data):
+        for number, row in enumerate(data):
+            if len(row) != len(data[0]):
+                lengths = f"{len(row)} values where row 0 has {len(data[0])}"
+                raise CorpusError(f"{IN_MEMORY}, row {number}: {lengths}; give tuples of one length")
+        data = {str(number): list(values) for number, values in enumerate(zip(*data, strict=True), 1)}
+    part = _part(data, IN_MEMORY, None)
+    return part if isinstance(part, Table) else None
+
+
 def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table | list[Row]:
     """The table, or sentences, in an object."""
 
-    def place(row: int) -> str:
-        return f"{where}, row {row}"
-
     if isinstance(data, str | Path):
-        return read_table(Path(data), columns)
+        return read_table(Path(data), has_header=columns is None or TableColumns.stated(columns).has_names)
     if isinstance(data, Sentences):
         return [Row(sentence, None) for sentence in data]
     if hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -146,22 +186,22 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table |
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
             raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
-        return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, place)
+        return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, where)
     if hasattr(data, "to_pydict"):
-        return Table(data.to_pydict(), place)
+        return Table(data.to_pydict(), where)
     if isinstance(data, Mapping):
-        return _of_columns(data, where, place)
+        return _of_columns(data, where)
     if not isinstance(data, Iterable):
         raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
     rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
     if not rows:
         raise CorpusError(f"{where}: nothing in it; {_KINDS}")
-    part = _of_rows(rows, where, place)
+    part = _of_rows(rows, where)
     features = getattr(data, "features", None) if hasattr(data, "column_names") else None
     return with_names_of_classes(part, features) if features and isinstance(part, Table) else part
 
 
-def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]) -> Table:
+def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
     columns = {
         str(name): taken(values, f"{where}, column {name}", most=_MOST_ROWS)
         for name, values in data.items()
@@ -171,24 +211,24 @@ def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]
     if not columns or len(columns) < len(data) or len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
         raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({cut(sizes)}); {_KINDS}")
-    return Table(columns, place)
+    return Table(columns, where)
 
 
-def _of_rows(rows: list[Any], where: str, place: Callable[[int], str]) -> Table | list[Row]:
+def _of_rows(rows: list[Any], where: str) -> Table | list[Row]:
     if all(isinstance(row, Sentence) for row in rows):
         return [Row(sentence, None) for sentence in rows]
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
         return [Row(sentence, None, _UNSTATED) for sentence in sentences_of_docs(rows)]
     if all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(str(name) for row in rows for name in row)
-        return Table({name: [row.get(name) for row in rows] for name in names}, place)
+        return Table({name: [row.get(name) for row in rows] for name in names}, where)
     shape = _shape(rows[0])
     if shape is None:
-        raise CorpusError(f"{place(0)}: {quoted(rows[0])} is no sentence; {_KINDS}")
+        raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
     for number, row in enumerate(rows):
         if _shape(row) != shape:
-            raise CorpusError(f"{place(number)}: {quoted(row)} where {' and '.join(shape)} were due, as in row 0")
-    return Table({name: [row[at] if len(shape) > 1 else row for row in rows] for at, name in enumerate(shape)}, place)
+            raise CorpusError(f"{where}, row {number}: {quoted(row)} where {' and '.join(shape)} were due, as in row 0")
+    return Table({name: [row[at] if len(shape) > 1 else row for row in rows] for at, name in enumerate(shape)}, where)
 
 
 def _shape(row: Any) -> tuple[str, ...] | None:

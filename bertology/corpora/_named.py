@@ -14,17 +14,17 @@ from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._concatenated import concatenated
 from bertology.corpora._corpus import Corpus, join_corpora
-from bertology.corpora._files import corpus_name, files_in, split_of
+from bertology.corpora._files import corpus_name, files_in, split_of, suffix_of
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._made import apart, pseudowords
-from bertology.corpora._memory import corpus_of_data
+from bertology.corpora._memory import DIGITS, corpus_of_data
 from bertology.corpora._table_columns import is_of_table, no_columns
 from bertology.corpora._treebanks import TREEBANKS, load_treebank
 from bertology.corpora._word_order import word_order
 from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
 from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
-from bertology.corpora.formats.conllu import load_conllu
+from bertology.corpora.formats.conllu import CONLLU_SUFFIXES, load_conllu
 from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
 from bertology.corpora.formats.open_sesame import load_open_sesame, open_sesame_files
 from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
@@ -39,14 +39,13 @@ from bertology.corpora.formats.senses import (
 from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
 from bertology.corpora.formats.spacy_docs import load_docbin
 from bertology.corpora.formats.squad import SQUAD_SUFFIXES, load_squad, looks_like_squad
-from bertology.corpora.formats.tables import TABLE_SUFFIXES, load_tables, looks_like_table
+from bertology.corpora.formats.tables import JSON_ARRAY, TABLE_SUFFIXES, load_tables, looks_like_table
 from bertology.corpora.formats.text import load_text
 from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
-_DIGITS = 8
-_IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{_DIGITS}}}")
+_IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
 _KEPT: dict[str, Corpus] = {}
 """Corpora in memory that this process knows by name."""
 
@@ -72,8 +71,8 @@ _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
     "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
     "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
-    ".tsv, .jsonl, .parquet) of texts, SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev or test "
-    "in the name"
+    ".tsv, .json, .jsonl, .parquet) of texts, SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev "
+    "or test in the name"
 )
 
 
@@ -94,8 +93,8 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     suffix and the first lines: CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in
     brackets; CoNLL-2012; SemEval-2010 Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words
     with senses as of CoarseWSD-20, Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word
-    and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); questions of
-    SQuAD (``.json``); or plain text of one sentence a line (for extraction only).
+    and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``);
+    questions of SQuAD (``.json``); or plain text of one sentence a line (for extraction only).
 
     Options that are part of the name:
 
@@ -146,9 +145,18 @@ def kept_name(corpus: Corpus) -> str:
     beginning of its fingerprint. The embedded corpus, whole, has its own."""
     if _is_embedded(corpus.name) and _named(corpus.name).fingerprint == corpus.fingerprint:
         return corpus.name
-    name = f"{corpus.name} #{corpus.fingerprint[:_DIGITS]}"
+    name = f"{corpus.name} #{corpus.fingerprint[:DIGITS]}"
     _KEPT[name] = corpus
     return name
+
+
+def check_here(name_or_path: str | Path) -> None:
+    """Raise :class:`CorpusError` where a name is that of data in memory which this process does not have."""
+    if _IN_MEMORY.fullmatch(str(name_or_path)) and not exists(name_or_path):
+        raise CorpusError(
+            f"corpus {cut(str(name_or_path))}: it was in memory where it was named, and is not here; give it again, as "
+            "in rerun(run, out, corpora=[frame]), or run the same on a file of it"
+        )
 
 
 def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
@@ -156,11 +164,7 @@ def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> C
         if columns is not None:
             raise no_columns(columns, str(name_or_path))
         return _KEPT[str(name_or_path)]
-    if _IN_MEMORY.fullmatch(str(name_or_path)) and not exists(name_or_path):
-        raise CorpusError(
-            f"corpus {cut(str(name_or_path))}: it was in memory where it was named, and is not here; give it again, as "
-            "in rerun(run, out, corpora=[frame]), or run the same on a file of it"
-        )
+    check_here(name_or_path)
     if (made := _made(name_or_path)) is not None:
         make, rest = made
         return make(_by_name(rest, columns))
@@ -262,9 +266,9 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
     """The corpus in a file, or in a folder in the first format of which it has files."""
 
     def files(suffixes: Collection[str]) -> list[Path]:
-        return files_in(path, suffixes) if path.is_dir() else [path] if path.suffix.lower() in suffixes else []
+        return files_in(path, suffixes) if path.is_dir() else [path] if suffix_of(path) in suffixes else []
 
-    if treebank := files([".conllu"]):
+    if treebank := files(CONLLU_SUFFIXES):
         return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
     if files([".spacy"]):
         return load_docbin(path)
@@ -274,7 +278,7 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_open_sesame(path)
     if any(map(looks_like_senseval_lexical, files(SENSEVAL_LEXICAL_SUFFIXES))):
         return load_senseval_lexical(path)
-    if any(map(looks_like_table, files(TABLE_SUFFIXES))):
+    if any(map(looks_like_table, files(TABLE_SUFFIXES if path.is_dir() else (*TABLE_SUFFIXES, JSON_ARRAY)))):
         return load_tables(path)
     if edges := files(EDGE_SUFFIXES):
         raise CorpusError(f"{edges[0]}: files of edge JSONL do not say what their targets are; write {path}#layer")

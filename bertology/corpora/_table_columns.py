@@ -1,13 +1,14 @@
-"""Which columns of a table hold texts, words, labels and splits."""
+"""Which columns of a table hold what, as a person names them: ``text=sentence,label=stars+topic``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 from bertology._names import name_not_found
-from bertology.errors import CorpusError, cut_path, quoted
+from bertology.errors import CorpusError, cut_path, listed, quoted
 
 COLUMNS_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
 _LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
@@ -15,8 +16,68 @@ _PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesi
 
 
 @dataclass(frozen=True)
-class TableColumns:
-    """Which columns of a table hold what."""
+class StatedColumns:
+    """Which columns of a table hold what: fields are keys, tuples those under which several columns may be named."""
+
+    remedy: ClassVar[str] = COLUMNS_REMEDY
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Other names of keys."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Keys that hold no column."""
+
+    @classmethod
+    def stated(cls, columns: str | Sequence[str]) -> Self:
+        """As given by the user, ``"text=sentence,label=stars+topic"``.
+
+        Raises:
+            CorpusError: a part is not ``key=column``, or a key stands twice.
+            NameNotFoundError: there is no such key.
+        """
+        keys = {item.name: isinstance(item.default, tuple) for item in cls._keys()}
+        chosen: dict[str, Any] = {}
+        for part in columns.split(",") if isinstance(columns, str) else columns:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals or not value:
+                raise CorpusError(f"columns: {quoted(part)} is not key=column; {cls.remedy}")
+            key = cls.synonyms.get(key, key)
+            if key not in keys:
+                raise name_not_found("key of columns", key, keys)
+            if key in chosen:
+                several = " and ".join(f"{name}=" for name in keys if keys[name])
+                raise CorpusError(f"columns: {key}= stands twice; write {several} of several columns with +")
+            names = tuple(name.strip() for name in value.split("+"))
+            chosen[key] = names if keys[key] else value
+        return cls(**chosen)
+
+    @classmethod
+    def _keys(cls) -> list[Field[Any]]:
+        return [item for item in fields(cls) if item.name != "inferred"]
+
+    @cached_property
+    def by_key(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each key that has any."""
+        values = {item.name: getattr(self, item.name) for item in self._keys()}
+        return {key: value if isinstance(value, tuple) else (value,) for key, value in values.items() if value}
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        return tuple(name for key, names in self.by_key.items() if key not in self.settings for name in names)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns are called by names that the first row of a file holds, not by their numbers alone."""
+        return not all(name.isdecimal() for name in self.named)
+
+    def __str__(self) -> str:
+        return ",".join(f"{key}={'+'.join(names)}" for key, names in self.by_key.items())
+
+
+@dataclass(frozen=True)
+class TableColumns(StatedColumns):
+    """Which columns of a table of sentences hold what."""
+
+    settings: ClassVar[tuple[str, ...]] = ("language",)
 
     text: str | None = None
     """The text of a sentence, or of the first of a pair; words are found by :func:`sentence_of_text`."""
@@ -42,26 +103,9 @@ class TableColumns:
     inferred: bool = field(default=False, compare=False)
 
     @classmethod
-    def stated(cls, columns: str | Sequence[str]) -> TableColumns:
-        """As given by the user, ``"text=sentence,label=stars+topic"``.
-
-        Raises:
-            CorpusError: a part is not ``key=column``, or a key stands twice.
-            NameNotFoundError: there is no such key.
-        """
-        keys = [item.name for item in fields(cls) if item.name != "inferred"]
-        chosen: dict[str, Any] = {}
-        for part in columns.split(",") if isinstance(columns, str) else columns:
-            key, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or not value:
-                raise CorpusError(f"columns: {quoted(part)} is not key=column; {COLUMNS_REMEDY}")
-            if key not in keys:
-                raise name_not_found("key of columns", key, keys)
-            if key in chosen:
-                raise CorpusError(f"columns: {key}= stands twice; write label= and tags= of several columns with +")
-            names = tuple(name.strip() for name in value.split("+"))
-            chosen[key] = names if key in ("label", "tags") else value
-        return cls(**chosen)._checked()
+    def stated(cls, columns: str | Sequence[str]) -> Self:
+        """As of :class:`StatedColumns`; keys that need another one have it."""
+        return super().stated(columns)._checked()
 
     @classmethod
     def recognised(cls, names: Collection[str]) -> TableColumns | None:
@@ -83,7 +127,7 @@ class TableColumns:
             inferred=True,
         )
 
-    def _checked(self) -> TableColumns:
+    def _checked(self) -> Self:
         if self.text is None and self.words is None:
             raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
         if self.tags and self.words is None:
@@ -93,22 +137,19 @@ class TableColumns:
                 raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
         return self
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        """All columns that are read."""
-        ones = (self.text, self.text2, self.at, self.at2, self.words, self.split, self.group, self.id)
-        return (*(name for name in ones if name is not None), *self.label, *self.tags)
-
-    def __str__(self) -> str:
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "inferred"}
-        shown = {key: "+".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
-        return ",".join(f"{key}={value}" for key, value in shown.items() if value)
-
 
 def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
     """The error for column names given with a corpus that has no columns to name."""
     what = "tables" if is_of_table(columns) else "column files"
     return CorpusError(f"columns={quoted(columns)} is for {what}; leave it out for {cut_path(name)}")
+
+
+def columns_found(names: Collection[str]) -> str:
+    """The columns of a table for an error that says which are missing, with a remedy where they were not parted."""
+    only = next(iter(names), "") if len(names) == 1 else ""
+    part = next((what for mark, what in (("\t", "tabs"), (",", "commas"), (";", "semicolons")) if mark in only), "")
+    hint = f" (it has {part}: name a file with tabs .tsv, one with commas or semicolons .csv)" if part else ""
+    return f"among {listed(names)}{hint}"
 
 
 def is_of_table(columns: str | Sequence[str]) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from bertology._inputs import NotJson, parsed_json
@@ -15,10 +16,10 @@ from bertology.corpora._divided import SPLITS, divided
 from bertology.corpora._files import Oddities, split_named
 from bertology.corpora._sentence import IGNORED, Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns
+from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns, columns_found
 from bertology.corpora.formats._spans import with_iob2
 from bertology.corpora.formats._words import sentence_of_text, spacing_in, words_within
-from bertology.errors import CorpusError, listed, quoted
+from bertology.errors import CorpusError, quoted
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
@@ -43,8 +44,18 @@ class Table:
 
     columns: Mapping[str, Sequence[Any]]
     """The values of all rows, by column."""
-    place: Callable[[int], str]
-    """Where a row (from 0) stands, for messages."""
+    source: Path | str
+    """The file, or what data in memory are called."""
+    lines: Sequence[int] | None = None
+    """The line of each row, of a file that has lines."""
+
+    def place(self, row: int) -> str:
+        """Where a row (from 0) stands, for messages."""
+        return f"{self.source}, row {row}" if self.lines is None else f"{self.source}:{self.lines[row]}"
+
+    def number(self, row: int) -> int:
+        """The line of a row (from 0), or its number from 1."""
+        return row + 1 if self.lines is None else self.lines[row]
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -59,7 +70,7 @@ def with_names_of_classes(table: Table, features: Mapping[str, Any]) -> Table:
     for column, names in ((column, _class_names(feature)) for column, feature in features.items()):
         if names and column in columns:
             columns[column] = [_named_class(value, names) for value in columns[column]]
-    return Table(columns, table.place)
+    return replace(table, columns=columns)
 
 
 def _class_names(feature: Any) -> Sequence[str] | None:
@@ -73,7 +84,7 @@ def _class_names(feature: Any) -> Sequence[str] | None:
 def _named_class(value: Any, names: Sequence[str]) -> Any:
     if is_list(value):
         return [_named_class(each, names) for each in value]
-    return value if _is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
+    return value if is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
 
 
 def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str | Sequence[str] | None) -> Corpus:
@@ -106,11 +117,11 @@ def rows_of_tables(
     first = next(iter(tables.values()))
     chosen = TableColumns.recognised(first.columns) if columns is None else TableColumns.stated(columns)
     if chosen is None:
-        raise CorpusError(f"{name}: no column of texts or words among {listed(first.columns)}; {COLUMNS_REMEDY}")
+        raise CorpusError(f"{name}: no column of texts or words {columns_found(first.columns)}; {COLUMNS_REMEDY}")
     for table in tables.values():
         for column in chosen.named:
             if column not in table.columns:
-                raise name_not_found(f"column of {name}", column, table.columns)
+                raise name_not_found(f"column of {table.source}", column, table.columns)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
     reader = _RowReader(chosen, tables, oddities, {"language": chosen.language, **words})
@@ -180,21 +191,23 @@ class _RowReader:
             cells = {name: table.columns[name][number] for name in columns.named}
             sentence = self._sentence(cells, number, where)
             group = None if columns.group is None else _plain(cells[columns.group])
-            if not _is_missing(group):
+            if not is_missing(group):
                 sentence = replace(sentence, group=str(group))
-            stated = split if columns.split is None else split_named(_named(cells[columns.split], where, columns.split))
+            stated = split
+            if columns.split is not None:
+                stated = split_named(name_cell(cells[columns.split], where, columns.split))
             yield Row(sentence, stated)
 
     def _sentence(self, cells: Mapping[str, Any], row: int, where: str) -> Sentence:
         columns = self._columns
-        name = _named(cells[columns.id], where, columns.id) if columns.id else str(row)
+        name = name_cell(cells[columns.id], where, columns.id) if columns.id else str(row)
         sentence = self._first(cells, name, where)
         n, span1 = len(sentence), self._span(columns.at, cells, sentence, where)
         layers = {tags: self._tags(tags, cells, n, where) for tags in columns.tags}
         second = None
         if columns.text2 is not None:
             other = sentence_of_text(
-                _text(cells[columns.text2], where, columns.text2), where=f"{where}: ", **self._words
+                text_cell(cells[columns.text2], where, columns.text2), where=f"{where}: ", **self._words
             )
             first, last = self._span(columns.at2, cells, other, where)
             sentence, second = joined(sentence, other), (first + n, last + n)
@@ -212,15 +225,15 @@ class _RowReader:
     def _first(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         """The sentence of the first text, or of the words."""
         columns = self._columns
-        text = None if columns.text is None else _text(cells[columns.text], where, columns.text)
+        text = None if columns.text is None else text_cell(cells[columns.text], where, columns.text)
         if columns.words is None:
             return sentence_of_text(text or "", name=name, where=f"{where}: ", **self._words)
-        words = _items(cells[columns.words], where, columns.words)
+        words = list_cell(cells[columns.words], where, columns.words)
         if not words:
             raise CorpusError(f"{where}: column {quoted(columns.words)} has no word; leave the row out")
         for number, word in enumerate(words, 1):
             if not isinstance(word, str) or not word.strip():
-                what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
+                what = "is empty" if isinstance(word, str) or is_missing(word) else f"is {quoted(word)}, no text"
                 raise CorpusError(f"{where}: word {number} of column {quoted(columns.words)} {what}; give every word")
         spaced = None if text is None else spacing_in(text, words)
         if text is not None and spaced is None:
@@ -231,7 +244,7 @@ class _RowReader:
         """The words that a label is about: all, or those at a place that a column states."""
         if column is None:
             return 0, len(sentence)
-        stated = _named(cells[column], where, column)
+        stated = name_cell(cells[column], where, column)
         # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
         parts = sentence.spans
         if self._columns.words is None or column == self._columns.at2:
@@ -244,10 +257,10 @@ class _RowReader:
         return words_within(list(sentence.spans), parts[first][0], parts[last][1])
 
     def _tags(self, column: str, cells: Mapping[str, Any], n: int, where: str) -> tuple[str | None, ...]:
-        if _is_missing(cells[column]):
+        if is_missing(cells[column]):
             self._oddities.note(f"rows without a label in {column}", where)
             return (None,) * n
-        values = _items(cells[column], where, column)
+        values = list_cell(cells[column], where, column)
         if len(values) != n:
             words = quoted(self._columns.words)
             raise CorpusError(
@@ -279,9 +292,9 @@ class _Spelling:
         for table in tables.values():
             for row, cell in enumerate(table.columns[column]):
                 where = table.place(row) if in_lists and isinstance(cell, str) else ""
-                for value in _items(cell, where, column) if in_lists and not _is_missing(cell) else [cell]:
+                for value in list_cell(cell, where, column) if in_lists and not is_missing(cell) else [cell]:
                     value = _plain(value)
-                    if _is_missing(value) or str(value) in IGNORED or type(value) in types:
+                    if is_missing(value) or str(value) in IGNORED or type(value) in types:
                         continue
                     kind = next((kind for known, kind in _KINDS.items() if isinstance(value, known)), None)
                     if kind is None:
@@ -296,7 +309,7 @@ class _Spelling:
 
     def __call__(self, value: Any) -> str | None:
         value = _plain(value)
-        if _is_missing(value):
+        if is_missing(value):
             return None
         return value if isinstance(value, str) else repr(float(value) if self.as_float else value)
 
@@ -311,29 +324,32 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and not isinstance(value, str) else value
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is none: None, NaN, pandas' NA, or an empty text."""
     if value is None or isinstance(value, str):
         return not value
     return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
-def _text(value: Any, where: str, column: str) -> str:
+def text_cell(value: Any, where: str, column: str) -> str:
     """A text on one line, white space as single spaces."""
-    if _is_missing(value) or (isinstance(value, str) and not value.strip()):
+    if is_missing(value) or (isinstance(value, str) and not value.strip()):
         raise CorpusError(f"{where}: column {quoted(column)} is empty; give a text, or leave the row out")
     if not isinstance(value, str):
-        raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)}, no text; {COLUMNS_REMEDY}")
+        raise CorpusError(
+            f"{where}: column {quoted(column)} is {quoted(value)}, no text; make it text, or name another column"
+        )
     return " ".join(value.split())
 
 
-def _named(value: Any, where: str, column: str) -> str:
+def name_cell(value: Any, where: str, column: str) -> str:
     """A text or number by which a row or split is called."""
     value = _plain(value)
-    return _text(str(value) if isinstance(value, int) else value, where, column)
+    is_whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
+    return text_cell(str(int(value)) if is_whole else value, where, column)
 
 
-def _items(value: Any, where: str, column: str) -> list[Any]:
+def list_cell(value: Any, where: str, column: str) -> list[Any]:
     """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""
     if isinstance(value, str):
         if not _LIST.fullmatch(value):

@@ -73,13 +73,14 @@ class Family(ABC):
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """The splits of the corpus that the task needs; none for a task with items of its own."""
 
-    def items(self, probe: Probe, source: str, *, most: int | None) -> TaskItems | None:
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> TaskItems | None:
         """Items of the probe's own, which are not sentences of a corpus; None where there are none.
 
         Args:
             probe: the question.
             source: name or path of where they come from.
             most: at most so many items of each group.
+            columns: which columns of a table hold what.
         """
         return None
 

@@ -2,7 +2,7 @@
 
 from bertology.corpora.prompts import LeftOut
 from bertology.probing._causal import CausalItems, CausalProbe
-from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, with_ignored
 from bertology.probing._comparison import (
     AttentionComparison,
     ComparisonProbe,
@@ -79,5 +79,6 @@ __all__ = [
     "source_fingerprint",
     "target_examples",
     "tree_examples",
+    "with_ignored",
     "word_examples",
 ]

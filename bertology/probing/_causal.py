@@ -62,8 +62,12 @@ class CausalProbe(Probe):
     def reads(self) -> tuple[GeometrySplit, ...]:
         """The splits that are read; none where the probe has texts of its own."""
 
-    def items(self, source: str) -> CausalItems | None:
-        """Texts of the probe's own, from a corpus by its name or path; None of a probe that reads splits.
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
+        """Texts of the probe's own; None of a probe that reads splits.
+
+        Args:
+            source: the name or path of a corpus, or the name of a table in memory.
+            columns: which columns of a table hold what.
 
         Raises:
             BertologyError: the source cannot be read.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze import AnswerForm
-from bertology.corpora.prompts import LeftOut
+from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing._contract import Probe
 
@@ -133,6 +133,23 @@ class ClozeItems:
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
 
 
+def _of_row(row: TableItem, asks: ClozeAsks) -> ClozeItem:
+    if asks == "sentences":
+        return ClozeItem(row.id, row.cluster, row.group, row.good, other=row.bad[0])
+    return ClozeItem(
+        row.id, row.cluster, row.group, row.text, row.good, rivals=row.bad, other=row.other, blind=row.blind
+    )
+
+
+def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
+    """Items whose text has several answers, each right in an item of its own: the others take no place before it."""
+    answers: dict[tuple[str, str], dict[str, None]] = {}
+    for item in items:
+        answers.setdefault((item.group, item.text), {})[item.answer] = None
+    others = (tuple(word for word in answers[item.group, item.text] if word != item.answer) for item in items)
+    return [replace(item, ignored=ignored) for item, ignored in zip(items, others, strict=True)]
+
+
 def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
     """What is wrong with an item; empty if nothing is."""
     if not item.text.strip():
@@ -186,3 +203,23 @@ class ClozeProbe(Probe):
         Raises:
             CorpusError: there is nothing there that could be asked.
         """
+
+    def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
+        """The rows of a table of items as what is asked; of any other source what :meth:`items` makes of it.
+
+        Args:
+            source: ``pocket``, the path of a file or folder, or a table in memory or its name.
+            columns: which columns of a table hold what, as ``"good=sen,bad=wrong_sen,group=phenomenon"``.
+
+        Raises:
+            CorpusError: there is nothing there that could be asked.
+            NameNotFoundError: there is no such column.
+        """
+        rows = read_item_table(source, self.asks, columns=columns)
+        if rows is None:
+            return self.items(source)
+        every = list(rows)
+        items = [_of_row(row, self.asks) for row in every if isinstance(row, TableItem)]
+        if self.asks == "answers":
+            items = with_ignored(items)
+        return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)

@@ -2,6 +2,7 @@
 
 from bertology.families.request import ProbeRequest, ReferenceModel
 from bertology.runner._estimate import estimate
+from bertology.runner._finder import reads_sentences
 from bertology.runner._merge import merge_runs
 from bertology.runner._plan import make_plan
 from bertology.runner._run import RunOptions, RunSummary, run_experiment, run_probes
@@ -19,6 +20,7 @@ __all__ = [
     "estimate",
     "make_plan",
     "merge_runs",
+    "reads_sentences",
     "rerun",
     "resolve_work",
     "run_experiment",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from bertology._inputs import exists, given_path
 from bertology._names import name_not_found
-from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
+from bertology.corpora import Corpus, Sentences, annotate_text, known_table, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.contract import family_of
@@ -64,7 +65,7 @@ class Finder:
 
         def find() -> Corpus:
             if not is_read:
-                return prompts_corpus(request.corpus, columns=request.columns)
+                return prompts_corpus(request.corpus)
             whole = find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
             return first_sentences(whole, request.sentences)
 
@@ -96,16 +97,18 @@ class Finder:
                 splits = splits_to_read(corpus, test=test, choose="dev" in needed)
             else:
                 splits = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
-            items = {probe.task: self._items(probe, request.corpus, request.max_items) for probe in probes}
+            items = {probe.task: self._items(probe, request) for probe in probes}
             own = {task: some for task, some in items.items() if some is not None}
             # The corpus is kept as well, so that no other can come to have its id.
             return corpus, read, replace(splits, items=own)
 
-        chosen = request.train_split, request.test_split, request.max_items, request.folds
+        chosen = request.train_split, request.test_split, request.max_items, request.folds, request.columns
         return self._once(("splits", id(corpus), *chosen, *(probe.task for probe in probes)), find)[1:]
 
-    def _items(self, probe: Probe, source: str, most: int | None) -> TaskItems | None:
-        return self._once(("items", probe.task, source, most), lambda: family_of(probe).items(probe, source, most=most))
+    def _items(self, probe: Probe, request: ProbeRequest) -> TaskItems | None:
+        source, most, columns = request.corpus, request.max_items, request.columns
+        find = partial(family_of(probe).items, probe, source, most=most, columns=columns)
+        return self._once(("items", probe.task, source, most, columns), find)
 
 
 def check_folds(probes: Sequence[Probe], request: ProbeRequest) -> None:
@@ -124,13 +127,18 @@ def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
     return frozenset(split for probe in probes for split in family_of(probe).splits_read(probe))
 
 
+def reads_sentences(tasks: Sequence[str]) -> bool:
+    """Whether some task reads the sentences of a corpus; the others have items of their own."""
+    return bool(splits_read([get_probe(task) for task in tasks]))
+
+
 _NO_SENTENCES = Sentences()
 
 
-def prompts_corpus(name: str, *, columns: str | None = None) -> Corpus:
+def prompts_corpus(name: str) -> Corpus:
     """A source of texts for cloze probes, which find in it what they ask: only what it is called."""
-    if columns is not None:
-        raise no_columns(columns, name)
+    if known_table(name) is not None:
+        return Corpus(name.rpartition(" #")[0], {})
     return Corpus(given_path(name).resolve().name if exists(name) else name, {})
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
-from bertology.corpora import kept_name, load_corpus
+from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
 from bertology.encoders import code_fingerprint, resolve_model
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.probing import get_probe
 from bertology.results import ResultRow, read_result_rows, reading_of
 from bertology.runner._checkpoints import with_checkpoints
+from bertology.runner._finder import reads_sentences
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner._run import RunOptions, RunSummary, run_experiment
 from bertology.runner.experiment import Experiment, ModelSettings
@@ -120,7 +121,7 @@ def rerun(
         out: the folder of the repetition.
         options: how to run it.
         corpora: what was in memory when the run was made: corpora, as :func:`bertology.load_corpus` returns them, or
-            data of which it makes one without being told their columns.
+            data of which it makes one without being told their columns; or tables of items.
         trust_remote_code: whether models whose Python code the run was made with may run it again; it must be the same
             code.
 
@@ -128,12 +129,14 @@ def rerun(
         BertologyError: the folder is not a run's, ``out`` is taken, something that was in memory is not given, or the
             record asks to run code that is not trusted or not the same.
     """
-    for corpus in corpora:
-        kept_name(load_corpus(corpus))
     experiment = RunFolder(run).experiment(trust_remote_code=trust_remote_code)
     for task in experiment.tasks:
         remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
         _check_known(run, get_probe, task.name, remedy=remedy)
+    are_sentences = reads_sentences([task.name for task in experiment.tasks])
+    for corpus in corpora:
+        if isinstance(corpus, Corpus) or are_sentences or kept_table(corpus) is None:
+            kept_name(load_corpus(corpus))
     for model in experiment.models:
         remedy = "if it was in memory where the run was made, call Encoder.from_model(…, name=…) before rerun"
         _check_known(run, partial(resolve_model, revision=model.revision), model.name, remedy=remedy)

@@ -302,7 +302,7 @@ def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple
 
 def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
     if not splits_read([finder.probe(task.name) for task in tasks]):
-        sentences = prompts_corpus(settings.name, columns=settings.columns)
+        sentences = prompts_corpus(settings.name)
         return replace(sentences, name=settings.id) if settings.id else sentences
     corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
     if settings.test_on is not None:
@@ -342,6 +342,7 @@ def _request(
         model=model.name,
         model_id=model.title,
         corpus=corpus.name,
+        columns=corpus.columns,
         layers=experiment.layer_spec,
         controls=experiment.chosen_controls,
         train_split=corpus.train_split,

@@ -71,6 +71,20 @@ def test_columns_of_what_has_none(probe: Command, arguments: list[str]) -> None:
     assert f"columns='{COLUMNS}' is for column files; leave it out for {arguments[-1]}" in line
 
 
+def test_columns_of_a_table_of_items(probe: Command, bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("sen\twrong_sen\tphenomenon\tlang\nthe dogs chased the cats\tthe dogs chase the cats\tSV\teng\n")
+    line = probe("--task", "minimal_pairs", "--corpus", table).one_line()
+    assert "no columns good and bad among sen, wrong_sen, phenomenon, lang" in line
+    assert "name them as in --columns good=COLUMN,bad=COLUMN,group=COLUMN" in line
+    named, run = ["--columns", "good=sen,bad=wrong_sen,group=phenomenon"], tmp_path / "run"
+    outcome = probe("--task", "minimal_pairs", "--corpus", table, *named, "--out", run, "--controls", "none")
+    assert outcome.status == 0, outcome.err
+    assert bertology("rerun", run, "--out", tmp_path / "again").status == 0
+    assert bertology("report", run, "--out", tmp_path / "report.html").status == 0
+    assert "the dogs chase the cats" in (tmp_path / "report.html").read_text()
+
+
 def test_columns_of_a_corpus_that_is_loaded(tiny_bert: Path, tiny_corpus: Path) -> None:
     with pytest.raises(CorpusError, match="is for column files; leave it out for tiny, which is loaded already"):
         probe_function("pos", model=tiny_bert, corpus=load_corpus(tiny_corpus), columns=COLUMNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -129,6 +130,11 @@ CORPORA: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "propbank": ("test.conllu", PROPBANK.encode(), load_corpus),
     "columns": ("test.conll", COLUMNS.encode(), load_corpus),
     "stated columns": ("test.conll", COLUMNS.encode(), partial(load_columns, columns="form,xpos,ner")),
+    "conllu plus": ("test.conllup", b"# global.columns = ID FORM X:Y\n1\ta\tb\n2\tc\t*\n\n", load_corpus),
+    "packed": ("test.conllu.gz", gzip.compress(CONLLU.encode()), load_corpus),
+    "bioes": ("test.iob2", b"Ada B-PER\nKing E-PER\nran O\n\nUS S-LOC\n\n", load_corpus),
+    "cola": ("test.tsv", b"gj04\t1\t\tHe sings.\ngj04\t0\t*\tHe sing.\n", load_corpus),
+    "array": ("test.json", b'[{"text": "He sings.", "label": "x"}, {"text": "No.", "label": "y"}]', load_corpus),
     "numbered": ("test.iob2", NUMBERED.encode(), load_corpus),
     "iob": ("test.iob", IOB.encode(), load_corpus),
     "brackets": ("all.mrg", TREES.encode(), load_corpus),
@@ -150,6 +156,9 @@ PROMPTS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "gulordava": ("generated.tab", GULORDAVA.encode(), read_agreement),
     "linzen": ("linzen.tsv", LINZEN.encode(), read_agreement),
     "diagnostics": ("a.tsv", CPRAG.encode(), read_diagnostics),
+    "items": ("a.csv", b"good,bad,group,id\na b,a c,g,1\nd,e,g,2\n", read_minimal_pairs),
+    "named items": ("a.tsv", b"sen\twrong\na b\ta c\n", partial(read_minimal_pairs, columns="good=sen,bad=wrong")),
+    "array of items": ("a.json", b'[{"text": "a {mask}", "good": "b", "bad": ["c", "d"]}]', read_agreement),
     "documents": ("a.conllu", DOCUMENTS.encode(), read_documents),
     "plain documents": ("a.txt", b"A b.\nC d.\n\nE.\nF.\n", read_documents),
 }

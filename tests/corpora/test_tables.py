@@ -139,7 +139,7 @@ RICH = pd.DataFrame(
 )
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "jsonl", "parquet"])
 @pytest.mark.parametrize(
     "columns",
     [
@@ -154,9 +154,10 @@ def test_a_table_on_disk_is_the_same_corpus(tmp_path, suffix, columns):
     path = tmp_path / f"mine.{suffix}"
     if suffix == "parquet":
         frame.to_parquet(path)
-    elif suffix == "jsonl":
+    elif suffix.startswith("json"):
         records = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        path.write_text(lines if suffix == "jsonl" else json.dumps(records, indent=1))
     else:
         frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
     on_disk = load_corpus(path, columns=columns)
@@ -274,6 +275,21 @@ def test_tables_are_recognised_among_other_formats(tmp_path):
     assert load_corpus(tmp_path / "test.tsv")["test"].layers["upos"].values == ("NOUN", "VERB")
 
 
+COLA = "gj04\t1\t\tThe boy sings.\nr-67\t0\t?*\tThe boy sing.\n"
+
+
+def test_cola_of_glue_has_names_of_columns_without_a_row_of_them(tmp_path):
+    (tmp_path / "train.tsv").write_text(COLA)
+    (tmp_path / "dev.tsv").write_text(COLA[: COLA.index("\n") + 1])
+    (tmp_path / "test.tsv").write_text("index\tsentence\n0\tThe girl sings.\n")
+    corpus = load_corpus(tmp_path)
+    assert {split: labels(part) for split, part in corpus.splits.items()} == {"train": ["1", "0"], "dev": ["1"]}
+    assert corpus["train"][1].text == "The boy sing."
+    assert corpus.notes["files without labels, left out"] == "test.tsv"
+    by_number = load_corpus(tmp_path / "train.tsv", columns="text=4,label=2")
+    assert labels(by_number["train"], "2") == ["1", "0"]
+
+
 FAULTS: list[tuple[Any, str | None, str]] = [
     (FRAME, "text=text,label=labl", "unknown column of data in memory 'labl': did you mean label"),
     (FRAME, "txt=text", r"unknown key of columns 'txt': did you mean text"),
@@ -327,6 +343,8 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
         ("a.csv", "", "a.csv: nothing in it"),
         ("a.csv", "text,label\n", "a: no row in it"),
         ("a.jsonl", '{"text": "He sleeps."}\n{"text": \n', "a.jsonl:2: not JSON"),
+        ("a.json", '[{"text": "a"}, 3]', "a.json, row 1: 3 where an object was due"),
+        ("a.json", '[{"text": "a"},]', r"a.json: not JSON \(.*\); an array of objects, or one object a line, is due"),
         ("a.parquet", "none", "a.parquet: not a Parquet file"),
     ],
 )

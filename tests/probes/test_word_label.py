@@ -49,6 +49,10 @@ def test_numbers_are_no_classes(sentences_of: Callable[..., Sentences], values: 
         PROBE.examples(sentences_of("the dog", tag=values))
 
 
+def test_floats_of_whole_numbers_are_classes(sentences_of: Callable[..., Sentences]) -> None:
+    assert PROBE.examples(sentences_of("the dog", tag=["1.0", None])).values == ("1.0",)
+
+
 def test_a_few_whole_numbers_are_classes(sentences_of: Callable[..., Sentences]) -> None:
     words = " ".join(["dog"] * 21)
     ratings = [str(number % 20 - 3) for number in range(21)]

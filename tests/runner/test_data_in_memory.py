@@ -16,6 +16,8 @@ from bertology.corpora import Sentences, sentence_of_text
 from bertology.encoders import load_encoder
 from bertology.encoders.masked_loss import masked_lm_loss
 from bertology.errors import CorpusError
+from bertology.runner import RunOptions, rerun, run_experiment
+from bertology.runner.experiment import Experiment
 
 COLUMNS = "words=words,tags=upos,group=document"
 
@@ -46,6 +48,41 @@ def test_a_frame_and_its_file_are_one_run(
     same = ["cell_id", "corpus_fingerprint", "value", "n_items"]
     pd.testing.assert_frame_equal(in_memory[same], on_disk[same])
     assert in_memory["value"].max() > 0.95
+
+
+PAIRS = pd.DataFrame(
+    {"sen": ["the dogs chased", "the cats saw"], "wrong": ["the dogs chase", "the cats see"], "kind": [1, 2]}
+)
+
+
+def test_a_table_of_items_and_its_file_are_one_run(tiny_bert: Path, tmp_path: Path) -> None:
+    options = {"model": tiny_bert, "layers": "0", "controls": "none", "columns": "good=sen,bad=wrong,group=kind"}
+    PAIRS.to_csv(tmp_path / "pairs.csv", index=False)
+    in_memory = probe("minimal_pairs", corpus=PAIRS, **options).to_pandas()
+    on_disk = probe("minimal_pairs", corpus=tmp_path / "pairs.csv", **options).to_pandas()
+    assert set(in_memory["corpus"]) == {"data in memory"}
+    pd.testing.assert_frame_equal(in_memory[["value", "n_items"]], on_disk[["value", "n_items"]])
+    table = {"name": PAIRS, "columns": options["columns"]}
+    mine = Experiment(name="mine", models=[str(tiny_bert)], corpora=[table], tasks=["minimal_pairs"], controls="none")
+    assert run_experiment(mine, tmp_path / "run", options=RunOptions(engine="serial")).n_cells
+    assert set(probe("minimal_pairs", corpus=PAIRS, **options).per_group("minimal_pairs", 0).index) == {"1", "2"}
+
+
+def test_a_run_on_a_table_of_items_is_run_again(tiny_bert: Path, tmp_path: Path) -> None:
+    columns = ["good=sen", "bad=wrong"]
+    probe("minimal_pairs", corpus=PAIRS, model=tiny_bert, columns=columns, controls="none", out=tmp_path / "run")
+    again = rerun(tmp_path / "run", tmp_path / "again", corpora=[PAIRS], options=RunOptions(engine="serial"))
+    assert again.n_scores
+    assert not again.moved
+
+
+def test_whole_numbers_with_gaps_are_classes(tiny_bert: Path, frame: pd.DataFrame) -> None:
+    stars = [float(number % 2) if number % 5 else np.nan for number in range(len(frame))]
+    found = probe(
+        "sentence_label:stars", model=tiny_bert, corpus=frame.assign(stars=stars), controls="none", layers="0",
+        columns="words=words,label=stars",
+    )  # fmt: skip
+    assert set(found.to_pandas()["n_classes"]) == {2}
 
 
 def test_columns_that_are_wrong_are_named(tiny_bert: Path, frame: pd.DataFrame) -> None:

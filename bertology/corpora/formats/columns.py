@@ -1,4 +1,4 @@
-"""Files of one word a line with its tags: two columns, CoNLL-2000, CoNLL-2003, IOB2 NER files."""
+"""Files of one word a line with its tags: two columns, CoNLL-2000, CoNLL-2003, IOB2 and BIOES NER files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
 from bertology.corpora._sentence import IGNORED, Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import IOB_TAG, with_iob2
+from bertology.corpora.formats._spans import SPAN_TAG, with_iob2
 from bertology.corpora.formats._words import JOINED, spacing_in
 from bertology.corpora.formats.conllu_lines import N_COLUMNS
 from bertology.errors import CorpusError, cut, quoted
 
 COLUMN_SUFFIXES = (
-    *(".annotated", ".bio", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train", ".tsv", ".txt"),
+    *(".annotated", ".bio", ".bioes", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train", ".tsv", ".txt"),
 )
 """Ends of the names of column files, for telling them from what else lies in a folder."""
 _DOCUMENT = "-DOCSTART-"
@@ -261,7 +261,7 @@ def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
 def _role(column: Sequence[str]) -> str:
     """What a column of tags holds."""
     values = set(column) - IGNORED
-    if all(IOB_TAG.fullmatch(value) for value in values):
+    if all(SPAN_TAG.fullmatch(value) for value in values):
         types = {value[2:] for value in values if value != "O"}
         return "chunk" if types and types <= _CHUNKS else "ner"
     return "upos" if values <= set(_UPOS.split()) else "xpos"

@@ -1,4 +1,7 @@
-"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html)."""
+"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html).
+
+CoNLL-U Plus (``.conllup``) as well, whose columns its first line names.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, Row
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, PlusColumns, Row
 from bertology.errors import CorpusError, cut, quoted
 
+CONLLU_SUFFIXES = (".conllu", ".conllup")
 _Column = tuple[str, ...]
 
 _LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
@@ -63,21 +67,24 @@ def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> It
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
     numbers, fields, count, documents, group = Numbers(), _EntityFields(), 0, 0, ""
     circles: list[CircleError] = []
+    plus: PlusColumns | None = None
     for block in _blocks(path):
         begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
         if begun:
             documents += 1 + bool(count and not documents)
             group = begun["id"] or f"document-{documents}"
         count += 1
+        plus = PlusColumns.of(block) or plus
         lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
-        plain = replace(block, lines=list(map("\t".join, lines))) if wider else block
+        plain = replace(block, lines=list(map("\t".join, lines))) if wider else plus.plain(block) if plus else block
         try:
             sentence = _sentence(plain, count, numbers, oddities, fields, group)
         except CircleError as error:
             circles.append(error)
             oddities.skip("sentences whose heads form a circle", f"{path.name}:{block.first_line}")
         else:
-            yield block, sentence
+            layers = plus.layers(block) if plus else {}
+            yield block, replace(sentence, layers={**sentence.layers, **layers}) if layers else sentence
     if circles and len(circles) == count:
         raise circles[0]
     if not count:
@@ -270,4 +277,4 @@ def _closed(
 
 def load_conllu(path: Path) -> Corpus:
     """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file."""
-    return corpus_from_files(path, read_conllu, [".conllu"], what="CoNLL-U")
+    return corpus_from_files(path, read_conllu, CONLLU_SUFFIXES, what="CoNLL-U")

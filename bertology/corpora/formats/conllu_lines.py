@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertology._files import write_atomically
@@ -13,6 +13,7 @@ from bertology.errors import CorpusError, cut, quoted
 
 N_COLUMNS = 10
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_GLOBAL_COLUMNS = "global.columns"
 _HEAD, _FEATS, _MISC = 6, 5, 9
 
 # More digits than a counter holds are no number of a word.
@@ -158,6 +159,55 @@ class Block:
             reason = f"heads in a circle: {path}; let one of these words lead to a root"
             raise CircleError(str(self.error(places[circle[0] - 1], reason)))
         return heads
+
+
+@dataclass(frozen=True, slots=True)
+class PlusColumns:
+    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, block: Block) -> PlusColumns | None:
+        """Those that a comment states, mostly the first line of a file; None where none does, or they are CoNLL-U's.
+
+        Raises:
+            CorpusError: a column has two of them, or ID or FORM has none.
+        """
+        stated = next((one for one in block.comments if one.strip().startswith(_GLOBAL_COLUMNS)), None)
+        if stated is None:
+            return None
+        names = tuple(stated.partition("=")[2].split())
+        if names == _NAMES:
+            return None
+        double = next((name for name in names if names.count(name) > 1), None)
+        if double or not {"ID", "FORM"} <= set(names):
+            what = f"names {cut(double)} twice" if double else "lacks ID or FORM"
+            raise CorpusError(f"{block.path}:1: global.columns {what}; write ID FORM and the other columns, each once")
+        return cls(names)
+
+    def plain(self, block: Block) -> Block:
+        """The sentence with the columns of CoNLL-U alone; those that the file lacks hold ``_``."""
+        rows = self._rows(block)
+        places = [self.names.index(name) if name in self.names else None for name in _NAMES]
+        lines = ["\t".join("_" if place is None else row[place] for place in places) for row in rows]
+        comments = [one for one in block.comments if not one.strip().startswith(_GLOBAL_COLUMNS)]
+        return replace(block, lines=lines, comments=comments)
+
+    def layers(self, block: Block) -> dict[str, tuple[str | None, ...]]:
+        """The values of words in further columns, by their names in small letters (``parseme:mwe``)."""
+        words = [row for row in self._rows(block) if row[self.names.index("ID")].isdecimal()]
+        further = [(place, name.lower()) for place, name in enumerate(self.names) if name not in _NAMES]
+        found = {name: tuple(None if row[at] in ("_", "*") else row[at] for row in words) for at, name in further}
+        return {name: values for name, values in found.items() if any(values)}
+
+    def _rows(self, block: Block) -> list[Row]:
+        rows = block.split_lines()
+        for place, row in enumerate(rows):
+            if len(row) != len(self.names):
+                due = f"global.columns names {len(self.names)}, parted by tabs"
+                raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
+        return rows
 
 
 def _circle(heads: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, corpus_from_files
-from bertology.corpora._files import Oddities, split_files, text_lines
+from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._words import Span
@@ -24,6 +24,8 @@ _WORDLESS = 0.9
 
 def looks_like_propbank(path: Path) -> bool:
     """Whether the first word of a CoNLL-U file has more columns than CoNLL-U has."""
+    if suffix_of(path) != ".conllu":
+        return False
     first = next((line for line in text_lines(path) if line[0].isdigit()), "")
     return first.count("\t") >= N_COLUMNS
 

@@ -1,6 +1,7 @@
 """Sources of cloze items: published sets of prompts and minimal pairs, and items made by rule.
 
-Each module reads one set, or sets of one form; what they share is in ``_items.py``.
+Each module reads one set, or sets of one form; what they share is in ``_items.py``. Tables of one's own, whose columns
+a person names, are read by ``_item_tables.py`` for every task.
 """
 
 from bertology.corpora.prompts._agreement import AgreementPair, read_agreement
@@ -13,10 +14,10 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._items import LeftOut, with_masks
+from bertology.corpora.prompts._item_tables import TableItem, names_items, read_item_table, source_name
+from bertology.corpora.prompts._items import MADE, LeftOut, with_masks
 from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._made import (
-    MADE,
     MadeItem,
     addition_items,
     affordance_items,
@@ -41,6 +42,7 @@ __all__ = [
     "PragmaticItem",
     "PrimedFact",
     "RoleItem",
+    "TableItem",
     "addition_items",
     "affordance_items",
     "check_made",
@@ -48,14 +50,17 @@ __all__ = [
     "decode_items",
     "drawn_order",
     "maximum_items",
+    "names_items",
     "read_agreement",
     "read_diagnostics",
     "read_documents",
+    "read_item_table",
     "read_lama",
     "read_minimal_pairs",
     "read_pararel",
     "read_primed",
     "shuffled_words",
+    "source_name",
     "with_article",
     "with_masks",
 ]

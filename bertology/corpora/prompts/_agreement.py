@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bertology._inputs import is_numeral
-from bertology.corpora._files import first_line, text_lines
-from bertology.corpora.prompts._items import MASK, LeftOut, files_of
-from bertology.corpora.prompts._minimal_pairs import STARRED, Stimulus, closed, stimuli
+from bertology.corpora._files import corpus_name
+from bertology.corpora.prompts._item_tables import ITEM_SUFFIXES, TableItem, columns_of, not_items, read_item_table
+from bertology.corpora.prompts._items import MASK, LeftOut, files_of, numbered_rows, records
+from bertology.corpora.prompts._minimal_pairs import STARRED, STIMULI, Stimulus, closed, is_stimuli, stimuli
 from bertology.errors import CorpusError, quoted
 
-AgreementKind = Literal["gulordava", "linzen", "marvin_linzen"]
+AgreementKind = Literal["gulordava", "linzen", "marvin_linzen", "table"]
 
-_SUFFIXES = (".jsonl", ".tab", ".tsv")
+_SUFFIXES = (*ITEM_SUFFIXES, ".tab")
 _WHAT = "agreement items"
 _FIELDS = ("pattern", "constr_id", "sent_id", "form", "class", "type", "n_attr", "len_prefix", "sent")
 """Columns of Gulordava's table that are read."""
+_LINZEN_COLUMNS = 5
 _LINZEN = "number of attractors, sentence, sentence with ***mask***, good form and bad form"
 
 
@@ -54,43 +55,58 @@ def _attractors(number: int) -> str:
     return f"{number} attractor{'' if number == 1 else 's'}"
 
 
-def read_agreement(path: str | Path) -> Iterator[AgreementPair | LeftOut]:
-    """Agreement items of a file, or of a folder with files of one kind, in the order in which they come.
+def read_agreement(source: Any, *, columns: str | Sequence[str] | None = None) -> Iterator[AgreementPair | LeftOut]:
+    """Agreement items of a file, a folder with files of one kind, or a table in memory, in their order.
 
-    - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table with tabs
-      between case, condition and, last, the good and the bad sentence. The mask stands at the one word in which the
-      two differ. Reflexives are among them: *himself* agrees with its antecedent, and Goldberg (2019) asks them too.
-      Negative polarity items are not: there the licensor differs (*no*, *the*), which agrees with nothing. Sentences
-      are lower-case as the authors wrote them. They have no final period: each is given one, as in Goldberg (2019),
-      because an encoder expects that text without it goes on; that moves scores.
+    - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table without names of
+      columns, with tabs between case, condition and, last, the good and the bad sentence. The mask stands at the one
+      word in which the two differ. Reflexives are among them: *himself* agrees with its antecedent, and Goldberg (2019)
+      asks them too. Negative polarity items are not: there the licensor differs (*no*, *the*), which agrees with
+      nothing. Sentences are lower-case as the authors wrote them. They have no final period: each is given one, as in
+      Goldberg (2019), because an encoder expects that text without it goes on; that moves scores.
     - Gulordava's ``generated.tab``: each item two rows, ``correct`` and ``wrong``. The mask stands after as many words
       as ``len_prefix`` says. Words are joined by spaces and ``<eos>`` is taken off, as in Goldberg (2019); he made them
       lower-case, which an uncased encoder does by itself, and here they keep their case.
     - Linzen's natural sentences as Goldberg prepared them: a table with tabs between number of attractors, sentence,
       sentence with ``***mask***``, good form, bad form.
+    - Any other table with the columns ``text``, ``good`` and ``bad``, or ``columns`` that say which they are
+      (:func:`read_item_table`): its groups are structures.
 
     Raises:
         CorpusError: a file or line is not as it should be, or files of a folder are of several kinds.
     """
-    files = files_of(path, _SUFFIXES, what=_WHAT)
+    if (items := read_item_table(source, "choices", columns=columns)) is not None:
+        yield from map(_of_item, items)
+        return
+    files = files_of(source, _SUFFIXES, what=_WHAT)
     kinds = {file: _kind_of(file) for file in files}
     if len(set(kinds.values())) > 1:
         names = ", ".join(file.name for file in files[:3])
-        raise CorpusError(f"{path}: files of several kinds ({names} …); name one of them")
+        raise CorpusError(f"{source}: files of several kinds ({names} …); name one of them")
     readers = {"gulordava": _gulordava, "linzen": _linzen, "marvin_linzen": _marvin_linzen}
     for file, kind in kinds.items():
         yield from readers[kind](file)
 
 
+def _of_item(item: TableItem | LeftOut) -> AgreementPair | LeftOut:
+    if isinstance(item, LeftOut):
+        return item
+    return AgreementPair(
+        item.id, "table", item.text, item.good, item.bad[0], item.cluster, structure=item.group, blind=item.blind
+    )
+
+
 def _kind_of(path: Path) -> AgreementKind:
-    if path.suffix.lower() == ".jsonl":
-        return "marvin_linzen"
-    first = first_line(path).strip().split("\t")
-    if first == [""]:
+    names = list(columns_of(path))
+    if not names:
         raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
-    if first[0] == "pattern" or path.suffix.lower() == ".tab":
+    if names[0] == "pattern" or path.suffix.lower() == ".tab":
         return "gulordava"
-    return "linzen" if first[0].isdigit() else "marvin_linzen"
+    if is_numeral(names[0]) and (len(names) == _LINZEN_COLUMNS or any(STARRED in name for name in names)):
+        return "linzen"
+    if not is_stimuli(path, names):
+        raise not_items(path, names, "choices", nor=f"{STIMULI}, nor those of Gulordava or Linzen")
+    return "marvin_linzen"
 
 
 def _marvin_linzen(path: Path) -> Iterator[AgreementPair | LeftOut]:
@@ -127,8 +143,12 @@ def _masked(stimulus: Stimulus, name: str) -> AgreementPair:
 def _gulordava(path: Path) -> Iterator[AgreementPair | LeftOut]:
     first: Mapping[str, str] | None = None
     where = str(path)
-    for where, row in _rows(path):
-        lacking = next((field for field in _FIELDS if not (row[field] or "").strip()), None)
+    missing = next((field for field in _FIELDS if field not in columns_of(path)), None)
+    if missing is not None:
+        raise CorpusError(f"{path}:1: no column {missing}; name a table with the columns {', '.join(_FIELDS)}")
+    for _, where, cells in records(path):
+        row = {field: str(cells.get(field, "")).strip() for field in _FIELDS}
+        lacking = next((field for field in _FIELDS if not row[field]), None)
         if lacking is not None:
             raise CorpusError(f"{where}: nothing in column {lacking}; each row should have all columns")
         due = "correct" if first is None else "wrong"
@@ -144,19 +164,6 @@ def _gulordava(path: Path) -> Iterator[AgreementPair | LeftOut]:
             first = None
     if first is not None:
         raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows of Gulordava's table, each with its place."""
-    reader = csv.DictReader(text_lines(path), delimiter="\t")
-    try:
-        missing = [field for field in _FIELDS if field not in (reader.fieldnames or ())]
-        if missing:
-            raise CorpusError(f"{path}:1: no column {missing[0]}; name a table with the columns {', '.join(_FIELDS)}")
-        for row in reader:
-            yield f"{path}:{reader.line_num}", row
-    except csv.Error as error:
-        raise CorpusError(f"{path}:{reader.line_num}: no row of a table ({error}); check its quotation marks") from None
 
 
 def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -> AgreementPair | LeftOut:
@@ -179,11 +186,8 @@ def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -
 
 
 def _linzen(path: Path) -> Iterator[AgreementPair | LeftOut]:
-    for number, line in enumerate(text_lines(path), 1):
-        if not line.strip():
-            continue
-        where, columns = f"{path}:{number}", [column.strip() for column in line.rstrip("\n").split("\t")]
-        if len(columns) != 5 or not all(columns):
+    for number, where, columns in numbered_rows(path):
+        if len(columns) != _LINZEN_COLUMNS or not all(columns):
             raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
         n_attractors, _, masked, good, bad = columns
         if not is_numeral(n_attractors):
@@ -191,7 +195,7 @@ def _linzen(path: Path) -> Iterator[AgreementPair | LeftOut]:
             raise CorpusError(f"{where}: {reason}")
         if masked.split().count(STARRED) != 1:
             raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
-        name = f"{path.stem}-{number}"
+        name = f"{corpus_name(path)}-{number}"
         if good == bad:
             yield LeftOut(name, _attractors(int(n_attractors)), "the two forms are the same")
         else:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from bertology._inputs import given_path
-from bertology.corpora._files import text_lines
+from bertology.corpora.prompts._item_tables import columns_of, not_items
+from bertology.corpora.prompts._items import records
 from bertology.errors import CorpusError, quoted
 
 _ARTICLE = "(a|an)"
@@ -89,7 +90,7 @@ class Diagnostics:
     """The file of each set, by name."""
 
 
-def read_diagnostics(path: str | Path) -> Diagnostics:
+def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     """The items at ``path``: one of the TSV files, or a folder that holds some of them, at any depth.
 
     A file is known by its first line, whatever its name. Files of other columns in a folder are passed over.
@@ -102,12 +103,14 @@ def read_diagnostics(path: str | Path) -> Diagnostics:
     files = sorted(path.rglob("*.tsv")) if path.is_dir() else [path]
     by_set: dict[str, Path] = {}
     for file in files:
-        name = _SETS.get(_cells(next(text_lines(file), "")))
+        name = _SETS.get(tuple(columns_of(file)))
         if name in by_set:
             raise CorpusError(f"{path}: {by_set[name]} and {file} both hold {name}; keep one of them")
         if name is not None:
             by_set[name] = file
     if not by_set:
+        if path.is_file():
+            raise not_items(path, columns_of(path), asks, nor=f"those of {', '.join(_SETS.values())}")
         raise CorpusError(
             f"{path}: none of {', '.join(_SETS.values())} there; give a TSV file of them with its column names, "
             "or the folder that has them"
@@ -126,10 +129,6 @@ def with_article(context: str, word: str) -> str:
     return context.replace(_ARTICLE, "an" if word[:1].lower() in ("a", "e", "i", "o", "u") else "a")
 
 
-def _cells(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip() for cell in line.rstrip("\r\n").split("\t"))
-
-
 T = TypeVar("T")
 Item = TypeVar("Item", PragmaticItem, RoleItem, NegationItem)
 
@@ -137,14 +136,8 @@ Item = TypeVar("Item", PragmaticItem, RoleItem, NegationItem)
 def _items(file: Path | None, columns: Sequence[str], make: Callable[[str, dict[str, str]], Item]) -> tuple[Item, ...]:
     """The items of a file, each made of the place of its row and the cells by column."""
     items: dict[str, Item] = {}
-    for number, line in enumerate(text_lines(file) if file else (), 1):
-        if number == 1 or not line.strip():
-            continue
-        where, cells = f"{file}:{number}", _cells(line)
-        if len(cells) != len(columns):
-            due = f"{len(columns)} were due ({', '.join(columns)}), parted by tabs"
-            raise CorpusError(f"{where}: {len(cells)} columns where {due}")
-        row = dict(zip(columns, cells, strict=True))
+    for _, where, cells in records(file) if file else ():
+        row = {column: str(cells.get(column, "")).strip() for column in columns}
         if empty := next((column for column in columns if not row[column]), ""):
             raise CorpusError(f"{where}: nothing in column {empty}; write it there")
         item = make(where, row)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertology._inputs import given_path
-from bertology.corpora._files import files_in, line_blocks, split_files
+from bertology.corpora._files import files_in, line_blocks, split_files, suffix_of
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import document_starts
-from bertology.corpora.formats.conllu import read_conllu
+from bertology.corpora.formats.conllu import CONLLU_SUFFIXES, read_conllu
+from bertology.corpora.formats.tables import JSON_SUFFIXES, looks_like_table
+from bertology.corpora.prompts._item_tables import columns_of, not_items
 from bertology.errors import CorpusError
 
 _SPLITS = ("test", "dev")
@@ -41,7 +43,9 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         CorpusError: it cannot be read, or does not tell where documents begin.
     """
     path = given_path(source, error=CorpusError)
-    if path.is_file() and path.suffix.lower() == ".txt":
+    if path.is_file() and (looks_like_table(path) or suffix_of(path) in JSON_SUFFIXES):
+        raise not_items(path, columns_of(path), "next_sentence", nor="documents")
+    if path.is_file() and suffix_of(path) == ".txt":
         documents = tuple(
             Document(f"{path.stem}-{number}", tuple(" ".join(line.split()) for line in lines))
             for number, lines in line_blocks(path)
@@ -57,8 +61,8 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
 
 def _sentences(source: str | Path, path: Path) -> list[Sentence]:
     """The sentences of the split that is asked about; of a treebank no other split is read."""
-    if path.is_dir() and files_in(path, [".conllu"]):
-        files = split_files(path, [".conllu"], what="CoNLL-U")
+    if path.is_dir() and files_in(path, CONLLU_SUFFIXES):
+        files = split_files(path, CONLLU_SUFFIXES, what="CoNLL-U")
         return [sentence for file in files[_chosen(files)] for sentence in read_conllu(file)]
     corpus = load_corpus(source)
     return list(corpus[_chosen(corpus.splits)])

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertology._inputs import described, given_path
+from bertology.corpora._files import suffix_of
+from bertology.corpora.formats.tables import read_table
 from bertology.errors import CorpusError, quoted
 
+MADE = "made"
+"""The name, in place of a path, of items that are made by rule."""
 MASK = "{mask}"
 """How a mask is written in the texts that readers return."""
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
+
+
+def records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The rows of a table with names of columns: line or number from 1, place, and the values that are there."""
+    table = read_table(path)
+    for row in range(len(table)):
+        values = {name: column[row] for name, column in table.columns.items() if column[row] is not None}
+        yield table.number(row), table.place(row), values
+
+
+def numbered_rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """The rows of a table without names of columns: line, place and values."""
+    table = read_table(path, has_header=False)
+    for row, values in enumerate(zip(*table.columns.values(), strict=True)):
+        yield table.number(row), table.place(row), [value.strip() for value in values]
 
 
 def text_field(plain: Mapping[str, Any], field: str, where: str) -> str:
@@ -58,11 +77,11 @@ def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Pa
     if not path.is_dir():
         if not path.exists():
             raise CorpusError(f"{path}: no such file or folder; check the path")
-        if path.suffix.lower() not in suffixes:
+        if suffix_of(path) not in suffixes:
             raise CorpusError(f"{path}: its name ends in {path.suffix or 'nothing'}; {what} are in files of {ends}")
         return [path]
     for pattern in ("*", "*/*"):
-        files = sorted(file for file in path.glob(pattern) if file.suffix.lower() in suffixes and file.is_file())
+        files = sorted(file for file in path.glob(pattern) if suffix_of(file) in suffixes and file.is_file())
         if files:
             return files
     raise CorpusError(f"{path}: no file of {ends} in it; name the file or folder of {what}")

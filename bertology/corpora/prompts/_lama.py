@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from bertology._inputs import given_path
-from bertology.corpora._files import json_objects
+from bertology.corpora._files import corpus_name
+from bertology.corpora.prompts._item_tables import columns_of, not_items
 from bertology.corpora.prompts._items import (
     LeftOut,
     blind_prompt_of,
     checked_template,
     mask_trouble,
     prompt_of,
+    records,
     sentences_field,
     text_field,
 )
@@ -87,8 +89,7 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
     """
     path = given_path(path, error=CorpusError)
     relations: dict[str, LamaRelation] = {}
-    for number, plain in json_objects(path):
-        where = f"{path}:{number}"
+    for _, where, plain in records(path):
         name = text_field(plain, "relation", where)
         if not name:
             raise CorpusError(f"{where}: relation is empty; write its name, such as P19")
@@ -110,13 +111,13 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ..
     mask in a subject's name, and sentences without exactly one mask cannot be scored.
 
     Args:
-        path: LAMA's folder, its ``data`` folder, one of the four sets, or one JSONL file.
+        path: LAMA's folder, its ``data`` folder, one of the four sets, or one file.
 
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
     path = given_path(path, error=CorpusError)
-    files = [file for file in _jsonl_files(path, _LAYOUT) if file.name != RELATIONS_FILE]
+    files = [file for file in _files(path, _LAYOUT) if file.name != RELATIONS_FILE]
     if not files:
         raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
     relations_file = _relations_file(path)
@@ -135,11 +136,21 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ..
     return tuple(facts), tuple(unasked)
 
 
-def _jsonl_files(path: Path, layout: str) -> list[Path]:
+def _files(path: Path, layout: str) -> list[Path]:
     """A file, or the JSONL files of a folder and below it."""
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder; {layout}")
-    return [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
+    if not path.is_file():
+        return sorted(path.rglob("*.jsonl"))
+    _check_facts(path)
+    return [path]
+
+
+def _check_facts(path: Path) -> None:
+    """Raise what is wrong with a file that has no facts of LAMA, but may be another table."""
+    names = columns_of(path)
+    if not {"obj_label", "sub_label"} & set(names):
+        raise not_items(path, names, "answers", nor="obj_label of LAMA")
 
 
 def _relations_file(path: Path) -> Path | None:
@@ -154,8 +165,8 @@ def _lama_facts(
     file: Path, relations: Mapping[str, LamaRelation], relations_file: Path | None
 ) -> Iterator[tuple[LamaFact, str]]:
     """The facts of a file, each with the reason why it cannot be scored, if any."""
-    for number, plain in json_objects(file):
-        where, trouble = f"{file}:{number}", ""
+    for number, where, plain in records(file):
+        trouble = ""
         answer = text_field(plain, "obj_label", where)
         if name := _relation_name(plain, file):
             relation = relations.get(name)
@@ -167,7 +178,7 @@ def _lama_facts(
             trouble = "" if subject else "subject without a label"
         else:
             # LAMA keeps each set in a folder of its name, the file called test.jsonl.
-            stem = file.name.removesuffix(".jsonl")
+            stem = corpus_name(file)
             name = file.resolve().parent.name if stem == "test" else stem
             text = sentences_field(plain, "masked_sentences", where)
             subject, predicate = (text_field(plain, f, where) if f in plain else "" for f in ("sub_label", "pred"))
@@ -185,7 +196,7 @@ def _relation_name(plain: Mapping[str, Any], file: Path) -> str:
     if isinstance(predicate, str) and predicate.startswith("/"):
         return predicate.rpartition("/")[2]
     # Facts without sentences and without relation, such as those that come with ParaRel, are named by their file.
-    return "" if "masked_sentences" in plain else file.name.removesuffix(".jsonl")
+    return "" if "masked_sentences" in plain else corpus_name(file)
 
 
 def _unknown(name: str, relations_file: Path | None) -> str:
@@ -218,10 +229,10 @@ def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut,
     facts: list[LamaFact] = []
     unasked: list[LeftOut] = []
     for file in files:
-        relation = file.name.removesuffix(".jsonl")
+        relation = corpus_name(file)
         patterns = _patterns(root / _PATTERNS / file.name)
-        for number, plain in json_objects(file):
-            subject, answer = (text_field(plain, field, f"{file}:{number}") for field in ("sub_label", "obj_label"))
+        for number, where, plain in records(file):
+            subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
             texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
             fact = LamaFact(f"{relation}:{number}", relation, subject, answer, texts[0] if texts else "", texts=texts)
             if trouble := _trouble(fact):
@@ -240,6 +251,8 @@ def _root(path: Path) -> Path:
     for folder in folders:
         if (folder / _FACTS).is_dir() and (folder / _PATTERNS).is_dir():
             return folder
+    if path.is_file():
+        _check_facts(path)
     raise CorpusError(f"{path}: not ParaRel; {_PARAREL_LAYOUT}")
 
 
@@ -247,8 +260,7 @@ def _patterns(file: Path) -> tuple[str, ...]:
     if not file.is_file():
         return ()  # ParaRel itself has facts of two relations for which nobody wrote patterns.
     lines: dict[str, int] = {}
-    for number, plain in json_objects(file):
-        where = f"{file}:{number}"
+    for number, where, plain in records(file):
         pattern = checked_template(text_field(plain, "pattern", where), where)
         if pattern in lines:
             raise CorpusError(f"{where}: the pattern of line {lines[pattern]} once more; keep one of the two")
@@ -297,7 +309,7 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[LeftOut
         CorpusError: there is no such file, a line is broken or lacks a field, or a fact is negated in two ways.
     """
     path = given_path(path, error=CorpusError)
-    files = _jsonl_files(path, _PRIMED_LAYOUT)
+    files = _files(path, _PRIMED_LAYOUT)
     if not files:
         raise CorpusError(f"{path}: no facts in it; {_PRIMED_LAYOUT}")
     if any(file.name == RELATIONS_FILE for file in files):
@@ -320,10 +332,9 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
     kind = _PRIMES.get(folder.name, "")
     name = folder.parent.name if kind else folder.name
     name = _SETS.get(name, name)
-    stem = file.name.removesuffix(".jsonl").removesuffix("_random")
+    stem = corpus_name(file).removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem
-    for number, plain in json_objects(file):
-        where = f"{file}:{number}"
+    for number, where, plain in records(file):
         subject, answer = text_field(plain, "sub_label", where), text_field(plain, "obj_label", where)
         text = sentences_field(plain, "masked_sentences", where)
         negated, misprimed = (

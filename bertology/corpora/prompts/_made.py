@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bertology.corpora._files import T
+from bertology.corpora.prompts._item_tables import columns_of, not_items
+from bertology.corpora.prompts._items import MADE
 from bertology.errors import CorpusError
 
 _UNITS, _TENS = (
@@ -153,15 +155,13 @@ def shuffled_words(words: Sequence[str], seed: str) -> list[str]:
     return shuffled
 
 
-MADE = "made"
-"""The name, in place of a path, of items that are made by rule."""
-
-
 def check_made(source: str, *, pocket: str) -> None:
     """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`; ``pocket`` is why the pocket world has no items."""
     if source != MADE:
+        if (path := Path(source)).is_file() and source != "pocket":
+            raise not_items(path, columns_of(path), "choices")
         why = pocket if source == "pocket" else "items are made by rule and read from no file"
-        raise CorpusError(f"{why}; give {MADE} for the corpus")
+        raise CorpusError(f"{why}; give {MADE} for the corpus, or a table of such items")
 
 
 _LEAST_RATIO = 10

@@ -1,22 +1,35 @@
-"""Sentences in pairs, one grammatical: BLiMP (Warstadt et al. 2020) and Marvin & Linzen (2018)."""
+"""Sentences in pairs, one grammatical: tables such as BLiMP (Warstadt et al. 2020), and Marvin & Linzen (2018)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from bertology._inputs import described
-from bertology.corpora._files import at_least_one, json_objects, text_lines
-from bertology.corpora.prompts._items import MASK, LeftOut, files_of, words_field
-from bertology.errors import CorpusError
+from bertology.corpora._files import corpus_name, suffix_of
+from bertology.corpora.formats.tables import JSON_SUFFIXES, read_table
+from bertology.corpora.prompts._item_tables import (
+    ITEM_FORMS,
+    ITEM_SUFFIXES,
+    ItemColumns,
+    TableItem,
+    columns_of,
+    not_items,
+    read_item_table,
+    table_items,
+)
+from bertology.corpora.prompts._items import MASK, LeftOut, files_of, numbered_rows, records, words_field
+from bertology.errors import CorpusError, quoted
 
-PairKind = Literal["blimp", "marvin_linzen"]
+PairKind = Literal["blimp", "marvin_linzen", "table"]
 
-_SUFFIXES = (".jsonl", ".tsv")
+_TABLE: PairKind = "table"
+_FORM = ITEM_FORMS["sentences"]
+_BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,71 +46,79 @@ class MinimalPair:
     bad: str
     frame: str
     """Identifier shared by pairs that are not independent."""
-    term: str = ""
-    """BLiMP's phenomenon (``linguistics_term``): *island_effects*."""
-    field: str = ""
-    """BLiMP's field: *syntax*."""
 
 
-def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | LeftOut]:
-    """Minimal pairs of a file, or of the files of a folder, in the order in which they come.
+def read_minimal_pairs(source: Any, *, columns: str | Sequence[str] | None = None) -> Iterator[MinimalPair | LeftOut]:
+    """Minimal pairs of a file, of the files of a folder, or of a table in memory, in the order in which they come.
 
-    - BLiMP's JSON lines: ``sentence_good``, ``sentence_bad``, ``UID``, ``pairID``, ``linguistics_term``, ``field``.
-      Each pair is drawn anew by its grammar: its frame is the pair.
-    - Marvin & Linzen's JSON lines (``case``, ``condition``, ``sentences``) or table (case, condition and, last, good
-      and bad sentence). Negative polarity items have two ungrammatical sentences, hence two pairs: *most* or *many*
-      for the licensor makes a group of its own, ``(most, many)``, and so does, in their relative clauses, the licensor
-      where it does not reach the item, ``(intrusive)``. Frames are the subject and the words that differ: the rest of
-      each sentence is crossed with these. Sentences stay as they are, lower-case and without a period.
+    - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
+      are there. Each pair is drawn anew by its grammar: its frame is the pair.
+    - Any other table with the columns ``good`` and ``bad``, or ``columns`` that say which they are
+      (:func:`read_item_table`).
+    - Marvin & Linzen's JSON lines (``case``, ``condition``, ``sentences``) or table without names of columns (case,
+      condition and, last, good and bad sentence). Negative polarity items have two ungrammatical sentences, hence two
+      pairs: *most* or *many* for the licensor makes a group of its own, ``(most, many)``, and so does, in their
+      relative clauses, the licensor where it does not reach the item, ``(intrusive)``. Frames are the subject and the
+      words that differ: the rest of each sentence is crossed with these. Sentences stay as they are, lower-case and
+      without a period.
 
     A pair of twice the same sentence cannot be scored (BLiMP has seven).
 
     Raises:
         CorpusError: a file or line is not as it should be.
     """
-    for file in files_of(path, _SUFFIXES, what="minimal pairs"):
-        for pair in at_least_one(_pairs(file), f"{file}: no item in it; name a file of minimal pairs"):
-            same = pair.good == pair.bad
-            yield LeftOut(pair.id, pair.group, "the two sentences are the same") if same else pair
+    items = read_item_table(source, "sentences", columns=columns)
+    if items is not None:
+        yield from map(partial(_of_item, kind="table"), items)
+        return
+    for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
+        yield from _pairs(file)
 
 
-def _pairs(path: Path) -> Iterator[MinimalPair]:
-    if path.suffix.lower() != ".jsonl":
+def _pairs(path: Path) -> Iterator[MinimalPair | LeftOut]:
+    names = columns_of(path)
+    if is_stimuli(path, names):
         for stimulus in stimuli(path):
             yield from _of_stimulus(stimulus)
         return
-    for number, plain in json_objects(path):
-        where = f"{path}:{number}"
-        if "sentences" in plain:
-            yield from _of_stimulus(_stated_stimulus(plain, where, f"{path.stem}-{number}"))
-        else:
-            yield _blimp(plain, where)
+    if not names:
+        raise CorpusError(f"{path}: no item in it; name a file of minimal pairs")
+    table, kind = read_table(path), _TABLE
+    columns = ItemColumns.recognised(table.columns, _FORM)
+    if {_BLIMP["good"], _BLIMP["bad"]} <= set(table.columns):
+        found = [f"{key}={name}" for key, name in _BLIMP.items() if name in table.columns]
+        columns, kind = ItemColumns.stated(found), "blimp"
+    if columns is None:
+        raise not_items(path, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {STIMULI}")
+    for item in table_items(table, columns, _FORM):
+        yield _of_item(item, kind=kind)
 
 
-def _blimp(plain: Mapping[str, Any], where: str) -> MinimalPair:
-    good, bad, paradigm = (words_field(plain, name, where) for name in ("sentence_good", "sentence_bad", "UID"))
-    number = plain.get("pairID")
-    if isinstance(number, bool) or not isinstance(number, str | int):
-        raise CorpusError(f"{where}: pairID is {described(number)}; write the pair's number")
-    name = f"{paradigm}-{number}"
-    term, field = (words_field(plain, key, where) for key in ("linguistics_term", "field"))
-    return MinimalPair(name, "blimp", paradigm, good, bad, name, term, field)
+def _of_item(item: TableItem | LeftOut, *, kind: PairKind) -> MinimalPair | LeftOut:
+    if isinstance(item, LeftOut):
+        return item
+    return MinimalPair(item.id, kind, item.group, item.good, item.bad[0], item.cluster)
 
 
-def _of_stimulus(stimulus: Stimulus) -> Iterator[MinimalPair]:
+def _of_stimulus(stimulus: Stimulus) -> Iterator[MinimalPair | LeftOut]:
     good, bad, *further = stimulus.sentences
     construction = stimulus.construction
     intrusive = construction is not None and construction.polarity and construction.between
     group = f"{stimulus.case} (intrusive)" if intrusive else stimulus.case
-    yield MinimalPair(stimulus.id, "marvin_linzen", group, good, bad, stimulus.frame())
+    pairs = [MinimalPair(stimulus.id, "marvin_linzen", group, good, bad, stimulus.frame())]
     for sentence in further:
         name, group = f"{stimulus.id}-third", f"{stimulus.case} (most, many)"
-        yield MinimalPair(name, "marvin_linzen", group, good, sentence, stimulus.frame(2))
+        pairs.append(MinimalPair(name, "marvin_linzen", group, good, sentence, stimulus.frame(2)))
+    for pair in pairs:
+        same = pair.good == pair.bad
+        yield LeftOut(pair.id, pair.group, _FORM.same) if same else pair
 
 
 STARRED = "***mask***"
+_FEWEST_COLUMNS = 4
 _COMPOUNDS = frozenset(["security", "taxi", "television"])
 """First words of their nouns of two words: *security guard*, *taxi driver*, *television show*."""
+_WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"(sing|plur)_(MS|IS|ES)(?=_|$)")
 
 
@@ -212,19 +233,47 @@ def closed(words: Sequence[str]) -> str:
     return f"{text.removesuffix(' .').removesuffix('.')}."
 
 
+STIMULI = "case, condition and sentences of Marvin & Linzen"
+
+
+def is_stimuli(path: Path, names: Collection[str]) -> bool:
+    """Whether a table, given its first row, has Marvin & Linzen's items: JSON lines, or a known case in each row."""
+    if suffix_of(path) in JSON_SUFFIXES:
+        return not {"case", "sentences"}.isdisjoint(names)
+    return _is_stimulus(list(names))
+
+
+def _is_stimulus(columns: Sequence[str]) -> bool:
+    """Whether columns are those of an item, not a row of names or of another table.
+
+    The case is one of Marvin & Linzen's, or the mask is there; or, of a set of one's own, there are four columns, of
+    which the last two are sentences that hardly differ, and the first two are not.
+    """
+    if len(columns) < _FEWEST_COLUMNS:
+        return False
+    if _construction(columns[0]) is not None or STARRED in columns[-3].split():
+        return True
+    return len(columns) == _FEWEST_COLUMNS and _hardly_differ(*columns[2:]) and not _hardly_differ(*columns[:2])
+
+
+def _hardly_differ(one: str, other: str) -> bool:
+    """Whether two texts share more than half of their words."""
+    words = [Counter(_WORD.findall(text.lower())) for text in (one, other)]
+    return (words[0] & words[1]).total() > max(word.total() for word in words) / 2
+
+
 def stimuli(path: Path) -> Iterator[Stimulus]:
     """The items of a file, JSON lines or a table.
 
     An object of JSON lines has ``case``, ``condition`` and ``sentences``. A table has tabs between case, condition,
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
     """
-    if path.suffix.lower() == ".jsonl":
-        for number, plain in json_objects(path):
-            yield _stated_stimulus(plain, f"{path}:{number}", f"{path.stem}-{number}")
+    if suffix_of(path) in JSON_SUFFIXES:
+        for number, where, plain in records(path):
+            yield _stated_stimulus(plain, where, f"{corpus_name(path)}-{number}")
         return
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            yield _from_columns(line.strip().split("\t"), f"{path}:{number}", f"{path.stem}-{number}")
+    for number, where, columns in numbered_rows(path):
+        yield _from_columns(columns, where, f"{corpus_name(path)}-{number}")
 
 
 def _stated_stimulus(plain: Mapping[str, Any], where: str, name: str) -> Stimulus:
@@ -241,9 +290,12 @@ def _stated_stimulus(plain: Mapping[str, Any], where: str, name: str) -> Stimulu
 
 
 def _from_columns(columns: list[str], where: str, name: str) -> Stimulus:
-    if len(columns) < 4 or not all(column.strip() for column in (*columns[:2], *columns[-2:])):
+    if len(columns) < _FEWEST_COLUMNS or not all(column.strip() for column in (*columns[:2], *columns[-2:])):
         reason = f"{len(columns)} columns where case, condition, good and bad sentence were due, parted by tabs"
         raise CorpusError(f"{where}: {reason}")
+    if not _is_stimulus(columns):
+        reason = f"{quoted(columns[-2])} and {quoted(columns[-1])} are no two sentences that hardly differ"
+        raise CorpusError(f"{where}: {reason}; name the columns, as in --columns good=3,bad=4,group=1")
     good, bad = columns[-2:]
     masked = columns[-3].split()
     if STARRED in masked:

@@ -7,6 +7,7 @@ so that cells, rows and intervals are the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from bertology.corpora import Sentences
@@ -41,10 +42,10 @@ class _Causal(Family):
         assert isinstance(probe, CausalProbe)
         return probe.reads
 
-    def items(self, probe: Probe, source: str, *, most: int | None) -> CausalItems | None:
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> CausalItems | None:
         assert isinstance(probe, CausalProbe)
         try:
-            items = probe.items(source)
+            items = probe.items(source, columns=columns)
         except CorpusError as error:
             raise CorpusError(f"task {probe.task}: {error}") from error
         return None if items is None else items.some(most)
@@ -144,8 +145,8 @@ def _items(pair: Pair, probe: Probe) -> CausalItems | None:
 
 def _strings(items: CausalItems) -> list[str]:
     """The texts of items of a probe's own: all of their strings that have several words."""
-    fields = (value for item in items.items for value in vars(item).values())
-    return [value for value in fields if isinstance(value, str) and " " in value]
+    values = (getattr(item, field.name) for item in items.items for field in fields(item))
+    return [value for value in values if isinstance(value, str) and " " in value]
 
 
 def _texts(pair: Pair, probe: Probe) -> Mapping[str, Sentences]:

@@ -47,10 +47,10 @@ class _Cloze(Family):
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         return ()
 
-    def items(self, probe: Probe, source: str, *, most: int | None) -> ClozeItems:
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ClozeItems:
         assert isinstance(probe, ClozeProbe)
         try:
-            items = probe.items(source)
+            items = probe.read_items(source, columns=columns)
             items.check(probe.asks)
         except CorpusError as error:
             raise CorpusError(f"task {probe.task}: {error}") from error

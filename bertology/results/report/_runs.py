@@ -244,7 +244,7 @@ class _Family(Protocol):
 class _AsksItems(Protocol):
     """Probes that have items of their own, such as prompts."""
 
-    items: Callable[[str], Any]
+    read_items: Callable[..., Any]
 
 
 # The order of packages has probes after results: of an installed one only its question and its items are read here.
@@ -274,7 +274,7 @@ def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
             if about.corpus_fingerprint in found or not isinstance(probe, _AsksItems):
                 break
             try:
-                whole = probe.items(source.name)
+                whole = probe.read_items(source.name, columns=source.columns)
             except BertologyError:
                 # Of another task, or no longer there: the page says which items it has no text of.
                 continue

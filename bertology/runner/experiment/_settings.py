@@ -22,7 +22,8 @@ from pydantic_core import CoreSchema
 from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology._schema import file_schema, or_a_name
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
-from bertology.corpora import kept_name, load_corpus
+from bertology.corpora import kept_name, kept_table, load_corpus
+from bertology.corpora.prompts import names_items
 from bertology.encoders import held_dtype
 from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, parse_controls, sweep
@@ -166,7 +167,8 @@ class CorpusSettings(_Named):
     """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
     columns: Text | None = None
     """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
-    table hold what: `text=sentence,label=label` (in quotes inside of braces). Seen from the files when left out."""
+    table hold what: `text=sentence,label=label` (in quotes inside of braces), of cloze tasks
+    `good=sentence,bad=other,group=phenomenon`. Seen from the files when left out."""
     test_on_columns: Text | None = None
     """The same of the files of `test_on`."""
     annotate: Text | None = None
@@ -184,8 +186,10 @@ class CorpusSettings(_Named):
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Data in memory are named by their content."""
-        data = load_corpus(settings.pop("name"), columns=settings.pop("columns", None))
-        return {**settings, "name": kept_name(data)}
+        data, columns = settings.pop("name"), settings.pop("columns", None)
+        if columns is not None and names_items(columns) and (table := kept_table(data)) is not None:
+            return {**settings, "name": table, "columns": columns}
+        return {**settings, "name": kept_name(load_corpus(data, columns=columns))}
 
     @classmethod
     def of(cls, request: ProbeRequest) -> CorpusSettings:

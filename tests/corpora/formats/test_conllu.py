@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,55 @@ def test_a_circle_of_heads_leaves_its_sentence_out(tmp_path):
         ("3", "a b", "d"),
     ]
     assert corpus.skipped == {"sentences whose heads form a circle": ("odd.conllu:5",)}
+
+
+def test_a_packed_file_is_the_file(sample, tmp_path):
+    (tmp_path / "en_x-ud-dev.conllu").write_bytes(sample.read_bytes())
+    packed = tmp_path / "packed" / "en_x-ud-dev.conllu.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(sample.read_bytes()))
+    plain = load_corpus(tmp_path / "en_x-ud-dev.conllu")
+    for path in (packed, packed.parent):
+        corpus = load_corpus(path)
+        assert (corpus.fingerprint, corpus.language, list(corpus.splits)) == (plain.fingerprint, "en", ["dev"])
+    assert load_corpus(packed).name == plain.name
+    for content in (packed.read_bytes()[:-20], b"text", packed.read_bytes()[:40] + b"zzzz"):
+        packed.write_bytes(content)
+        with pytest.raises(CorpusError, match=r"dev.conllu.gz: not a whole gzip file \(.*\); pack it again$"):
+            load_corpus(packed)
+
+
+PLUS = """# global.columns = ID FORM UPOS PARSEME:MWE
+# sent_id = a
+1-2\tdu\t_\t*
+1\tde\tADP\t*
+2\tle\tDET\t1:VID
+
+1\tgo\tVERB\t_
+
+"""
+
+
+def test_columns_of_conllu_plus_are_those_of_its_first_line(tmp_path):
+    path = tmp_path / "test.conllup"
+    path.write_text(PLUS)
+    one, other = load_corpus(tmp_path)["test"]
+    assert (one.id, one.text, one.words, one.heads) == ("a", "du", ("de", "le"), None)
+    assert one.layers == {"upos": ("ADP", "DET"), "parseme:mwe": (None, "1:VID")}
+    assert other.layers == {"upos": ("VERB",)}
+    write_conllu(tmp_path / "again.conllu", [one, other])
+    assert next(read_conllu(tmp_path / "again.conllu")).words == one.words
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("go\tVERB", "go", r"test.conllup:7: 3 columns where global.columns names 4, parted by tabs"),
+        ("ID FORM", "ID", r"test.conllup:1: global.columns lacks ID or FORM"),
+        ("UPOS PARSEME:MWE", "UPOS UPOS", r"test.conllup:1: global.columns names UPOS twice"),
+    ],
+)
+def test_what_is_wrong_with_conllu_plus(tmp_path, old, new, message):
+    (tmp_path / "test.conllup").write_text(PLUS.replace(old, new))
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(tmp_path)

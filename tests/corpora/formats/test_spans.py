@@ -76,7 +76,6 @@ def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, word, tag):
     ("tag", "message"),
     [
         ("PER", "tag 'PER' is not O, B-TYPE or I-TYPE$"),
-        ("S-PER", r"tag 'S-PER' is not O, B-TYPE or I-TYPE \(IOBES or BILOU: convert them\)"),
         ("B-", "tag 'B-' is not"),
         ("o", "tag 'o' is not"),
     ],
@@ -93,6 +92,53 @@ def test_a_word_without_a_tag_is_outside():
     assert layer.codes.tolist() == [0, -1, 0]
     assert not len(changed)
     assert layer.codes.dtype == np.int32
+
+
+def _with_ends(pieces, last: str, single: str) -> list[str]:
+    tags: list[str] = []
+    for kind, length in pieces:
+        ends = [f"{single}-{kind}"] if length == 1 else [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"{last}-{kind}"]
+        tags += ["O"] * length if kind is None else ends
+    return tags
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(sentence_pieces, min_size=1, max_size=5), st.sampled_from(["ES", "LU", "EW"]))
+def test_schemes_with_ends_become_iob2(text, marks):
+    wanted = [tag for pieces in text for tag in _iob2(pieces)]
+    given_tags = [tag for pieces in text for tag in _with_ends(pieces, *marks)]
+    tags, changed = _read([_with_ends(pieces, *marks) for pieces in text])
+    assert tags == wanted
+    assert changed == sum(a[0] not in "BIO" for a in given_tags)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "word", "message"),
+    [
+        ([["S-X", "I-X"]], 1, "tag I-X continues no span in a file that is BIOES"),
+        ([["U-X", "L-X"]], 1, "tag L-X continues no span in a file that is BILOU"),
+        ([["B-X", "E-Y"]], 0, "tag B-X begins or continues a span that has no end in a file that is BIOES"),
+        ([["S-X", "B-X"], ["E-X"]], 1, "tag B-X begins or continues a span that has no end"),
+        ([["B-X", "I-X", "O", "S-X"]], 1, "tag I-X begins or continues a span that has no end"),
+        ([["B-X", "B-X", "E-X"]], 0, "tag B-X begins or continues a span that has no end"),
+    ],
+)
+def test_spans_without_their_ends_are_errors(tagged, word, message):
+    with pytest.raises(NotIob, match=message) as caught:
+        _read(tagged)
+    assert caught.value.word == word
+
+
+def test_layers_of_any_name_are_read_by_their_ends(tmp_path):
+    path = tmp_path / "a.bioes"
+    path.write_text("a\tB-X\tS-V\nb\tE-X\tO\n\n")
+    held = load_columns(path, columns="form,ner,mine")
+    assert held["test"].layers["mine"].values == ("B-V", "O")
+    assert held["test"][0].targets["entities"] == (Target((0, 2), "X"),)
+    assert held.notes["ner tags turned from BIOES or BILOU into IOB2"] == "1, first at a.bioes:2"
+    path.write_text("a\tB-X\nb\tO\nc\tS-X\n\n")
+    with pytest.raises(CorpusError, match=r"a.bioes:1: ner tag B-X begins or continues a span that has no end"):
+        load_columns(path)
 
 
 @settings(deadline=None, derandomize=True)

@@ -220,13 +220,18 @@ def test_natural_sentences_with_their_attractors(tmp_path):
         ),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: sentences should be a list: the grammatical one, the other"),
         ("a.jsonl", [stimulus("c", "a b", " ")], r"a.jsonl:1: one of the sentences is empty or no text"),
-        ("a.tsv", ["simple\tsing\tthe dog barks"], r"a.tsv:1: 3 columns where case, condition, good and bad sentence"),
+        (
+            "a.tsv",
+            ["simple_agrmt\tsing\tthe dog barks"],
+            r"a.tsv: no columns text, good and bad among simple_agrmt, sing",
+        ),
+        ("a.tsv", ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"], r"a.tsv:2: 'a b' and 'a c' are no two sentences that"),
         ("a.tsv", ["", "1\ta\tb ***mask***\tis"], r"a.tsv:2: 4 columns where number of attractors, sentence, sentence"),
         ("a.tsv", ["1\ta\tb\tis\tare"], r"a.tsv:1: 0 \*\*\*mask\*\*\* in the sentence; write one"),
         ("a.tsv", ["1\ta\tb ***mask***\tis\tare", "x\ta\t***mask***\tis\tare"], r"a.tsv:2: 'x' where a number of attr"),
         ("a.tsv", ["\n"], r"a.tsv: no item in it; name a file of agreement items"),
         ("a.tab", ["a\tb"], r"a.tab:1: no column pattern; name a table with the columns pattern, constr_id"),
-        ("a.txt", ["a"], r"a.txt: its name ends in .txt; agreement items are in files of .jsonl or .tab or .tsv"),
+        ("a.txt", ["a"], r"a.txt: its name ends in .txt; agreement items are in files of .csv or .parquet or"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, name, lines, message):
@@ -242,7 +247,7 @@ def test_what_is_wrong_is_named(tmp_path, name, lines, message):
         ([row()], r"tab:2: the last item has no wrong row"),
         ([row(), row("are", "wrong", sent_id="2")], r"tab:3: not the sentence of the row before"),
         ([row(form="")], r"tab:2: nothing in column form; each row should have all columns"),
-        (["L\t3"], r"tab:2: nothing in column sent_id"),
+        (["L\t3"], r"tab:2: 2 values where the table has 14 columns"),
         ([row(len_prefix="8"), row("are", "wrong")], r"tab:3: len_prefix is 8 in a sentence of 8 words"),
         ([row(n_attr="one"), row("are", "wrong")], r"tab:3: n_attr is 'one'; write a number"),
     ],
@@ -255,7 +260,7 @@ def test_what_is_wrong_in_a_table_is_named(tmp_path, rows, message):
 def test_a_folder_has_files_of_one_kind(tmp_path):
     with pytest.raises(CorpusError, match=r"no such file or folder; check the path"):
         list(read_agreement(tmp_path / "none"))
-    with pytest.raises(CorpusError, match=r"no file of .jsonl or .tab or .tsv in it; name the file or folder of agree"):
+    with pytest.raises(CorpusError, match=r"no file of .csv or .* or .tab in it; name the file or folder of agree"):
         list(read_agreement(tmp_path))
     (tmp_path / "below").mkdir()
     write(tmp_path / "below", "b.jsonl", stimulus("vp_coord", "the a b and c", "the a b and d"))
