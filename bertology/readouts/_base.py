@@ -114,7 +114,8 @@ class FitReport:
     """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
     the problem's strength source."""
     dev_accuracy: Floats
-    """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels."""
+    """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels. Of
+    fits to a part of the training items where strengths are compared by such, as by ``linear`` where there are many."""
     iterations: Integers
     """``[problem, layer, strength]`` number of evaluations of loss and gradient."""
     converged: NDArray[np.bool_]

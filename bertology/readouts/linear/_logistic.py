@@ -43,10 +43,11 @@ class LinearReadout(LabelReadout[FittedAffine]):
     the problem's own weights; intercepts are not penalised. As in scikit-learn, a problem whose training data have
     two classes has one weight vector, the difference of the two.
 
-    All fits go through the data together, by L-BFGS with a preconditioner of their own (see ``_curvature``), first on
-    a sample, then on everything until they arrive. Where dev accuracy is best at an end of the path, strengths beyond
-    it are tried one after the other, each from where the one before it ended, until one is no better. The seed is that
-    of the sample that a fit begins on: where it ends does not depend on it beyond the tolerance.
+    Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own
+    (see ``_curvature``). Where there are many training items, the strengths of the path are compared on dev by fits to
+    a part of the items, and only the chosen one is fitted to all. Where dev accuracy is best at an end of the path,
+    strengths beyond it are tried one after the other, each from where the one before it ended, until one is no better.
+    The seed is that of the part: where the last fit ends depends on it only through the strength that is chosen.
     """
 
     strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -80,8 +81,8 @@ class LinearReadout(LabelReadout[FittedAffine]):
 class _LayerSearch:
     """The choice of the strength in one layer, and the fit of every problem at its strength.
 
-    Strengths are compared by fits to a part of the training items (all of them where they are few), whose penalty is
-    that of a fit to all; only the chosen strength is then fitted to all items, from where the fit to the part ended.
+    Strengths are compared by fits to a part of the training items (all of them where they are few); only the chosen
+    strength is then fitted to all items, from where the fit to the part ended.
     """
 
     path: StrengthPath
@@ -105,9 +106,10 @@ class _LayerSearch:
         """The regressions at their strengths, ``[problem, 1]`` the places of these on the path, and the record."""
         strength_sources = np.array(self.solver.data.targets.strength_sources)
         leading = np.unique(strength_sources)
-        is_final = self.solver.sample.is_everything
+        # Of one strength there is nothing to compare.
+        is_final = self.solver.sample.is_everything or len(self.path.strengths) == 1
         places = np.tile(np.array(self.path.given), (len(leading), 1, 1))
-        fitted, points = self._fit(leading, places, on_all=False)
+        fitted, points = self._fit(leading, places, on_all=is_final)
         regressions = fitted.pick(self._best(leading) - self.path.given.start)
         starts = points[np.arange(len(leading)), (self._best(leading) - self.path.given.start)[:, 0]]
         for row, problem in enumerate(leading.tolist()):
