@@ -98,7 +98,9 @@ class Corpus:
         Raises:
             CorpusError: there are too few groups or sentences.
         """
-        whole = self.as_one("all", self.splits.keys() & set(splits))
+        # A note on how splits were made is of no concern here.
+        notes = {about: note for about, note in self.notes.items() if about != "splits"}
+        whole = replace(self.as_one("all", self.splits.keys() & set(splits)), notes=notes)
         folds, what = in_folds(self.name, list(whole["all"]), n_folds, groups=self.groups)
         return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), folds
 

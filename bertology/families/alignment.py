@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,10 +83,17 @@ def skipped_in(entry: Entry) -> Reasons:
     return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
 
 
-def fingerprint_of(unreadable: Mapping[str, Reasons], windows: Windows) -> str:
-    """Hash of which words of which splits cannot be read, and, where it matters, of the windows of the others."""
+def fingerprint_of(
+    unreadable: Mapping[str, Reasons], windows: Windows, joined: Mapping[str, frozenset[int]] = MappingProxyType({})
+) -> str:
+    """Hash of which words of which splits are left out, and, where it matters, of the windows of the others.
+
+    Words that share all their subwords are left out alone, and not with the spans that they are part of: which of them
+    do so with the word before (``joined``) is in the hash as well.
+    """
     words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
-    return digest([canonical_json(words)])
+    shared = {name: sorted(some) for name, some in joined.items() if name in unreadable}
+    return digest([canonical_json([words, shared] if shared else words)])
 
 
 def _without_numbers(reason: str) -> str:

@@ -114,7 +114,7 @@ class Plan:
         family, config = family_of(probe), self.configs_of(probe)[0]
         shared = {**self._task_identity(probe), **family.baseline_identity(config)}
         if unreadable:
-            shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows)
+            shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows, self.pair.joined)
         names = (note.name for note in family.baselines(probe) if note.name in self.pair.request.controls)
         cells = {name: Cell({**shared, "control": name}) for name in names}
         return BaselineCells(probe, config, cells, unreadable, windows)

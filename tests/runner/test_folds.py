@@ -78,6 +78,12 @@ def test_too_few_for_so_many_folds() -> None:
     assert list(read.splits) == ["4-fold cross-validation over sentences"]
 
 
+def test_splits_that_were_made_before_are_not_spoken_of() -> None:
+    made = replace(one_piece(in_documents()).divided(), name="mine")
+    assert "8 : 1 : 1" in made.notes["splits"]
+    assert "splits" not in choose_folds(made, 3, train="train", test="test")[0].notes
+
+
 # What is fitted in them
 
 

@@ -14,7 +14,7 @@ from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
 from bertology.encoders.alignment.pieces import SHARED
-from bertology.families.alignment import DIVIDED
+from bertology.families.alignment import DIVIDED, fingerprint_of
 from bertology.families.splits import Splits
 from bertology.families.task_data import TaskData
 from bertology.probing import get_probe
@@ -88,6 +88,14 @@ def test_a_span_is_left_out_if_it_divides_words_that_share_all_subwords() -> Non
     fewer = data.without({"test": dict.fromkeys(range(4), SHARED)}, {"test": joined}).test
     assert [tuple(span) for span in fewer.spans[:, 0].tolist()] == [(0, 2), (0, 4), (2, 5), (4, 5)]
     assert fewer.skipped == {DIVIDED: 3}
+
+
+def test_which_words_share_with_which_names_baselines() -> None:
+    """Of four words left out the span of the last two is divided where all share one subword, and else is not."""
+    left_out = {"test": dict.fromkeys(range(4), SHARED)}
+    pairs, four, none = (fingerprint_of(left_out, {}, {"test": frozenset(some)}) for some in ((1, 3), (1, 2, 3), ()))
+    assert len({pairs, four, none}) == 3
+    assert none == fingerprint_of(left_out, {}) == fingerprint_of(left_out, {}, {"train": frozenset({1})})
 
 
 def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corpus) -> None:

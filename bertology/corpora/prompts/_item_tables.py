@@ -26,7 +26,7 @@ from bertology.corpora.prompts._items import (
     prompt_of,
     with_masks,
 )
-from bertology.errors import CorpusError, quoted
+from bertology.errors import CorpusError, listed, quoted
 
 ITEM_SUFFIXES = (*TABLE_SUFFIXES, JSON_ARRAY)
 _NO_TABLE = ("pocket", MADE)
@@ -48,9 +48,14 @@ class ItemForm:
         """The keys of all columns that are read."""
         return (*self.needs, *self.may, "group", "cluster", "id")
 
+    @property
+    def has_one_bad(self) -> bool:
+        """Whether what is wrong is one text, not any number of words."""
+        return "bad" in self.needs and not self.masked
+
     def reader(self, key: str) -> Callable[[Any, str, str], str]:
         """How a value under a key is read: groups and words at a mask may be numbers, texts may not."""
-        is_text = key in ("text", "other", "blind") or (key in ("good", "bad") and not self.masked)
+        is_text = key in ("text", "other", "blind") or (key in ("good", "bad") and self.has_one_bad)
         return text_cell if is_text else name_cell
 
     @property
@@ -104,10 +109,15 @@ class ItemColumns(StatedColumns):
     @classmethod
     def recognised(cls, names: Collection[str], form: ItemForm) -> Self | None:
         """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
-        known = {cls.synonyms.get(name.lower(), name.lower()): name for name in names}
+        known: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            known.setdefault(cls.synonyms.get(name.lower(), name.lower()), []).append(name)
         if not known.keys() >= set(form.needs):
             return None
-        return cls.stated([f"{key}={known[key]}" for key in form.keys if key in known])
+        for key in form.keys:
+            if len(known.get(key, ())) > 1:
+                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {cls.remedy}")
+        return cls.stated([f"{key}={known[key][0]}" for key in form.keys if key in known])
 
     @classmethod
     def of_form(cls, columns: str | Sequence[str], form: ItemForm) -> Self:
@@ -118,6 +128,9 @@ class ItemColumns(StatedColumns):
         if lacking or useless:
             what = f"no {lacking}= is there" if lacking else f"{useless}= is not asked about"
             raise CorpusError(f"columns: {what}; name the columns as in --columns {form.example}")
+        if len(chosen.bad) > 1 and form.has_one_bad:
+            remedy = "give each wrong sentence a row of its own"
+            raise CorpusError(f"columns: bad= names {len(chosen.bad)} columns, where a pair has one; {remedy}")
         return chosen
 
 
@@ -245,7 +258,7 @@ def _item(stem: str, row: int, table: Table, columns: ItemColumns, form: ItemFor
     bad = tuple(
         form.reader("bad")(word, where, column)
         for column in columns.bad
-        for word in _words(table.columns[column][row], where, column)
+        for word in _bad_of(table.columns[column][row], where, column, form)
     )
     if form.same and (good in bad or ("other" in form.needs and texts["text"] == texts["other"])):
         return LeftOut(name, group, form.same)
@@ -253,8 +266,10 @@ def _item(stem: str, row: int, table: Table, columns: ItemColumns, form: ItemFor
     return TableItem(name, cluster, group, good=good, bad=bad, subject=subject, **texts)
 
 
-def _words(value: Any, where: str, column: str) -> list[Any]:
-    """The words of a cell, one or a list."""
+def _bad_of(value: Any, where: str, column: str, form: ItemForm) -> list[Any]:
+    """What is wrong by a cell: a sentence, or words, one or a list."""
+    if form.has_one_bad:
+        return [value]
     is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
     return list_cell(value, where, column) if is_list(value) or is_text_of_list else [value]
 

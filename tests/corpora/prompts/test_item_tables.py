@@ -288,12 +288,26 @@ def test_tables_of_other_habits_are_read(tmp_path: Path, content: bytes) -> None
         ([("a", "b"), ("a",)], None, r"data in memory, row 1: 1 values where row 0 has 2"),
         ([("a", "b", "c", "d")], None, r"data in memory: no columns good and bad among 1, 2, 3, 4"),
         ({"train": FOREIGN, "test": FOREIGN}, NAMED, r"a table was due, not splits \(train, test\); give one"),
+        (FOREIGN, "good=sen,bad=wrong_sen+lang", r"bad= names 2 columns, where a pair has one; give each wrong"),
+        ({"good": ["a"], "bad": [["b", "c"]]}, None, r"row 0: column 'bad' is \['b', 'c'\], no text"),
+        ({"good": ["a"], "bad": [[]]}, None, r"row 0: column 'bad' is \[\], no text"),
+        ({"good": ["a"], "bad": ["b"], "answer": ["c"]}, None, r"columns good, answer may each be good=; name"),
+        (
+            {"good": ["a"], "bad": ["b"], "Group": [1], "group": [2]},
+            None,
+            r"columns Group, group may each be group=",
+        ),
     ],
 )
 def test_hostile_data_are_refused_by_place(frame: Any, columns: str | None, message: str) -> None:
     with pytest.raises(BertologyError, match=message) as caught:
         probe_of("minimal_pairs").read_items(frame, columns=columns)
     assert "\n" not in str(caught.value)
+
+
+def test_a_sentence_in_brackets_is_no_list_of_words() -> None:
+    (item,) = probe_of("minimal_pairs").read_items({"good": ["[Dogs bark.]"], "bad": ["[Dogs barks.]"]}).items
+    assert (item.text, item.other) == ("[Dogs bark.]", "[Dogs barks.]")
 
 
 @pytest.mark.parametrize(
