@@ -110,7 +110,7 @@ class ModelComparison:
     @property
     def _verdicts(self) -> tuple[str, ...]:
         sizes = () if self.sizes is None else self.sizes.to_dict("records")
-        return tuple(verdicts(self._tasks, self._statistics, sizes))
+        return tuple(verdicts(self.models, self._tasks, self._statistics, sizes))
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""

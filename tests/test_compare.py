@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from bertology import BertologyError, ModelComparison, compare, probe
 from bertology.cli._app import app
+from bertology.comparison import verdicts
 from bertology.corpora import write_conllu
 from bertology.pocket import load_corpus
 from bertology.results.views.compared import PairStatistic, at_null
@@ -106,6 +107,29 @@ def test_it_opens_with_a_verdict_and_the_whole_models(tiny_bert: Path, tiny_corp
     assert "times as fast" in whole
     assert str(found).startswith("copy: identical weights.\n")
     assert "identical weights" in found.page()
+
+
+def test_a_model_of_which_lower_layers_are_read_has_no_function_yet(
+    tiny_bert: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    redrawn = variant(
+        tiny_bert,
+        tmp_path / "redrawn",
+        lambda model: torch.nn.init.normal_(model.bert.encoder.layer[-1].output.dense.weight),
+    )
+    settings = {**SETTINGS, "layers": "0,1", "sentences": 40, "measures": "vectors,weights"}
+    found = compare(tiny_bert, redrawn, corpus=tiny_corpus, out=tmp_path / "run", **settings)
+    assert found.findings[0] == "redrawn: differs in weights."
+
+
+def test_sizes_are_those_of_a_model_whatever_of_the_others_could_be_measured() -> None:
+    row: Any = None
+    moved = PairStatistic("comparison:weights", "mine", "changed", "b", "whole", {}, {}, Score(0.5), {}, row)
+    speed = {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0}
+    sizes = [{"bytes_on_disk": size * 1e6, **speed} for size in (4, 1, 2)]
+    verdict, numbers = verdicts(["a", "b"], [], [moved], sizes)
+    assert verdict == "b: differs in weights."
+    assert "2.00 MB on disk (reference 4.00)" in numbers
 
 
 def test_a_likeness_that_is_no_more_than_chance_is_marked(found: ModelComparison) -> None:

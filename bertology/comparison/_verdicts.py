@@ -16,24 +16,30 @@ _SAME_BITS = 1e-3
 
 
 def verdicts(
-    tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic], sizes: Sequence[Mapping[Any, Any]] = ()
+    models: Sequence[str],
+    tasks: Sequence[ComparedTask],
+    statistics: Sequence[PairStatistic],
+    sizes: Sequence[Mapping[Any, Any]] = (),
 ) -> list[str]:
     """For each model what it comes to in words, then its numbers as a whole.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
-    the *same function* where the vectors of the last layer and the loss on masked words are the same though weights
-    differ; else it *differs in* what follows.
+    the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
+    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it.
 
     Args:
+        models: as tables call them, without the reference; those of which nothing could be measured are left out.
         tasks: that both models were asked.
         statistics: of all pairs of models.
         sizes: as rows of :func:`size_and_speed`, the reference first, then the models in their order.
     """
-    models = dict.fromkeys([*(model for one in tasks for model in one.differences), *(one.model for one in statistics)])
     found = []
     for place, model in enumerate(models):
         own = [one for one in statistics if one.model == model]
-        found.append(f"{model}: {_verdict(own, [one for one in tasks if model in one.differences], model)}.")
+        of_model = [one for one in tasks if model in one.differences]
+        if not own and not of_model:
+            continue
+        found.append(f"{model}: {_verdict(own, of_model, model)}.")
         numbers = [*_losses(own), *_weights(own), *_sizes(sizes, place + 1)]
         if numbers:
             found.append(f"{model} as a whole: {'; '.join(numbers)}.")
@@ -48,13 +54,14 @@ def _verdict(statistics: Sequence[PairStatistic], tasks: Sequence[ComparedTask],
     changed = [one.of_model.value for one in _of(statistics, "weights", "changed") if one.of_model]
     losses = [one.of_model.value for one in _of(statistics, "masked_loss", "change_bits") if one.of_model]
     moved: dict[int, float] = {}
-    for one in _of(statistics, "vectors", "moved_reference"):
+    vectors = _of(statistics, "vectors", "moved_reference")
+    for one in vectors:
         moved |= {layer: max(score.value, moved.get(layer, 0.0)) for layer, score in one.by_layer.items()}
     differ = [layer for layer, value in sorted(moved.items()) if value > _SAME_VECTORS]
     same_loss = all(abs(bits) <= _SAME_BITS for bits in losses)
     if changed and not any(changed) and not differ and same_loss:
         return "identical weights"
-    if moved and max(moved) not in differ and same_loss:
+    if vectors and (last := vectors[0].about.n_layers) in moved and last not in differ and same_loss:
         return "same function" + (", with other weights" if any(changed) else "")
     parts = ["weights"] if any(changed) else []
     parts += [f"vectors of {layers_named(differ)}"] if differ else []

@@ -92,7 +92,7 @@ def fingerprint_of(
     do so with the word before (``joined``) is in the hash as well.
     """
     words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
-    shared = {name: sorted(some) for name, some in joined.items() if name in unreadable}
+    shared = {name: sorted(some) for name, some in joined.items() if some and name in unreadable}
     return digest([canonical_json([words, shared] if shared else words)])
 
 
