@@ -73,7 +73,8 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
 
 def has_ends(layer: WordLayer) -> bool:
     """Whether a layer is of a scheme that marks the last or the single words of spans, as BIOES and BILOU do."""
-    return all(map(SPAN_TAG.fullmatch, layer.values)) and any(value.startswith(_WITH_ENDS) for value in layer.values)
+    values = [value for value in layer.values if value not in IGNORED]
+    return all(map(SPAN_TAG.fullmatch, values)) and any(value.startswith(_WITH_ENDS) for value in values)
 
 
 def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tuple[WordLayer, NDArray[np.int64]]:
@@ -91,7 +92,8 @@ def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tupl
         marked = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
         raise NotIob(int(wrong[0]), f"tag {cut(tag)} {what} in a file that is {marked}; mend the tags of this sentence")
     tags = [
-        value if value == "O" else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}" for value in layer.values
+        value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
+        for value in layer.values
     ]
     values = tuple(dict.fromkeys(tags))
     codes = np.array([*map(values.index, tags), -1], dtype=layer.codes.dtype)[layer.codes]

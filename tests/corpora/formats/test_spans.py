@@ -112,6 +112,14 @@ def test_schemes_with_ends_become_iob2(text, marks):
     assert changed == sum(a[0] not in "BIO" for a in given_tags)
 
 
+def test_words_that_losses_ignore_are_outside_in_schemes_with_ends():
+    tags, changed = _read([["B-PER", "E-PER", "-100", "S-LOC"], ["-100.0", "S-PER"]])
+    assert tags == ["B-PER", "I-PER", "-100", "B-LOC", "-100.0", "B-PER"]
+    assert changed == 3
+    with pytest.raises(NotIob, match="no end in a file that is BIOES"):
+        _read([["B-PER", "-100", "E-PER", "S-LOC"]])
+
+
 @pytest.mark.parametrize(
     ("tagged", "word", "message"),
     [
