@@ -144,7 +144,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         )
         if is_fitted
         else 0.0,
-        fitting_flops=float(sum(cost.flops for cost in every_cost)),
+        fitting_flops=float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost)),
         memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
         result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
     )

@@ -17,8 +17,8 @@ from bertology.errors import BertologyError, CorpusError
 from bertology.families.splits import choose_folds
 from bertology.results import Predictions, ResultRow
 from bertology.results.report import write_report
-from bertology.runner import RunOptions, run_experiment, verify_run
-from bertology.runner.experiment import load_experiment
+from bertology.runner import RunOptions, estimate, resolve_work, run_experiment, verify_run
+from bertology.runner.experiment import experiment_of, load_experiment
 
 N, DOCUMENT = 72, 4
 
@@ -247,6 +247,18 @@ def test_an_experiment_with_folds(tiny_bert: Path, tmp_path: Path, engine: Any) 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "3-fold cross-validation over documents" in page
     assert "is not the one that was scored" not in page
+
+
+def test_more_folds_take_more_time(tiny_bert: Path, tmp_path: Path) -> None:
+    write_conllu(tmp_path / "mine.conllu", newdocs(in_documents()))
+
+    def flops(n_folds: int) -> float:
+        corpus = {"name": str(tmp_path / "mine.conllu"), "folds": n_folds}
+        plain = {"name": "e", "models": [str(tiny_bert)], "corpora": [corpus], "tasks": ["pos"], "controls": "none"}
+        (pair,) = estimate(resolve_work(experiment_of(plain, where="e")), tmp_path / "run").pairs
+        return pair.fitting_flops
+
+    assert flops(6) == pytest.approx(3 * flops(2), rel=0.01)
 
 
 def newdocs(sentences: list[Sentence]) -> list[Sentence]:
