@@ -7,7 +7,7 @@ import pytest
 from bertology import probe
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
-from bertology.errors import BertologyError, NameNotFoundError
+from bertology.errors import BertologyError, NameNotFoundError, ResultsError
 from bertology.families.request import ReadoutConfig
 from bertology.geometry import linear_cka
 from bertology.pocket import load_corpus
@@ -53,6 +53,10 @@ def test_further_measures_are_a_setting() -> None:
 
 def test_a_run_is_reported_from_its_folder(tiny_bert: Path, tmp_path: Path) -> None:
     """Of statistics there are no predictions of items, which the page says in their place."""
-    probe("layer_similarity", model=str(tiny_bert), corpus=SMALL, layers="0,1", controls=(), out=tmp_path / "run")
+    results = probe(
+        "layer_similarity", model=str(tiny_bert), corpus=SMALL, layers="0,1", controls=(), out=tmp_path / "run"
+    )
     page = write_report([tmp_path / "run"], tmp_path / "report.html")
     assert "statistics of vectors are kept as sums" in page.read_text(encoding="utf-8")
+    with pytest.raises(ResultsError, match="no predictions of items: codes, statistics and attention heads keep sums"):
+        results.predictions("layer_similarity", 1)

@@ -16,7 +16,7 @@ from bertology.measures import METRICS
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
 from bertology.results.tables.controls import is_baseline
 from bertology.results.tables.predictions import CLOZE, Predictions
-from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
+from bertology.results.tables.rows import ATTENTION, ResultRow, is_statistic, param_of, reading_of
 from bertology.results.views.frames import scores_by, tally_of, tree_items
 from bertology.results.views.layers import own_init
 
@@ -48,7 +48,9 @@ def item_frame(
         about["model"] = names.get(row.model or "")
         parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
     if not parts:
-        raise ResultsError("no predictions of items: codes and attention heads keep sums; see .to_pandas() for scores")
+        raise ResultsError(
+            "no predictions of items: codes, statistics and attention heads keep sums; see .to_pandas() for scores"
+        )
     more = list(dict.fromkeys(name for part in parts for name in part if name not in _COLUMNS))
     columns = {
         name: list(itertools.chain.from_iterable(part.get(name, [None] * len(part["gold"])) for part in parts))
@@ -62,6 +64,7 @@ def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: b
     """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
     # The majority among the items that could be asked of a model is a row of that model's own cell.
     of_models = {row.cell_id for row in every if not is_baseline(row)}
+    of_sums = {row.task for row in every if row.readout in ATTENTION or is_statistic(row)}
     inits: dict[tuple[str, str | None], str] = {}
     if not any_init:
         for row in every:
@@ -73,7 +76,7 @@ def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: b
         is_code = "codelength" in param_of(row, "settings", {})
         is_other = row.init is not None and inits.get((row.task, row.model), row.init) != row.init
         is_majority = is_baseline(row) and row.cell_id in of_models
-        if row.status == "ok" and not (is_code or is_other or is_majority or row.head or row.readout in ATTENTION):
+        if row.status == "ok" and not (is_code or is_other or is_majority or row.task in of_sums):
             cells.setdefault(row.cell_id, row)
     order = {row.cell_id: place for place, row in reversed(list(enumerate(rows)))}
     return sorted(cells.values(), key=lambda row: order[row.cell_id])
