@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, HeadKind
 from bertology.errors import CorpusError, ModelError
-from bertology.finetuning._inputs import IGNORED, Collator, Inputs, encode, learnable
+from bertology.finetuning._inputs import IGNORED, Collator, encode, learnable
 from bertology.finetuning._items import items_of
 from bertology.finetuning._record import read_record
 
@@ -57,7 +57,7 @@ def task_batches(folder: Path, encoder: Encoder, sentences: Sentences) -> TaskBa
         )
     items = items_of(task.name, sentences)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
-    known = Inputs(learnable(inputs), inputs.n_cut)
+    known = replace(inputs, rows=learnable(inputs))
     if not known.rows:
         raise CorpusError(f"task {task.name}: no item has a label that {folder} knows; give data of the same task")
     collator, batches = Collator(task, pad_id=encoder.pad_id, with_segments=False), []

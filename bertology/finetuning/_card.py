@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bertology.finetuning._record import Record
-from bertology.results.views.grid import NOTHING, metric_title, number, unit
+from bertology.results.views.grid import NOTHING, alignment_notes, metric_title, number, unit
 
 _PIPELINES = {
     "labels": "text-classification",
@@ -33,7 +33,8 @@ def model_card(record: Record) -> str:
         for metric, score in metrics.items()
         if "value" in score
     ]
-    notes = [f"- {note}" for note in (*record.warnings, *record.notes)]
+    aligned = alignment_notes(*filter(None, [record.texts]))
+    notes = [f"- {note}" for note in (*record.warnings, *record.notes, *aligned)]
     notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
     lines = [
         "---",

@@ -26,7 +26,17 @@ from bertology.finetuning._scores import score_rows
 from bertology.measures import Bootstrap, difference
 from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import frame_to_parquet
-from bertology.results.views.grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell, unit
+from bertology.results.views.grid import (
+    NOTHING,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    alignment_notes,
+    metric_title,
+    score_cell,
+    unit,
+)
 from bertology.results.views.layers import Score
 
 _ASKED = "experiment.yaml"
@@ -106,6 +116,8 @@ class FineTunedGrid:
             if others:
                 notes.append(Note("difference", f"from {first}, on the same items"))
             notes += [Note("data", note) for note in record.notes]
+            texts = [next(iter(models[str(task)].records.values())).texts for models in self.models.values()]
+            notes += alignment_notes(*filter(None, texts))
             for run, models in self.models.items():
                 records = models[str(task)].records.values()
                 notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]

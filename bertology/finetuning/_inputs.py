@@ -11,11 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, Pieces
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.errors import ModelError
 from bertology.finetuning._items import Items, TuningTask, second_start
 
 IGNORED = -100
+NONE_OF_ITS_OWN = "no subword of its own"
+"""Why a word is left out whose subwords are all predicted at for other words."""
 _SPECIAL = -1
 """Segment of special tokens and padding: the texts are 0 and 1."""
 
@@ -48,7 +51,9 @@ class Inputs:
     """The inputs of one split."""
 
     rows: list[Row]
-    n_cut: int
+    items: Items
+    """The items that are predicted, without words that have no subword of their own."""
+    n_cut: int = 0
     """Texts of which only the beginning is read."""
     unread: tuple[int, ...] = ()
     """Items without pieces, which are predicted of no input."""
@@ -63,7 +68,9 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
     """The inputs of the items of a split.
 
     Texts and pairs longer than the model takes are cut at their end, the longer text of a pair first; sentences whose
-    words are labelled and texts with answers are read in overlapping windows.
+    words are labelled and texts with answers are read in overlapping windows. A word is predicted at its first subword
+    that no word before it is predicted at; words that share all their subwords with another word, as *de* and *le* of
+    French *du*, or have no such subword are left out and counted.
 
     Raises:
         ModelError: the model takes fewer pieces than are asked for, or not even a question.
@@ -92,7 +99,7 @@ def _classified(task: TuningTask, items: Items, encoder: Encoder, most: int, str
     for number, (one, gold) in enumerate(zip(encoded.encodings, items.gold, strict=True)):
         label = float(gold) if task.kind == "numbers" else codes.get(gold, IGNORED)
         rows.append(_row(one, encoded, number, label))
-    return Inputs(rows, sum(bool(one.overflowing) for one in encoded.encodings))
+    return Inputs(rows, items, n_cut=sum(bool(one.overflowing) for one in encoded.encodings))
 
 
 def _row(one: Any, encoded: Any, item: int, label: Any) -> Row:
@@ -125,7 +132,7 @@ def _asked(task: TuningTask, items: Items, encoder: Encoder, most: int, stride: 
     for one, number in zip(encoded.encodings, encoded["overflow_to_sample_mapping"], strict=True):
         row = replace(_row(one, encoded, number, None), offsets=np.array(one.offsets, dtype=np.int64))
         rows.append(replace(row, label=_answer_in(row, items, number)))
-    return Inputs(rows, 0)
+    return Inputs(rows, items)
 
 
 def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
@@ -148,8 +155,10 @@ def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
 
 
 def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inputs:
-    sentences = items.sentences
-    pieces = encoder.tokenize(sentences, max_pieces=most)
+    pieces = encoder.tokenize(items.sentences, max_pieces=most)
+    items = items.without(np.isin(items.place, pieces.shared), SHARED)
+    own = _own_subwords(pieces, items.place)
+    items, own = items.without(own < 0, NONE_OF_ITS_OWN), own[own >= 0]
     codes = code_of(task)
     windows = pieces.word_window[items.place]
     order = np.argsort(windows, kind="stable")
@@ -162,14 +171,26 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
         if not len(here):
             continue
         ids = pieces.window(window).astype(np.int64)
-        places = pieces.word_first[items.place[here]].astype(np.int64)
+        places = own[here]
         label = np.full(len(ids), IGNORED, dtype=np.int64)
         label[places] = [codes.get(items.gold[item], IGNORED) for item in here.tolist()]
         segments = np.zeros(len(ids), dtype=np.int64)
         segments[: encoder.n_prefix] = _SPECIAL
         segments[len(ids) - encoder.n_suffix :] = _SPECIAL
         rows.append(Row(ids, np.zeros_like(ids) if has_types else None, segments, here, places, label))
-    return Inputs(rows, 0, unread=tuple(np.flatnonzero(windows < 0).tolist()))
+    return Inputs(rows, items, unread=tuple(np.flatnonzero(windows < 0).tolist()))
+
+
+def _own_subwords(pieces: Pieces, words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``[word]`` the first subword, counted in its window, that is no word's before; −1 for a word without one."""
+    places, taken = pieces.word_first[words].astype(np.int64), set()
+    windows, ends = pieces.word_window[words].tolist(), pieces.word_last[words].tolist()
+    for item, (window, end) in enumerate(zip(windows, ends, strict=True)):
+        if window >= 0:
+            free = (place for place in range(places[item], end) if (window, place) not in taken)
+            places[item] = next(free, -1)
+            taken.add((window, places[item]))
+    return places
 
 
 def learnable(inputs: Inputs) -> list[Row]:

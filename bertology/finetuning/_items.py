@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -49,9 +49,20 @@ class Items:
     """``[item]`` label; a number as text; of questions all true answers as a list in JSON."""
     answers: tuple[tuple[Target, ...], ...] = ()
     """``[item]`` of questions, their answers, none for a question without."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Number of items that were left out, by reason."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def without(self, is_left_out: NDArray[np.bool_], reason: str) -> Items:
+        """The items but for some ``[item]``, which are counted under a reason."""
+        kept, n = np.flatnonzero(~is_left_out), int(is_left_out.sum())
+        if not n:
+            return self
+        columns = {name: tuple(getattr(self, name)[item] for item in kept.tolist()) for name in ("ids", "gold")}
+        skipped = {**self.skipped, reason: self.skipped.get(reason, 0) + n}
+        return replace(self, **columns, cluster=self.cluster[kept], place=self.place[kept], skipped=skipped)
 
     @property
     def are_pairs(self) -> bool:
@@ -90,14 +101,22 @@ class TuningTask:
     labels: tuple[str, ...]
     """Labels of train in alphabetical order; none of numbers and answers."""
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """How splits were made, and which of them have no labels."""
     has_unanswered: bool = False
     """Whether some questions of train have no answer, so that none may be predicted."""
+    n_repeated: int = 0
+    """Number of texts of test that are in train as well."""
 
     @property
     def head(self) -> HeadKind:
         """The head of transformers that predicts this."""
         return "words" if self.kind == "tags" else "answers" if self.kind == "answers" else "sentence"
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and how many items of each split were left out, and why."""
+        skipped = ((name, *one) for name, items in self.splits.items() for one in items.skipped.items())
+        return (*self.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped))
 
     @property
     def train(self) -> Items:
@@ -136,23 +155,23 @@ def tuning_task(
         if name == "test" and not len(split):
             continue
         try:
-            splits[name], skipped = read.items(split)
+            splits[name] = read.items(split)
         except CorpusError as error:
             if name != "test":
                 raise CorpusError(f"task {read.name}, split {name} of {corpus.name}: {error}") from None
             notes.append(f"test is not scored: {error}")
             continue
-        notes += [f"{name}: {number:,} left out ({reason})" for reason, number in skipped.items()]
     labels = tuple(sorted(set(splits["train"].gold))) if read.kind in ("labels", "tags") else ()
     if read.kind in ("labels", "tags") and len(labels) < 2:
         raise FitError(f"task {read.name}: train has the one label {quoted(labels[0])}; give data with two or more")
     has_unanswered = not all(splits["train"].answers)
-    return TuningTask(read.name, read.version, read.kind, splits, labels, tuple(notes), has_unanswered)
+    n_repeated = replace(found, **cut, _prepared={}).n_repeated or 0
+    return TuningTask(read.name, read.version, read.kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
 
 
 def items_of(task: str, sentences: Sentences) -> Items:
     """The items of a task in one split; arguments and errors are those of :func:`tuning_task`."""
-    return _Reader(task).items(sentences)[0]
+    return _Reader(task).items(sentences)
 
 
 def full_name(task: str) -> str:
@@ -185,9 +204,9 @@ class _Reader:
         if not isinstance(probe, RepresentationProbe) or (self.kind == "tags" and "r2" in probe.metrics):
             raise BertologyError(f"task {self.name} {_TAKEN}")
 
-    def items(self, sentences: Sentences) -> tuple[Items, Mapping[str, int]]:
+    def items(self, sentences: Sentences) -> Items:
         if self.kind == "answers":
-            return self._answers(sentences), {}
+            return self._answers(sentences)
         examples = self._examples(sentences)
         gold = tuple(examples.values[code] for code in examples.codes.tolist())
         if self.kind == "numbers":
@@ -198,7 +217,7 @@ class _Reader:
             place = examples.words
             inside = place - sentences.starts[clusters]
             ids = [f"{name}:{word}" for name, word in zip(ids, inside.tolist(), strict=True)]
-        return Items(sentences, tuple(ids), clusters, place.astype(np.int64), gold), examples.skipped
+        return Items(sentences, tuple(ids), clusters, place.astype(np.int64), gold, skipped=examples.skipped)
 
     def _examples(self, sentences: Sentences) -> Examples:
         if isinstance(self._probe, RepresentationProbe):

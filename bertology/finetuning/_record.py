@@ -9,6 +9,7 @@ from typing import Any
 from bertology._files import read_json
 from bertology.finetuning._items import Kind, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
+from bertology.results.views.grid import TextCounts
 
 RECORD = "finetune.json"
 _WHAT = "the record of a fine-tuned model"
@@ -57,7 +58,8 @@ class Record:
     """By split and metric, the scores of train's most frequent label, of numbers of their mean; none of answers."""
     collapsed: dict[str, str] = field(default_factory=dict)
     """By split whose items have several labels, the one label that the model predicts for all of them."""
-
+    texts: TextCounts | None = None
+    """How the texts that are scored, of test if it is, align with subwords and with train."""
     code: str | None = None
     """Hash of the Python code that came with the model and was run."""
 

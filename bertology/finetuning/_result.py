@@ -27,6 +27,7 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    alignment_notes,
     count_cell,
     metric_title,
     score_cell,
@@ -115,6 +116,7 @@ class FineTuned:
     def _notes(self, record: Record) -> Iterator[Note]:
         n_seeds = len(self.seeds)
         yield Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")
+        yield from alignment_notes(*filter(None, [record.texts]))
         yield Note(
             "interval", f"[ ] 95 %, over {f'{n_seeds} seeds × items' if n_seeds > 1 else 'items; not over seeds'}"
         )
@@ -142,7 +144,8 @@ class FineTuned:
     def evaluate(
         self, corpus: Any, *, split: str = "test", seed: int | None = None, device: str = "auto"
     ) -> pd.DataFrame:
-        """Scores of a seed's model on a split of another corpus, with 95 % intervals.
+        """Scores of a seed's model on a split of another corpus, with 95 % intervals, and the number of its items that
+        were left out, ``n_skipped``.
 
         Args:
             corpus: as of :func:`bertology.load_corpus`, with labels under the same name.
@@ -155,7 +158,8 @@ class FineTuned:
         """
         tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
         found = tuned.scores(tuned.predictions())
-        return pd.DataFrame(score_table(split, [found], n_items=len(tuned.items)))
+        frame = pd.DataFrame(score_table(split, [found], n_items=len(tuned.items)))
+        return frame.assign(n_skipped=sum(tuned.items.skipped.values()))
 
     def __repr__(self) -> str:
         return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"

@@ -8,7 +8,7 @@ import platform
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib import import_module
@@ -33,7 +33,8 @@ from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
-from bertology.errors import BertologyError, listed, quoted
+from bertology.errors import BertologyError, FitError, listed, quoted
+from bertology.families.alignment import Alignment
 from bertology.finetuning._card import model_card
 from bertology.finetuning._features import FrozenStates, layers_read
 from bertology.finetuning._inputs import Collator, Inputs, encode, learnable
@@ -46,6 +47,7 @@ from bertology.finetuning._scores import collapsed, majority, scores, values
 from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
 from bertology.finetuning._train import tidy_checkpoints, train
 from bertology.results.tables.store import frame_to_parquet
+from bertology.results.views.grid import TextCounts
 
 _PLAN = "plan.json"
 _CHECKPOINTS = "checkpoints"
@@ -67,6 +69,23 @@ class _Job:
     corpus: Corpus
     model_fingerprint: str
     trust_remote_code: bool
+
+    @cached_property
+    def texts(self) -> TextCounts:
+        """How the texts of test, or else of dev, align with subwords and with train."""
+        task = self.task
+        split = "test" if "test" in task.splits else "dev"
+        pieces = self.encoder.tokenize(task.splits[split].sentences, max_pieces=self.settings.max_pieces)
+        return TextCounts(
+            task=task.name,
+            model=self.encoder.source.title,
+            corpus=self.corpus.name,
+            split=split,
+            **Alignment.of_pieces(pieces).counts,
+            shared_subwords="exclude" if task.kind == "tags" else "include",
+            n_repeated=task.n_repeated if split == "test" else None,
+            left_out=json.dumps({kind: len(places) for kind, places in self.corpus.skipped.items()}, sort_keys=True),
+        )
 
     @cached_property
     def states(self) -> FrozenStates | None:
@@ -178,6 +197,9 @@ def finetune(
         name: encode(items, part, encoder, max_pieces=chosen.max_pieces, stride=chosen.stride)
         for name, part in items.splits.items()
     }
+    items = replace(items, splits={name: one.items for name, one in inputs.items()})
+    if not learnable(inputs["train"]):
+        raise FitError(f"task {items.name}: no word of train has a subword of its own; give a model that spells words")
     named = recipe or recipe_of(chosen.layers)
     fingerprint = model_fingerprint(source)
     job = _Job(encoder, items, inputs, chosen, named, loaded, fingerprint, trust_remote_code)
@@ -261,7 +283,7 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         seed=seed,
         recipe=job.recipe,
         settings=settings,
-        notes=list(task.notes),
+        notes=list(task.all_notes),
         n_items={name: len(items) for name, items in task.splits.items()},
         n_cut={name: inputs.n_cut for name, inputs in job.inputs.items()},
         n_trained=sizes[0],
@@ -277,6 +299,7 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         wall_s=round(time.monotonic() - began, 1),
         majority={name: _majority(one, job) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
+        texts=job.texts,
         code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
     )
     _write(trained, record, folder, pd.concat([one.assign(split=name) for name, one in frames.items()]))

@@ -76,7 +76,7 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
     items = items_of(task.name, sentences)
     model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
-    return TunedModel(record, encoder, model, items, inputs)
+    return TunedModel(record, encoder, model, inputs.items, inputs)
 
 
 def scores_of(record: Record, predictions: pd.DataFrame) -> dict[str, Bootstrap]:

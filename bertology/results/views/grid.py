@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from bertology._names import folder_name
 from bertology.results.tables.rows import ResultRow
@@ -176,12 +177,28 @@ def count_cell(items: int) -> Cell:
     return Cell(f"{items:,}", score=Score(items))
 
 
-def data_of(row: ResultRow) -> str:
+def data_of(row: ResultRow | TextCounts) -> str:
     """Corpus and split of a row."""
     return f"{row.corpus} {row.split}"
 
 
-def alignment_notes(*rows: ResultRow) -> Iterator[Note]:
+@dataclass(frozen=True)
+class TextCounts:
+    """What the line on data and alignment is made of, for scores that are no result rows; fields as of these."""
+
+    task: str
+    model: str
+    corpus: str
+    split: str
+    n_unknown: int | None
+    n_shared: int | None
+    shared_subwords: Literal["exclude", "include"] | None
+    n_long: int | None
+    n_repeated: int | None
+    left_out: str | None
+
+
+def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
     """The line on data and alignment under a table that is made of some rows; none where nothing is known."""
     by_text: dict[str, list[str]] = {}
     for row in rows:
@@ -192,7 +209,7 @@ def alignment_notes(*rows: ResultRow) -> Iterator[Note]:
         yield Note("alignment", "; ".join(named))
 
 
-def _alignment(row: ResultRow) -> str:
+def _alignment(row: ResultRow | TextCounts) -> str:
     """What there is to know of how the texts behind a row align with subwords and splits."""
     if row.n_unknown is None:
         return ""
