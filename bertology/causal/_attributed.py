@@ -15,7 +15,7 @@ from bertology._names import folder_name
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology._text import aligned
 from bertology.causal._masked_words import masked_differences
-from bertology.causal._pairs import AlignedPair, PatchPair
+from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair
 from bertology.measures import intervals_over_clusters
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 _LARGEST_ERROR = 0.05
 _SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
 """Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
@@ -50,6 +51,11 @@ class Attributed:
         """The word that is masked."""
         places = list(self.aligned.places.values())
         return next(number for number, pieces in enumerate(places) if self.aligned.mask in pieces)
+
+    def subwords(self, words: Sequence[int]) -> Integers:
+        """The places of all subwords of some words in the text's input."""
+        places = [chosen for name, chosen in self.aligned.places.items() if name != SPECIAL]
+        return np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(places[word] for word in words)]))
 
     def ranked(self, method: str, layer: int) -> list[int]:
         """Words but for the mask, the one with the highest score first."""
@@ -108,11 +114,13 @@ class Attributions(PageAndFigure):
                 for of_key in parts.values():
                     of_key.append((np.nan, np.nan, np.nan))
                 continue
-            masked: dict[Any, list[int]] = {("alone", word): [word] for word in words}
+            masked: dict[Any, Integers] = {("alone", word): one.subwords([word]) for word in words}
             for key in self.methods:
                 order = one.ranked(*key)
                 for k in range(1, min(most, len(order)) + 1):
-                    masked[key, k, "without"], masked[key, k, "only"] = order[:k], order[k:]
+                    masked[key, k, "without"] = highest = one.subwords(order[:k])
+                    # A subword that is shared with a word that is kept is kept.
+                    masked[key, k, "only"] = np.setdiff1d(one.subwords(order[k:]), highest)
             scores = masked_differences(self.encoder, one.aligned, masked)
             whole = _probability(one.difference)
             left_out = [one.difference - scores["alone", word] for word in words]

@@ -59,8 +59,10 @@ def attribute(
       (Mohebbi et al. 2023, section 4).
     - ``random``: numbers drawn at random, as a control.
 
-    Scores of pieces are summed to words, of value zeroing those of a word are zeroed together. Of attention weights and
-    of distances more is more important; other scores are positive where a word speaks for the good one.
+    Scores of subwords are summed to words; that of a subword that several words share, as those of *cannot*, is divided
+    equally among them, so that the scores of the words sum to those of the text. Leaving one out and value zeroing
+    change all subwords of a word together, so that words that share all of them have the same score. Of attention
+    weights and of distances more is more important; other scores are positive where a word speaks for the good one.
 
     Args:
         encoder: a masked language model.
@@ -140,6 +142,7 @@ class _Reader:
         self.words = tuple(name.partition(" ")[2] for name in names)
         self._pieces = [one.places[name] for name in names]
         self.n_words = len(names)
+        self._n_owners = np.bincount(np.concatenate(self._pieces), minlength=len(one.ids[0]))
         self._ids = torch.from_numpy(one.ids[0]).to(encoder.device)
         self._candidates = torch.tensor(one.candidates, device=encoder.device)
         self.plain = float(self.differences([one.ids[0]])[0])
@@ -248,7 +251,7 @@ class _Reader:
         return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
 
     def _by_word(self, of_pieces: Floats) -> Floats:
-        return np.array([of_pieces[pieces].sum() for pieces in self._pieces])
+        return np.array([(of_pieces[pieces] / self._n_owners[pieces]).sum() for pieces in self._pieces])
 
 
 def _embeddings_of(encoder: Encoder) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertology.causal._pairs import SPECIAL, AlignedPair
+from bertology.causal._pairs import AlignedPair
 from bertology.causal._passes import LogitDifference
 from bertology.encoders.batching import pieces_in_batch
 
@@ -33,14 +33,12 @@ def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[NDArray[np.i
     return np.concatenate(found)
 
 
-def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Sequence[int]]) -> dict[Any, float]:
-    """By key the difference in the text with some of its words masked; equal texts are read once."""
-    pieces = [chosen for name, chosen in one.places.items() if name != SPECIAL]
+def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, NDArray[np.int64]]) -> dict[Any, float]:
+    """By key the difference in the text with some of its subwords masked; equal texts are read once."""
     versions: dict[Any, NDArray[np.int64]] = {}
-    for key, words in masked.items():
+    for key, subwords in masked.items():
         ids = one.ids[0].copy()
-        for word in words:
-            ids[pieces[word]] = encoder.mask_id
+        ids[subwords] = encoder.mask_id
         versions[key] = ids
     distinct = {ids.tobytes(): ids for ids in versions.values()}
     scores = dict(zip(distinct, differences(encoder, one, list(distinct.values())).tolist(), strict=True))

@@ -154,3 +154,53 @@ def test_mistakes_are_named(encoder: Encoder) -> None:
         attribute(encoder, [])
     with pytest.raises(ClozeError, match="0 masks"):
         attribute(encoder, [PatchPair("No mask here.", "", "are", "is")])
+
+
+def test_scores_of_contracted_words_sum_to_those_of_the_text(encoder: Encoder) -> None:
+    """The subword of a contraction belongs to both words, and counts once."""
+    text = "The guards don't [MASK] open."
+    question = PatchPair(text, text, "are", "is", language="en")
+    found = attribute(encoder, [question], steps=200, layers=[0, 3]).found[0]
+    assert found.words[2:4] == ("do", "n't")
+    shared = found.subwords([2])
+    assert np.intersect1d(shared, found.subwords([3])).size > 0
+    ids = torch.from_numpy(found.aligned.ids[0])[None]
+    model: Any = encoder.model.with_head
+    vectors = model.get_input_embeddings()(ids).detach().requires_grad_(True)
+    output = model(inputs_embeds=vectors, output_hidden_states=True)
+    good, bad = found.aligned.candidates
+    logits = output.logits[0, found.aligned.mask]
+    state = output.hidden_states[0]
+    (gradient,) = torch.autograd.grad(logits[good] - logits[bad], state)
+    whole = float((gradient * state)[0, 1:-1].sum().detach())
+    assert found.scores["gradient_times_input", 0].sum() == pytest.approx(whole, abs=1e-4)
+    maps = encoder.attentions(ids, layers=[3])[3][0].double().mean(0)
+    of_text = float(maps[found.aligned.mask, 1:-1].sum())
+    assert found.scores["attention", 3].sum() == pytest.approx(of_text, abs=1e-5)
+    with torch.inference_mode():
+        empty = ids.clone()
+        empty[0, 1:-1] = encoder.mask_id
+        full, start = (model(one).logits[0, found.aligned.mask] for one in (ids, empty))
+    difference = float((full[good] - full[bad]) - (start[good] - start[bad]))
+    assert found.scores["integrated_gradients", 0].sum() == pytest.approx(difference, abs=0.02 * abs(difference))
+
+
+def test_a_word_that_is_kept_keeps_the_subwords_that_it_shares(encoder: Encoder) -> None:
+    text = "The guards don't [MASK] open."
+    question = PatchPair(text, text, "are", "is", language="en")
+    found = attribute(encoder, [question], methods=["random"])
+    (one,) = found.found
+    # The highest of all words shares its subword with the next: all others masked, its own is there.
+    one.scores["random", 0][:] = [0, 0, 1, 0.9, 0, 0, 0]
+    with torch.inference_mode():
+        ids = torch.from_numpy(one.aligned.ids[0]).clone()
+        masked = torch.ones_like(ids, dtype=torch.bool)
+        masked[[0, -1]] = False
+        masked[one.subwords([2])] = False
+        ids[masked] = encoder.mask_id
+        good, bad = one.aligned.candidates
+        model: Any = encoder.model.with_head
+        logits = model(ids[None]).logits[0, one.aligned.mask]
+    left = 1 / (1 + np.exp(-float(logits[good] - logits[bad])))
+    whole = 1 / (1 + np.exp(-one.difference))
+    assert found.faithfulness(most=1)["random", 0].sufficiency[0] == pytest.approx(whole - left, abs=1e-5)

@@ -95,8 +95,7 @@ def test_every_table_of_every_family_has_it(
     if {"pos", "structural_distance"} & {task}:
         assert f"{expected}, {OF_CORPUS}" in " ".join(view.to_text(width=400).split())
     page = html.unescape(write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8"))
-    # The page has no table of whole models, which are on that of a comparison.
-    assert expected in page or view.wholes
+    assert expected in page
 
 
 def test_cloze_tasks_count_the_words_of_their_texts(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from bertology.results.report._tables import (
     provenance,
     shown_with,
     steps_section,
+    wholes_section,
 )
 from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import baseline_labels, baseline_owners
@@ -69,6 +70,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "layers_hidden": "" if questions else "hidden",
         "heads": heads_section(runs),
         "over_steps": steps_section(runs),
+        "wholes": wholes_section(runs),
+        "wholes_link": '<a href="#wholes">Whole models</a>' if any(run.wholes for run in runs) else "",
         "steps_link": '<a href="#over-steps">Over training</a>' if any(run.over_steps for run in runs) else "",
         "heads_link": '<a href="#heads">Heads</a>' if any(run.head_tables or run.step_tables for run in runs) else "",
         "overview": overview_table(questions),

@@ -18,7 +18,7 @@ from bertology.errors import BertologyError, ResultsError
 from bertology.results._results import Results, read_results
 from bertology.results.over_steps import OverSteps
 from bertology.results.tables.rows import ResultRow, answers_itself
-from bertology.results.views.grid import apart, apart_in_groups, data_of, metric_title, named
+from bertology.results.views.grid import Grid, apart, apart_in_groups, data_of, metric_title, named
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layers import LayerTable
 from bertology.results.views.over_steps import has_steps, last_steps
@@ -52,6 +52,8 @@ class Run:
     step_tables: tuple[StepTable, ...] = ()
     over_steps: OverSteps | None = None
     """Of checkpoints of a training, of which the other tables are of the last one."""
+    wholes: tuple[Grid, ...] = ()
+    """Of tasks about whole models and their references."""
     asked: tuple[AskedCorpus, ...] = ()
     """The corpora as the person named them; none where the folder does not tell."""
 
@@ -114,7 +116,7 @@ def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> R
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
     own = {models[row.model]: row.model for row in kept.rows if row.model}
-    tables = view.tables, view.head_tables, view.step_tables, over_steps
+    tables = view.tables, view.head_tables, view.step_tables, over_steps, view.wholes
     return Run(name, folder, results, own, *tables, _asked_corpora(folder))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -145,17 +145,22 @@ def heads_section(runs: Sequence[Run]) -> str:
 
 def steps_section(runs: Sequence[Run]) -> str:
     """The section on checkpoints of a training; empty where no run has any."""
-    parts = []
-    for run in runs:
-        whose = f" · {run.name}" if sum(one.over_steps is not None for one in runs) > 1 else ""
-        for grid in run.over_steps.grids() if run.over_steps is not None else ():
-            parts.append(_table(grid, whose, ""))
-    section = (
-        '<section id="over-steps" aria-labelledby="over-steps-title"><h2 id="over-steps-title">Over the training</h2>'
-        '<p class="hint">All other parts of this page are about the last checkpoint of each training.</p>'
-        f"{''.join(parts)}</section>"
-    )
-    return section if parts else ""
+    grids = {run.name: run.over_steps.grids() for run in runs if run.over_steps is not None}
+    hint = '<p class="hint">All other parts of this page are about the last checkpoint of each training.</p>'
+    return _grids_section("over-steps", "Over the training", hint, grids)
+
+
+def wholes_section(runs: Sequence[Run]) -> str:
+    """The section on whole models and their references; empty where no run has any."""
+    return _grids_section("wholes", "Whole models", "", {run.name: run.wholes for run in runs if run.wholes})
+
+
+def _grids_section(name: str, title: str, hint: str, by_run: Mapping[str, Iterable[Grid]]) -> str:
+    """A section of tables that neither sort nor hide; empty where there is none."""
+    whose = {run: f" · {run}" if len(by_run) > 1 else "" for run in by_run}
+    parts = "".join(_table(grid, whose[run], "") for run, grids in by_run.items() for grid in grids)
+    heading = f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>'
+    return f"{heading}{hint}{parts}</section>" if parts else ""
 
 
 def shown_with(model: str | None, task: str) -> str:
