@@ -153,15 +153,20 @@ class Pair:
         is_excluded = self.request.shared_subwords == "exclude"
         return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
 
-    def alignment_counts(self, split: str = "test", *, leaves_out: bool = True) -> dict[str, Any]:
+    def alignment_counts(
+        self, split: str = "test", *, leaves_out: bool = True, beside: Pair | None = None
+    ) -> dict[str, Any]:
         """Columns of rows that count words of a split by how the model reads them; none where it cannot be known.
 
         Words that share all their subwords are included whatever is asked for by tasks that have no way to leave them
-        out (``leaves_out``).
+        out (``leaves_out``). Of a model that is compared with another (``beside``) they are those that share them in
+        one of the two, which are left out of both.
         """
-        known = self.alignments.get(split)
+        first, other = (one.alignments.get(split) for one in (self, beside or self))
+        if first is None or other is None:
+            return {}
         treatment = self.request.shared_subwords if leaves_out else "include"
-        return {} if known is None else {**known.counts, "shared_subwords": treatment}
+        return {**first.counts, "n_shared": len(first.shared | other.shared), "shared_subwords": treatment}
 
     @property
     def sharing(self) -> dict[str, str]:

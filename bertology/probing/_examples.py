@@ -78,7 +78,8 @@ class Examples:
 
     def subset(self, keep: NDArray[np.bool_], *, reason: str) -> Self:
         """The items to ``keep``; the others are counted as skipped for ``reason``."""
-        skipped = self.skipped if keep.all() else {**self.skipped, reason: int((~keep).sum())}
+        n = int((~keep).sum())
+        skipped = {**self.skipped, reason: self.skipped.get(reason, 0) + n} if n else self.skipped
         arrays = {name: getattr(self, name)[keep] for name in ("spans", "codes", "clusters")}
         return replace(self, **arrays, skipped=skipped)
 

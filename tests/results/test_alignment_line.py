@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
 from bertology.results.render.exports import grid_to_html, grid_to_latex, grid_to_markdown
@@ -131,3 +133,38 @@ def test_a_split_that_is_read_twice_is_noted(tiny_bert: Path, corpus: Corpus) ->
     assert re.match(r"20 of 20 texts of test are in train as well: scores show what was memorised", note)
     assert make_plan(request, corpus=same).pair.splits.n_repeated == 20
     assert not [note for note in make_plan(request, corpus=corpus).notes if "memorised" in note]
+
+
+@pytest.fixture(scope="module")
+def literate(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with a letter in its vocabulary that it does not know."""
+    folder = tmp_path_factory.mktemp("models") / "literate"
+    shutil.copytree(tiny_bert, folder)
+    for path in (folder / "tokenizer.json", folder / "vocab.txt"):
+        if path.exists():
+            path.write_text(path.read_text(encoding="utf-8").replace("##ilot", "##ж"), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("task", ["comparison:vectors", "frozen_probe:pos"])
+@pytest.mark.parametrize("is_reference", [False, True])
+def test_words_shared_in_either_of_two_models_are_counted(
+    task: str, is_reference: bool, tiny_bert: Path, literate: Path, tiny_corpus: Path
+) -> None:
+    splits = {}
+    for name, sentences in load_corpus(str(tiny_corpus)).splits.items():
+        first, second = sentences[0], sentences[1]
+        # Unknown to one model as a whole, so that both words have the subword for what is unknown.
+        whole = Sentence.from_words(("thedжg", *second.words[2:]), id="u")
+        words, spans = ("the", "dжg", *whole.words[1:]), ((0, 3), (3, 6), *whole.spans[1:])
+        unknown = replace(whole, words=words, spans=spans, layers=second.layers)
+        token = MultiwordToken(0, 1, "thogq")
+        contracted = Sentence.from_words(first.words, multiword=(token,), layers=first.layers)
+        splits[name] = Sentences([contracted, unknown, *(sentences[number] for number in range(2, 20))])
+    pair = (literate, tiny_bert) if is_reference else (tiny_bert, literate)
+    request = ProbeRequest(
+        tasks=(task,), model=str(pair[0]), corpus="x", reference=str(pair[1]), layers="1", controls=(), model_id="m"
+    )
+    rows = run_probes(request, corpus=Corpus("x", splits)).rows
+    assert {row.n_shared for row in rows} == {4}
+    assert {json.loads(row.skip_reasons).get(SHARED) for row in rows} == {4}

@@ -66,7 +66,7 @@ def write_sums(
             "skip_reasons": dict(sorted(every.items())),
             "n_unseen_label": counts.n_unseen_label,
             "params": params,
-            **job.pair.alignment_counts(leaves_out=isinstance(cells.probe, VectorComparison)),
+            **job.pair.alignment_counts(leaves_out=isinstance(cells.probe, VectorComparison), beside=reference),
         }
         sums = found(layer) if callable(found) else [kept_sums(one, layer) for one in found if layer in one.layers]
         write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)

@@ -186,11 +186,12 @@ def _fit_both(cells: FitCells, job: Job) -> None:
         if cells.config.changes:
             params["settings"] = cells.config.changes
         counts = counts_of(data, seed=seed, fraction=cells.config.fraction)
+        counts |= {"n_params": fitted.n_params, "params": params, **job.pair.alignment_counts(beside=other.pair)}
         write_cell(
             job.run,
             cell,
             columns.predictions(gold, answers.labels[at], answers.log_prob[at]),
-            facts={**counts, "n_params": fitted.n_params, "params": params, **job.pair.alignment_counts()},
+            facts=counts,
             provenance=provenance,
             notes=data.splits.notes,
         )

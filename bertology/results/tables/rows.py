@@ -105,7 +105,7 @@ class ResultRow(_Row):
     n_unknown: int | None = None
     """With an unknown subword."""
     n_shared: int | None = None
-    """With exactly the subwords of another word, as *de* and *le* of French *du*."""
+    """With exactly the subwords of another word, as *de* and *le* of French *du*, in the model or its reference."""
     shared_subwords: Literal["exclude", "include"] | None = None
     n_long: int | None = None
     """In sentences longer than the model takes."""
