@@ -92,7 +92,9 @@ class PatchingMap(PageAndFigure):
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
 
-        Intervals of 95 % are by bootstrap over clusters of pairs; NaN for fewer than two clusters.
+        Intervals of 95 % are by bootstrap over clusters of pairs; NaN for fewer than two clusters. In every line are
+        the scores between which the effects lie, means over pairs: ``base_score`` where the effect is 0,
+        ``source_score`` where it is 1, and their ``measure`` in words.
         """
         import pandas as pd
 
@@ -100,7 +102,14 @@ class PatchingMap(PageAndFigure):
         n_pairs = np.isfinite(self.changes).sum(axis=2)
         index = pd.MultiIndex.from_product([self.layers, self.places], names=["layer", "place"])
         columns = {"effect": self.effects, "ci_low": low, "ci_high": high, "n_pairs": n_pairs}
-        return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
+        base, source = self._ends
+        return frame.assign(base_score=base, source_score=source, measure=self._measure)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The scores of effect 0 and of effect 1, means over pairs."""
+        return float(self.base.mean()), float((self.base + self.whole).mean())
 
     @cached_property
     def _intervals(self) -> tuple[Floats, Floats]:
@@ -121,7 +130,7 @@ class PatchingMap(PageAndFigure):
     @property
     def scores(self) -> str:
         """The scores of both texts, between which the effects lie: ``logit of are − logit of is: …``."""
-        base, source = signed(self.base.mean()), signed((self.base + self.whole).mean())
+        base, source = map(signed, self._ends)
         zero, one = (
             ("with the subject noised", "as it is")
             if self.source == "noise"
@@ -188,7 +197,7 @@ class PatchingMap(PageAndFigure):
     @property
     def _meaning(self) -> str:
         """What 0 and 1 are, with the numbers of the texts."""
-        base, source = signed(self.base.mean()), signed((self.base + self.whole).mean())
+        base, source = map(signed, self._ends)
         change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
         if self.source == "noise":
             change, zero, one = "restoring the states of", "with the subject noised", "in the text as it is"

@@ -19,6 +19,8 @@ from bertology.cli._shared import (
     save_found,
 )
 
+_COLUMNS = ["layer", "place", "effect", "base_score", "source_score", "measure"]
+
 
 def patch(
     text: Annotated[str, typer.Argument(help="A text with [MASK] in it.", show_default=False)],
@@ -71,5 +73,5 @@ def patch(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[["layer", "place", "effect"]])
+    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[_COLUMNS])
     save_found(found, out, what="effects")

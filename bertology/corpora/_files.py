@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import gzip
 import io
 import re
@@ -49,10 +50,11 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     """The files of each split at ``path``, a folder or one file, in order of name.
 
     One file is the split that its name states, else ``test``. In a folder a treebank may come in pieces
-    (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
+    (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together. Of files of one split with the same
+    content, such as ``dev.tsv`` and ``val.tsv``, the first is read.
 
     Raises:
-        CorpusError: a folder has no such file, none whose name states a split, or two of the same split.
+        CorpusError: a folder has no such file, none whose name states a split, or two different ones of the same split.
     """
     if not path.is_dir():
         return {split_of(path) or "test": [path]}
@@ -71,9 +73,16 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
         raise CorpusError(f"{path}: {reason}")
     for split, paths in by_split.items():
         treebanks = {_treebank_of(file) for file in paths}
-        if len(paths) > 1 and (len(treebanks) > 1 or None in treebanks):
-            names = " and ".join(file.name for file in paths[:2])
-            raise CorpusError(f"{path}: {names} would both be the {split} split; keep one of them there")
+        if len(treebanks) == 1 and None not in treebanks:
+            continue
+        others = [file for file in paths[1:] if not filecmp.cmp(paths[0], file, shallow=False)]
+        if others:
+            raise CorpusError(
+                f"{path}: {paths[0].name} and {others[0].name} would both be the {split} split, and differ; give a folder "
+                f"with one of them, or in Python the file of each split, as in "
+                f"load_corpus({{'train': …, '{split}': '{paths[0].name}'}})"
+            )
+        by_split[split] = paths[:1]
     return {split: by_split[split] for split in ("train", "dev", "test") if split in by_split}
 
 

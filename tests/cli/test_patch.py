@@ -51,7 +51,11 @@ def test_as_data(bertology: Command) -> None:
     assert {row["place"] for row in rows} == {"H1", "H2", "H3", "H4", "all"}
     found = patch(*TEXTS, candidates=("are", "is"), site="head", layers=[1, 4])
     assert [row["effect"] for row in rows] == pytest.approx(found.effects.ravel().tolist(), abs=1e-6)
-    assert bertology(*arguments, "--format", "csv").out.startswith("layer,place,effect\n1,H1,")
+    csv = bertology(*arguments, "--format", "csv").out
+    assert csv.startswith("layer,place,effect,base_score,source_score,measure\n1,H1,")
+    assert [row["base_score"] for row in rows] == pytest.approx([found.base[0]] * len(rows), abs=1e-5)
+    assert [row["source_score"] for row in rows] == pytest.approx([found.base[0] + found.whole[0]] * len(rows), abs=1e-5)
+    assert {row["measure"] for row in rows} == {"logit of are − logit of is"}
 
 
 def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:

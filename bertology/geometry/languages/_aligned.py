@@ -153,10 +153,7 @@ class AlignedTexts(PageAndFigure):
         return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"
 
     def _place(self, layer: int | None) -> int:
-        wanted = self.layer if layer is None else layer
-        if wanted not in self.layers:
-            raise name_not_found("layer among those that were read", str(wanted), list(map(str, self.layers)))
-        return self.layers.index(wanted)
+        return place_of_layer(self.layer if layer is None else layer, self.layers, n_layers=self.n_layers)
 
     def _about(self, layer: int) -> str:
         name = "layer 0 (embeddings)" if layer == 0 else f"layer {layer}"
