@@ -280,6 +280,7 @@ def neighbours(
         sense=sense,
         model=source.title,
         corpus=loaded.name,
+        n_layers=encoder.n_layers,
     )
 
 

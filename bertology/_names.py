@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from bertology.errors import NameNotFoundError, cut, listed, quoted
@@ -39,6 +39,17 @@ def folder_name(name: str) -> str:
 def layer_number(layer: int, n_layers: int) -> int:
     """The number of a layer of a model with so many blocks; negative ones are counted from the last, -1."""
     return int(layer) + (n_layers + 1 if layer < 0 else 0)
+
+
+def place_of_layer(layer: int, layers: Sequence[int], n_layers: int) -> int:
+    """The place of a layer, counted as by :func:`layer_number`, among those that were read.
+
+    Raises:
+        NameNotFoundError: the layer was not read.
+    """
+    if (number := layer_number(layer, n_layers)) not in layers:
+        raise name_not_found("layer among those that were read", str(layer), list(map(str, layers)))
+    return list(layers).index(number)
 
 
 def layer_label(layer: int) -> str:

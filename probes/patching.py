@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bertology.corpora import Sentences
+from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily
@@ -116,7 +117,7 @@ class Patching(CausalProbe):
         if not some:
             groups = listed(sorted({one.group.replace(" ", "_") for one in every}))
             raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
-        return CausalItems(some)
+        return CausalItems(some, split_language(columns)[1])
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """Pairs; which of them the model cannot read is seen when it reads them."""
@@ -138,7 +139,7 @@ class Patching(CausalProbe):
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
-        sensitive = _sensitive(encoder, some, skipped) if self.of == "minimal_pairs" else None
+        sensitive = _sensitive(encoder, some, skipped, items.language) if self.of == "minimal_pairs" else None
         pairs: Sequence[PatchPair] = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
@@ -198,7 +199,7 @@ class Patching(CausalProbe):
         )
 
 
-def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) -> SensitivePairs:
+def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:
     """Minimal pairs with the word masked that tells them apart; others are counted."""
     from bertology.causal import sensitive_pairs
 
@@ -209,6 +210,7 @@ def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str]) ->
         [(one.text, one.other) for one in asked],
         clusters=[one.cluster for one in asked],
         groups=[one.group for one in asked],
+        language=language,
     )
     skipped.update(reason for _, reason in found.excluded)
     if not found.pairs:

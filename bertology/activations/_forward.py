@@ -67,7 +67,8 @@ def labelled_vectors(
     if not places:
         raise CorpusError(f"word {quoted(str(word))} stands in none of the texts; give texts in which it does")
     labels = {"layer": chosen, "word": [words[place] for place in places], "dim": range(encoder.dim)}
-    return LabelledArray(vectors[:, places], labels, {"word": ("text", "place", "word")})
+    parts = {"word": ("text", "place", "word")}
+    return LabelledArray(vectors[:, places], labels, parts, n_layers=encoder.n_layers)
 
 
 class WindowReader:

@@ -60,7 +60,7 @@ def labelled_run(
     logits = None
     if encoder.has_masked_lm_head and len(masks):
         logits = _logits(encoder, vectors[-1, torch.from_numpy(masks)], [labels[n] for n in masks])
-    return EncoderRun(LabelledArray(vectors[:-1].numpy(), words, parts), logits)
+    return EncoderRun(LabelledArray(vectors[:-1].numpy(), words, parts, n_layers=encoder.n_layers), logits)
 
 
 def _spelled(texts: Any, mask: str) -> Any:

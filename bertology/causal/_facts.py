@@ -13,7 +13,7 @@ from bertology.causal._agreement import named_places
 from bertology.causal._pairs import PatchPair
 from bertology.cloze import Prompt
 from bertology.corpora import as_sentences
-from bertology.corpora.prompts import TableItem, read_item_table, read_lama, source_name
+from bertology.corpora.prompts import TableItem, read_item_table, read_lama, source_name, split_language
 from bertology.errors import ClozeError
 
 _MASK = "[MASK]"
@@ -28,6 +28,8 @@ class Fact:
     subject: str
     answer: str
     relation: str
+    language: str | None = None
+    """Of the text, by whose rules words are found."""
 
 
 def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fact]:
@@ -36,15 +38,17 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
     Args:
         source: ``pocket``, of whose facts those are taken that the training text states; a file or folder of facts as
             the task ``lama`` reads them; or any table with a text, an answer and a subject in each row.
-        columns: which columns of a table hold what, as ``"text=prompt,answer=object,subject=name,group=relation"``.
+        columns: which columns of a table hold what, as ``"text=prompt,answer=object,subject=name,group=relation"``; and
+            the language of the texts of any source but ``pocket``, as ``"language=zh"``.
 
     Raises:
         ClozeError: there is none.
         BertologyError: the source cannot be read.
     """
+    _, language = split_language(columns)
     if (items := read_item_table(source, "facts", columns=columns)) is not None:
         rows = [item for item in items if isinstance(item, TableItem)]
-        return _with_subject(source, [Fact(item.text, item.subject, item.good, item.group) for item in rows])
+        return _with_subject(source, [Fact(item.text, item.subject, item.good, item.group, language) for item in rows])
     if source == "pocket":
         from bertology.pocket import facts
 
@@ -59,7 +63,7 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
             if fact.n_stated
         ]
     found, _ = read_lama(source)
-    return _with_subject(source, [Fact(one.text, one.subject, one.answer, one.group) for one in found])
+    return _with_subject(source, [Fact(one.text, one.subject, one.answer, one.group, language) for one in found])
 
 
 def _with_subject(source: Any, facts: Sequence[Fact]) -> list[Fact]:
@@ -99,7 +103,8 @@ def fact_pairs(
     if most is not None and most < len(pairs):
         chosen = np.sort(np.random.default_rng(seed).choice(len(pairs), most, replace=False))
         pairs = [pairs[number] for number in chosen.tolist()]
-    texts = [_words([pair[side].text for pair in pairs]) for side in (0, 1)]
+    language = pairs[0][0].language  # of one source
+    texts = [_words([pair[side].text for pair in pairs], language) for side in (0, 1)]
     return [
         PatchPair(
             one.text,
@@ -109,6 +114,7 @@ def fact_pairs(
             one.subject,
             named_places(words, of_other),
             (f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}"),
+            language,
         )
         for (one, other), words, of_other in zip(pairs, *texts, strict=True)
     ]
@@ -117,7 +123,10 @@ def fact_pairs(
 def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
     """Each fact with itself, words of its subject called ``subject``; None where the subject is part of a word."""
     made: list[PatchPair | None] = []
-    texts, subjects = _words([fact.text for fact in facts]), _words([fact.subject for fact in facts])
+    language = next((fact.language for fact in facts), None)
+    texts, subjects = (
+        _words(texts, language) for texts in zip(*((one.text, one.subject) for one in facts), strict=True)
+    )
     for fact, words, subject in zip(facts, texts, subjects, strict=True):
         starts = [start for start in range(len(words)) if words[start : start + len(subject)] == subject]
         if not starts or _MASK not in words:
@@ -125,10 +134,11 @@ def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
             continue
         of_subject = range(starts[0], starts[0] + len(subject))
         changed = tuple("" if number in of_subject else word for number, word in enumerate(words))
-        pair = PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject)
+        pair = PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject, language=fact.language)
         made.append(replace(pair, places=named_places(words, changed)))
     return made
 
 
-def _words(texts: Sequence[str]) -> list[tuple[str, ...]]:
-    return [tuple(one.words) for one in as_sentences([Prompt(text).written(_MASK) for text in texts])]
+def _words(texts: Sequence[str], language: str | None) -> list[tuple[str, ...]]:
+    written = [Prompt(text).written(_MASK) for text in texts]
+    return [tuple(one.words) for one in as_sentences(written, language=language)]

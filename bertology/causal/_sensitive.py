@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,7 @@ def sensitive_pairs(
     *,
     clusters: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
+    language: str | None = None,
 ) -> SensitivePairs:
     """Turn minimal pairs into texts with a mask, for :func:`patch`.
 
@@ -57,6 +58,7 @@ def sensitive_pairs(
         pairs: the grammatical and the ungrammatical sentence of each, without masks.
         clusters: what is resampled together, one name for each pair; each pair by itself when left out.
         groups: of each pair the phenomenon; one for all when left out.
+        language: of the sentences, by whose rules words are found.
 
     Raises:
         ClozeError: no pair, or a sentence with a mask.
@@ -64,7 +66,7 @@ def sensitive_pairs(
     """
     if not pairs:
         raise ClozeError("no pair: give at least one")
-    texts = list(as_sentences([text for pair in pairs for text in pair]))
+    texts = list(as_sentences([text for pair in pairs for text in pair], language=language))
     reasons: dict[int, str] = {}
     asked: list[tuple[int, int]] = []
     prompts: list[Prompt] = []
@@ -93,7 +95,9 @@ def sensitive_pairs(
         else:
             cluster = f"pair {number}" if clusters is None else clusters[number]
             group = "" if groups is None else groups[number]
-            made[number] = _pair(texts[2 * number], texts[2 * number + 1], best[number][1], cluster, group)
+            made[number] = replace(
+                _pair(texts[2 * number], texts[2 * number + 1], best[number][1], cluster, group), language=language
+            )
     falls, of_made = tuple(best[number][0] for number in made), tuple(rises[number] for number in made)
     return SensitivePairs(tuple(made.values()), falls, of_made, tuple(sorted(reasons.items())))
 

@@ -176,7 +176,10 @@ def trace(
             means = passes.changes(layer, of_batch).reshape(of_fact).mean(1).tolist()
             for cell, change in zip(of_batch[::n_draws], means, strict=True):
                 changes[layer_place, names.index(cell.name), batch[cell.row // n_draws]] = change
-    pairs = tuple(PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject) for fact in known.facts)
+    pairs = tuple(
+        PatchPair(fact.text, fact.text, fact.answer, fact.answer, fact.subject, language=fact.language)
+        for fact in known.facts
+    )
     clusters = tuple(fact.subject for fact in known.facts)
     return PatchingMap(
         encoder.source.title, site, "denoise", "noise", chosen, names, changes, whole, base, pairs, clusters, ()

@@ -77,11 +77,10 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
             continue
         others = [file for file in paths[1:] if not filecmp.cmp(paths[0], file, shallow=False)]
         if others:
-            raise CorpusError(
-                f"{path}: {paths[0].name} and {others[0].name} would both be the {split} split, and differ; give a folder "
-                f"with one of them, or in Python the file of each split, as in "
-                f"load_corpus({{'train': …, '{split}': '{paths[0].name}'}})"
-            )
+            names = f"{paths[0].name} and {others[0].name} would both be the {split} split, and differ"
+            in_python = f", or in Python a table for each split: load_corpus({{'train': …, '{split}': '{paths[0]}'}})"
+            remedy = "give a folder with one of them" + (in_python if what == "table" else "")
+            raise CorpusError(f"{path}: {names}; {remedy}")
         by_split[split] = paths[:1]
     return {split: by_split[split] for split in ("train", "dev", "test") if split in by_split}
 

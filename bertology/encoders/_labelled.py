@@ -34,6 +34,8 @@ class LabelledArray:
     """By the name of an axis, the places where another text begins."""
     chosen: Mapping[str, Any] = field(default_factory=dict)
     """By the name of an axis that :meth:`at` left out, its label."""
+    n_layers: int | None = None
+    """Number of blocks of the model, from whose last :meth:`at` counts negative layers."""
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(of_axis)}" for name, of_axis in self.labels.items())
@@ -48,12 +50,14 @@ class LabelledArray:
         return self.values.shape
 
     def at(self, **labels: Any) -> LabelledArray:
-        """The part at one label of some axes, which are left out: ``at(layer=8, head=10)``.
+        """The part at one label of some axes, which are left out: ``at(layer=8, head=10)``, ``at(layer=-1)``.
 
         Raises:
             NameNotFoundError: there is no such axis or label.
         """
         values, names = self.values, list(self.labels)
+        if self.n_layers is not None and isinstance(labels.get("layer"), int):
+            labels["layer"] = layer_number(labels["layer"], self.n_layers)
         for name, label in labels.items():
             if name not in self.labels:
                 raise name_not_found("axis of the array", name, self.labels)

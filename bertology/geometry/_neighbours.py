@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import place_of_layer
 from bertology.corpora import Sentence
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.geometry._occurrences import Codes, Integers, Occurrence, SearchedText, sense_of, tag_of
@@ -103,6 +104,9 @@ class Neighbours:
     """``[layer, dim]`` of the word."""
     itself: tuple[int, ...] = ()
     """Numbers of the words of :attr:`text` that are the word itself, which is no neighbour of its own."""
+    n_layers: int | None = None
+    """Number of blocks of the model, from whose last negative layers are counted; the last layer that was read when
+    left out."""
 
     @property
     def word(self) -> str:
@@ -128,8 +132,12 @@ class Neighbours:
         return {"word": self.word.lower(), "tag": self.tag, "sense": self.sense}[kind]
 
     def at(self, layer: int) -> list[tuple[Occurrence, float]]:
-        """The neighbours in a layer with their cosines, the nearest first."""
-        row = self.layers.index(layer)
+        """The neighbours in a layer with their cosines, the nearest first.
+
+        Raises:
+            NameNotFoundError: the layer was not read.
+        """
+        row = place_of_layer(layer, self.layers, max(self.layers) if self.n_layers is None else self.n_layers)
         words = map(self.text.occurrence, self.numbers[row].tolist())
         return list(zip(words, self.cosines[row].tolist(), strict=True))
 
@@ -257,6 +265,7 @@ def find_neighbours(
     sense: str | None = None,
     model: str = "",
     corpus: str = "",
+    n_layers: int | None = None,
 ) -> Neighbours:
     """The nearest occurrences in a text of the word at a place of a sentence.
 
@@ -274,6 +283,7 @@ def find_neighbours(
         sense: likewise.
         model: name of the model.
         corpus: name of the text.
+        n_layers: number of blocks of the model, from whose last negative layers are counted in the result.
 
     Raises:
         CorpusError: there are fewer than ``k`` other words, or the text has no such tag or sense.
@@ -310,4 +320,5 @@ def find_neighbours(
         text=text,
         vectors=vectors,
         itself=itself,
+        n_layers=n_layers,
     )

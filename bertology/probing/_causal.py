@@ -29,6 +29,8 @@ class CausalItems:
 
     items: tuple[Any, ...]
     """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
+    language: str | None = None
+    """Of the texts, where items do not state it themselves, by whose rules words are found."""
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -40,7 +42,8 @@ class CausalItems:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all items."""
-        return digest([repr(item).encode() for item in self.items])
+        language = [] if self.language is None else [self.language.encode()]
+        return digest([*(repr(item).encode() for item in self.items), *language])
 
     def some(self, most: int | None) -> CausalItems:
         """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""

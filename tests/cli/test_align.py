@@ -12,7 +12,8 @@ import pytest
 
 from bertology import align, load_encoder
 from bertology.corpora import Links
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, NameNotFoundError
+from bertology.geometry.languages import aligned_texts
 
 Command = Callable[..., Any]
 TEXT, OTHER = "the dog sees a cat", "a cat the dog sees"
@@ -46,9 +47,19 @@ def test_links_are_those_of_the_cosines_by_hand(tiny_bert: Path) -> None:
         one, other = (some / np.linalg.norm(some, axis=1, keepdims=True) for some in (one, other))
         np.testing.assert_allclose(found.similarity[layer], (one @ other.T + 1) / 2, atol=1e-5)
         assert len(found.links(layer)) == 5
+        assert found.links(layer) == found.links(layer - encoder.n_layers - 1)
     frame = found.to_pandas()
     assert len(frame) == 5 * len(found.layers)
     assert list(frame.columns) == ["layer", "first", "second", "first_word", "second_word", "similarity"]
+
+
+def test_negative_layers_are_counted_from_the_last_of_the_model(tiny_bert: Path) -> None:
+    found = align(TEXT, OTHER, model=tiny_bert, layer=1)
+    some = aligned_texts(load_encoder(str(tiny_bert)), [found.first], [found.second], layers=[0, -2])[0]
+    assert some.layers == (0, 2)
+    assert some.pharaoh(-2) == found.pharaoh(2)
+    with pytest.raises(NameNotFoundError, match="unknown layer among those that were read '-1'"):
+        some.links(-1)
 
 
 def test_error_rate_by_hand(tiny_bert: Path) -> None:

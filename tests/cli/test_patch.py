@@ -54,7 +54,9 @@ def test_as_data(bertology: Command) -> None:
     csv = bertology(*arguments, "--format", "csv").out
     assert csv.startswith("layer,place,effect,base_score,source_score,measure\n1,H1,")
     assert [row["base_score"] for row in rows] == pytest.approx([found.base[0]] * len(rows), abs=1e-5)
-    assert [row["source_score"] for row in rows] == pytest.approx([found.base[0] + found.whole[0]] * len(rows), abs=1e-5)
+    assert [row["source_score"] for row in rows] == pytest.approx(
+        [found.base[0] + found.whole[0]] * len(rows), abs=1e-5
+    )
     assert {row["measure"] for row in rows} == {"logit of are − logit of is"}
 
 

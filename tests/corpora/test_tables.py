@@ -388,3 +388,20 @@ def test_whatever_is_text_becomes_sentences():
     assert not len(as_sentences([]))
     with pytest.raises(CorpusError, match=r"c has splits, test; give one of them"):
         as_sentences(Corpus("c", {"test": expected}))  # type: ignore[arg-type]
+
+
+def test_two_files_of_one_split_are_one_if_they_are_identical(tmp_path: Path) -> None:
+    row = "sentence\tlabel\n"
+    for name, text in (("train", "a b\t1\n"), ("dev", "c d\t0\n"), ("val", "c d\t0\n")):
+        (tmp_path / f"{name}.tsv").write_text(row + text)
+    corpus = load_corpus(tmp_path)
+    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 1, "dev": 1}
+    (tmp_path / "val.tsv").write_text(row + "e f\t1\n")
+    message = (
+        r"dev\.tsv and val\.tsv would both be the dev split, and differ; give a folder with one of them, or in Python"
+    )
+    with pytest.raises(CorpusError, match=message) as error:
+        load_corpus(tmp_path)
+    assert "\n" not in str(error.value)
+    chosen = load_corpus({name: str(tmp_path / f"{name}.tsv") for name in ("train", "val")})
+    assert chosen["dev"].text(0) == "e f"

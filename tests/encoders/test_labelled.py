@@ -90,3 +90,12 @@ def test_attention_between_words(encoder: Encoder) -> None:
         found.at(head=9)
     with pytest.raises(ModelError, match="layer 0: layers are 1…3"):
         encoder.attention(TEXTS[0], layers=0)
+
+
+def test_negative_layers_are_counted_from_the_last_of_the_model(encoder: Encoder) -> None:
+    n_layers = encoder.n_layers
+    vectors, maps = encoder.vectors(TEXTS, layers=[0, n_layers]), encoder.attention(TEXTS[0], layers=[1, 2])
+    np.testing.assert_array_equal(vectors.at(layer=-1).values, vectors.at(layer=n_layers).values)
+    np.testing.assert_array_equal(maps.at(layer=1 - n_layers).values, maps.at(layer=2).values)
+    with pytest.raises(NameNotFoundError, match="unknown layer '2'"):
+        vectors.at(layer=1 - n_layers)

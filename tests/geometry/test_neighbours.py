@@ -152,6 +152,7 @@ def test_vectors_of_probes_are_searched_and_are_those_of_the_encoder(
     assert found.tag == query.layers["upos"][found.place]
     every = bertology.load_encoder(str(tiny_bert)).vectors(Sentences([*corpus["dev"], *corpus["test"]])).values
     own = every[:, found.itself[0]]
+    assert found.at(-1) == found.at(max(found.layers))
     for layer in found.layers:
         unit = every[layer] / np.linalg.norm(every[layer], axis=1, keepdims=True)
         cosines = unit @ (own[layer] / np.linalg.norm(own[layer]))

@@ -281,14 +281,17 @@ def labelled_attention(
     """The attention maps of a text, a pair, or a target and its source: see :meth:`bertology.Encoder.attention`."""
     sentences = [as_sentences([one])[0] for one in (text, second, target) if one is not None]
     if target is None:
-        chosen = layers_from_end(layers, lowest=1, n_layers=encoder.n_layers)
+        n_layers = encoder.n_layers
+        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
         reading = read_attention(encoder, sentences, layers=chosen)
     elif second is not None:
         raise ModelError("a target belongs to one text: leave the second out")
     else:
         reading, _ = read_decoder_attention(encoder, *sentences)
-        chosen = layers_from_end(layers, lowest=1, n_layers=len(reading.layers))
-    return replace(reading, heads={layer: reading.heads[layer] for layer in chosen}).labelled(level=level)
+        n_layers = len(reading.layers)
+        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
+    some = replace(reading, heads={layer: reading.heads[layer] for layer in chosen})
+    return replace(some.labelled(level=level), n_layers=n_layers)
 
 
 def choose_heads(

@@ -14,7 +14,7 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._item_tables import TableItem, names_items, read_item_table, source_name
+from bertology.corpora.prompts._item_tables import TableItem, names_items, read_item_table, source_name, split_language
 from bertology.corpora.prompts._items import MADE, LeftOut, with_masks
 from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._made import (
@@ -61,6 +61,7 @@ __all__ = [
     "read_primed",
     "shuffled_words",
     "source_name",
+    "split_language",
     "with_article",
     "with_masks",
 ]

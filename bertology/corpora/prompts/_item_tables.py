@@ -162,7 +162,8 @@ def read_item_table(
         source: a file or folder of files (CSV, TSV, JSON, JSON Lines, Parquet); the name of a table in memory, or the
             table itself: a DataFrame, a data set, records, tuples, a dict of columns.
         asks: which of :data:`ITEM_FORMS` its rows are.
-        columns: ``"good=sen,bad=wrong_sen,group=phenomenon"``; by number, from 1, of a file without a row of names.
+        columns: ``"good=sen,bad=wrong_sen,group=phenomenon"``; by number, from 1, of a file without a row of names. A
+            ``language`` among them is none of a column (:func:`split_language`).
 
     Raises:
         CorpusError: a row or value is not as it should be, or columns are lacking.
@@ -171,6 +172,7 @@ def read_item_table(
     form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
     if columns is not None and (not is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
         raise no_columns(columns, str(source))
+    columns, _ = split_language(columns)
     chosen = None if columns is None else ItemColumns.of_form(columns, form)
     table = known_table(str(source)) if is_name else table_of_data(source)
     if table is None and not is_name:
@@ -199,6 +201,22 @@ def read_item_table(
 def _of_files(files: Sequence[Path], columns: ItemColumns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
     for file in files:
         yield from table_items(read_table(file, has_header=columns.has_names), columns, form)
+
+
+def split_language(columns: str | Sequence[str] | None) -> tuple[list[str] | None, str | None]:
+    """Columns without the language of texts, ``language=zh``, by whose rules words are found; and that language.
+
+    Raises:
+        CorpusError: there are two.
+    """
+    if columns is None:
+        return None, None
+    parts = [part.strip() for part in (columns.split(",") if isinstance(columns, str) else columns)]
+    stated = [part.partition("=")[2].strip() for part in parts if part.partition("=")[0].strip() == "language"]
+    if len(stated) > 1 or "" in stated:
+        raise CorpusError("columns: write language= once, with a code such as language=zh")
+    rest = [part for part in parts if part.partition("=")[0].strip() != "language"]
+    return rest or None, next(iter(stated), None)
 
 
 def names_items(columns: str | Sequence[str]) -> bool:

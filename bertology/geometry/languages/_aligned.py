@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bertology._names import folder_name, layer_number, name_not_found
+from bertology._names import folder_name, layer_number, name_not_found, place_of_layer
 from bertology._page import PageAndFigure
 from bertology.corpora import Links, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
@@ -49,6 +49,8 @@ class AlignedTexts(PageAndFigure):
     model: str
     layer: int
     """The one whose links are shown where none is named."""
+    n_layers: int
+    """Number of blocks of the model, from whose last negative layers are counted."""
 
     @cached_property
     def linked(self) -> tuple[Linked, ...]:
@@ -57,6 +59,9 @@ class AlignedTexts(PageAndFigure):
 
     def links(self, layer: int | None = None) -> list[tuple[int, int, float]]:
         """The places of linked words in both texts, from 0, and their similarity.
+
+        Args:
+            layer: that which is shown when left out; negative ones are counted from the model's last.
 
         Raises:
             NameNotFoundError: the layer was not read.
@@ -153,7 +158,7 @@ class AlignedTexts(PageAndFigure):
         return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"
 
     def _place(self, layer: int | None) -> int:
-        return place_of_layer(self.layer if layer is None else layer, self.layers, n_layers=self.n_layers)
+        return place_of_layer(self.layer if layer is None else layer, self.layers, self.n_layers)
 
     def _about(self, layer: int) -> str:
         name = "layer 0 (embeddings)" if layer == 0 else f"layer {layer}"
@@ -210,7 +215,8 @@ def aligned_texts(
         texts = Sentences(one for pair in pairs for one in pair)
         vectors = read_words(encoder, texts, layers=layers, pooling=pooling).numpy()
         of_text = [vectors[:, texts.starts[number] : texts.starts[number + 1]] for number in range(len(texts))]
+        about = (method, encoder.source.title, shown, encoder.n_layers)
         for pair, own, other in zip(pairs, of_text[::2], of_text[1::2], strict=True):
             similar = [word_similarity(a, b, distortion=distortion) for a, b in zip(own, other, strict=True)]
-            found.append(AlignedTexts(*pair, tuple(layers), np.stack(similar), method, encoder.source.title, shown))
+            found.append(AlignedTexts(*pair, tuple(layers), np.stack(similar), *about))
     return found

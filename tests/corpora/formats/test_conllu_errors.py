@@ -126,13 +126,16 @@ def test_a_folder_for_a_file(tmp_path: Path):
 def test_two_files_for_one_split(tmp_path: Path):
     for name in ("train.conllu", "old-train.conllu"):
         (tmp_path / name).write_text(GOOD)
-    with pytest.raises(CorpusError, match=r"old-train.conllu and train.conllu would both be the train split; keep one"):
+    assert list(load_corpus(tmp_path).splits) == ["train"]
+    (tmp_path / "old-train.conllu").write_text(GOOD * 2)
+    names = "old-train.conllu and train.conllu"
+    with pytest.raises(CorpusError, match=f"{names} would both be the train split, and differ; give a folder with one"):
         load_corpus(tmp_path)
 
 
 def test_two_treebanks_in_one_folder(tmp_path: Path):
-    for name in ("en_ewt-ud-test.conllu", "fr_gsd-ud-test.conllu"):
-        (tmp_path / name).write_text(GOOD)
+    for number, name in enumerate(("en_ewt-ud-test.conllu", "fr_gsd-ud-test.conllu"), 1):
+        (tmp_path / name).write_text(GOOD * number)
     with pytest.raises(CorpusError, match="would both be the test split"):
         load_corpus(tmp_path)
 
