@@ -124,9 +124,7 @@ def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
     """Each fact with itself, words of its subject called ``subject``; None where the subject is part of a word."""
     made: list[PatchPair | None] = []
     language = next((fact.language for fact in facts), None)
-    texts, subjects = (
-        _words(texts, language) for texts in zip(*((one.text, one.subject) for one in facts), strict=True)
-    )
+    texts, subjects = _words([one.text for one in facts], language), _words([one.subject for one in facts], language)
     for fact, words, subject in zip(facts, texts, subjects, strict=True):
         starts = [start for start in range(len(words)) if words[start : start + len(subject)] == subject]
         if not starts or _MASK not in words:

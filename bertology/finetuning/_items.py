@@ -60,9 +60,10 @@ class Items:
         kept, n = np.flatnonzero(~is_left_out), int(is_left_out.sum())
         if not n:
             return self
-        columns = {name: tuple(getattr(self, name)[item] for item in kept.tolist()) for name in ("ids", "gold")}
+        ids, gold = (tuple(column[item] for item in kept.tolist()) for column in (self.ids, self.gold))
         skipped = {**self.skipped, reason: self.skipped.get(reason, 0) + n}
-        return replace(self, **columns, cluster=self.cluster[kept], place=self.place[kept], skipped=skipped)
+        cluster, place = self.cluster[kept], self.place[kept]
+        return replace(self, ids=ids, gold=gold, cluster=cluster, place=place, skipped=skipped)
 
     @property
     def are_pairs(self) -> bool:
@@ -165,7 +166,8 @@ def tuning_task(
     if read.kind in ("labels", "tags") and len(labels) < 2:
         raise FitError(f"task {read.name}: train has the one label {quoted(labels[0])}; give data with two or more")
     has_unanswered = not all(splits["train"].answers)
-    n_repeated = replace(found, **cut, _prepared={}).n_repeated or 0
+    read_splits = replace(found, train=cut["train"], dev=cut["dev"], test=cut["test"], _prepared={})
+    n_repeated = read_splits.n_repeated or 0
     return TuningTask(read.name, read.version, read.kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
 
 

@@ -215,8 +215,8 @@ def aligned_texts(
         texts = Sentences(one for pair in pairs for one in pair)
         vectors = read_words(encoder, texts, layers=layers, pooling=pooling).numpy()
         of_text = [vectors[:, texts.starts[number] : texts.starts[number + 1]] for number in range(len(texts))]
-        about = (method, encoder.source.title, shown, encoder.n_layers)
         for pair, own, other in zip(pairs, of_text[::2], of_text[1::2], strict=True):
             similar = [word_similarity(a, b, distortion=distortion) for a, b in zip(own, other, strict=True)]
-            found.append(AlignedTexts(*pair, tuple(layers), np.stack(similar), *about))
+            by_layer = tuple(layers), np.stack(similar)
+            found.append(AlignedTexts(*pair, *by_layer, method, encoder.source.title, shown, encoder.n_layers))
     return found

@@ -12,10 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.causal import agreement_pairs, fact_pairs, read_facts
+from bertology import load_encoder
+from bertology.causal import agreement_pairs, fact_pairs, read_facts, sensitive_pairs
+from bertology.causal._facts import subject_pairs
+from bertology.corpora.formats import _words
 from bertology.corpora.prompts import LeftOut, read_agreement, read_item_table, read_minimal_pairs
 from bertology.errors import BertologyError, CorpusError
-from bertology.probing import ClozeItems, ClozeProbe, get_probe
+from bertology.probing import CausalProbe, ClozeItems, ClozeProbe, get_probe
 
 FOREIGN = pd.DataFrame(
     {
@@ -364,3 +367,58 @@ def test_goldbergs_table_has_the_items_of_the_json_lines(real_data: Callable[[st
         file.writelines(cells)
     for read in (read_minimal_pairs, read_agreement):
         assert list(read(tmp_path / "simple_agrmt.tsv.gz")) == list(read(path))
+
+
+CHINESE = "我们{mask}公园。"
+
+
+@pytest.fixture
+def by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of Chinese are its characters, whatever is installed."""
+
+    def words(text: str) -> list[tuple[int, int]]:
+        return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
+
+    monkeypatch.setattr(_words, "_tokenizer", lambda language: {"zh": words}[language])
+
+
+def test_texts_without_spaces_are_asked_about_where_no_words_are_needed(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("good\tbad\n我们去公园。\t我们公园去。\n", encoding="utf-8")
+    for columns in (None, "language=zh", "good=good,bad=bad,language=zh"):
+        (item,) = probe_of("minimal_pairs").read_items(str(pairs), columns=columns).items
+        assert (item.text, item.other) == ("我们去公园。", "我们公园去。")
+    (fact,) = probe_of("lama").read_items({"t": [CHINESE], "a": ["去"]}, columns="text=t,good=a,language=zh").items
+    assert (fact.text, fact.answer) == (CHINESE, "去")
+    with pytest.raises(CorpusError, match="write language= once"):
+        list(read_minimal_pairs(str(pairs), columns="language=zh,language=ja"))
+
+
+def test_the_language_of_texts_reaches_tasks_that_need_words(by_character: None, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text(f"text\tgood\tsubject\n{CHINESE}\t去\t公园\n我们{{mask}}北京。\t到\t北京\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="has no spaces between its words: name the language"):
+        fact_pairs(str(facts))
+    (pair,) = fact_pairs(str(facts), columns="language=zh")
+    assert pair.language == "zh"
+    assert pair.places == ("before", "before", "mask", "subject", "subject", "after")
+    (alone, _) = subject_pairs(read_facts(str(facts), columns="text=text,good=good,subject=subject,language=zh"))
+    assert alone is not None
+    assert alone.places == pair.places
+    assert alone.sentences()[0].words == ("我", "们", "[MASK]", "公", "园", "。")
+
+
+def test_minimal_pairs_of_a_language_without_spaces_are_patched(by_character: None) -> None:
+    probe = get_probe("patching:minimal_pairs")
+    assert isinstance(probe, CausalProbe)
+    pairs = pd.DataFrame({"good": ["我们去公园。"], "bad": ["我们来公园。"]})
+    known, named = probe.items(pairs), probe.items(pairs, columns="good=good,bad=bad,language=zh")
+    assert named is not None
+    assert known is not None
+    assert (known.language, named.language) == (None, "zh")
+    assert known.fingerprint != named.fingerprint
+    encoder = load_encoder("pocket")
+    with pytest.raises(CorpusError, match="name the language"):
+        sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")])
+    found = sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")], language="zh")
+    assert found.excluded == ((0, "no shared word is a single piece"),)
