@@ -126,6 +126,8 @@ def _table(found: Neighbours) -> str:
         f"share of the {found.k} nearest of {len(found.text.words):,} words of {found.corpus}, by cosine, exact search",
         folder_name(found.model),
     ]
+    if found.text.n_shared:
+        notes.append(f"{found.text.n_shared:,} words share all subwords with another word and were not searched")
     if found.text.n_skipped:
         notes.append(f"{found.text.n_skipped:,} words have no vector and were not searched")
     text, (start, end) = found.sentence.text, found.sentence.spans[found.place]
@@ -182,5 +184,6 @@ def _plain(found: Neighbours) -> dict[str, Any]:
         "corpus": found.corpus,
         "n_words": len(found.text.words),
         "n_skipped": found.text.n_skipped,
+        "n_shared": found.text.n_shared,
         "layers": layers,
     }

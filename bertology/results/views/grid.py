@@ -194,7 +194,7 @@ def alignment_notes(*rows: ResultRow) -> Iterator[Note]:
 
 def _alignment(row: ResultRow) -> str:
     """What there is to know of how the texts behind a row align with subwords and splits."""
-    if row.n_unknown is None:
+    if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
         return ""
     treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
     reasons = json.loads(row.left_out or "{}")
