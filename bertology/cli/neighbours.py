@@ -75,6 +75,7 @@ def neighbours(
     """
     import bertology
     from bertology.corpora import load_corpus
+    from bertology.corpora.formats.text import BY_SPACES
 
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")
@@ -106,6 +107,9 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
+    if loaded.notes.get("annotation") == BY_SPACES and not split_at_spaces:
+        problem = "has words by white space, with the punctuation that stands at them"
+        typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
     print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
 
 
