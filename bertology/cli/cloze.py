@@ -81,8 +81,8 @@ def cloze(
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        words = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
-        _print_surprisal(loaded(), words, format)
+        sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
+        _print_surprisal(loaded(), sentence, format)
         return
     if language is not None or split_at_spaces:
         raise ClozeError("--language and --split-at-spaces find the words of a text: give them with --surprisal")
