@@ -234,6 +234,7 @@ def neighbours(
     """
     from bertology.activations import extract, read_words
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
+    from bertology.families.alignment import Alignment
     from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
 
     name = name_of(model)
@@ -254,7 +255,7 @@ def neighbours(
         max_pieces=request.max_pieces,
     )
     own = read_words(encoder, Sentences([sentence]), layers=chosen, pooling=request.pooling).numpy()
-    read = {}
+    read, shared = {}, {}
     for name, sentences in splits.items():
         recipe = Recipe(
             model_fingerprint=model_fingerprint(source),
@@ -269,11 +270,12 @@ def neighbours(
         bar = BarProgress(f"{source.title} reads {loaded.name} {name}") if shown else silent
         entry = extract(lambda: encoder, sentences, recipe=recipe, layers=chosen, progress=bar)
         read[name] = partial(LayerVectors.stored, entry, layers=chosen)
+        shared[name] = (Alignment.of_entry(entry) or Alignment.of_pieces(encoder.tokenize(sentences))).shared
     return find_neighbours(
         sentence,
         place,
         own[:, place],
-        SearchedText(splits, read),
+        SearchedText(splits, read, shared),
         layers=chosen,
         k=k,
         tag=tag,

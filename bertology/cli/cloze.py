@@ -14,12 +14,13 @@ import typer
 
 from bertology._names import folder_name, layer_label
 from bertology._text import aligned
-from bertology.cli._shared import Device, Format, Revision, Trust, print_found, records
+from bertology.cli._shared import Device, Format, Language, Revision, SplitAtSpaces, Trust, print_found, records
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bertology.cloze import AnswerForm, ClozeReading, TunedLens
+    from bertology.corpora import Sentence
     from bertology.encoders import Encoder
 
 _WIDTH = 100
@@ -55,6 +56,8 @@ def cloze(
         str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
     ] = "pocket",
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
+    language: Language = None,
+    split_at_spaces: SplitAtSpaces = False,
     device: Device = "auto",
     revision: Revision = None,
     trust_remote_code: Trust = False,
@@ -66,6 +69,7 @@ def cloze(
     tuned lens); the last one is the model's answer.
     """
     from bertology.cloze import Prompt, check_form, read_cloze
+    from bertology.corpora import as_sentence
     from bertology.encoders import load_encoder
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
@@ -77,8 +81,11 @@ def cloze(
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        _print_surprisal(loaded(), text, format)
+        sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
+        _print_surprisal(loaded(), sentence, format)
         return
+    if language is not None or split_at_spaces:
+        raise ClozeError("--language and --split-at-spaces find the words of a text: give them with --surprisal")
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
     if candidates is not None and not words:
         raise ClozeError("no candidates: give words with commas, such as --candidates capital,city")
@@ -139,7 +146,7 @@ def _table(reading: ClozeReading) -> str:
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
-def _print_surprisal(encoder: Encoder, text: str, format: str) -> None:
+def _print_surprisal(encoder: Encoder, text: Sentence, format: str) -> None:
     from bertology.cloze import surprisal
     from bertology.errors import ClozeError
 

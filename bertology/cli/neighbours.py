@@ -75,6 +75,7 @@ def neighbours(
     """
     import bertology
     from bertology.corpora import load_corpus
+    from bertology.corpora.formats.text import BY_SPACES
 
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")
@@ -106,6 +107,9 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
+    if loaded.notes.get("annotation") == BY_SPACES and not split_at_spaces:
+        problem = "has words by white space, with the punctuation that stands at them"
+        typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
     print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
 
 
@@ -126,6 +130,8 @@ def _table(found: Neighbours) -> str:
         f"share of the {found.k} nearest of {len(found.text.words):,} words of {found.corpus}, by cosine, exact search",
         folder_name(found.model),
     ]
+    if found.text.n_shared:
+        notes.append(f"{found.text.n_shared:,} words share all subwords with another word and were not searched")
     if found.text.n_skipped:
         notes.append(f"{found.text.n_skipped:,} words have no vector and were not searched")
     text, (start, end) = found.sentence.text, found.sentence.spans[found.place]
@@ -182,5 +188,6 @@ def _plain(found: Neighbours) -> dict[str, Any]:
         "corpus": found.corpus,
         "n_words": len(found.text.words),
         "n_skipped": found.text.n_skipped,
+        "n_shared": found.text.n_shared,
         "layers": layers,
     }

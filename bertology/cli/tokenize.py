@@ -77,11 +77,10 @@ def _steps(name: str, trace: TokenTrace) -> str:
 
 def _parts(corpus: Corpus, split: str) -> list[tuple[str, Sentences]]:
     """The split of a corpus by its name, or of a corpus of several languages that of each language."""
-    from bertology._names import name_not_found
     from bertology.corpora import ParallelText
 
     if split not in corpus:
-        raise name_not_found(f"split of corpus {corpus.name}", split, corpus.splits)
+        raise corpus.split_not_found(split)
     sentences = corpus[split]
     if "language" not in sentences.target_layers:
         return [(corpus.name, sentences)]

@@ -17,9 +17,12 @@ from bertology.corpora._divided import SPLITS, divided, in_folds
 from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, NameNotFoundError
 
 _CROSS_VALIDATION = "cross-validation"
+
+UNLABELLED = "files without labels, left out"
+"""The note that names such files, as GLUE's test files are."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,14 @@ class Corpus:
             NameNotFoundError: there is no such split.
         """
         if split not in self.splits:
-            raise name_not_found(f"split of corpus {self.name}", split, self.splits)
+            raise self.split_not_found(split)
         return self.splits[split]
+
+    def split_not_found(self, split: str, *, remedy: str = "") -> NameNotFoundError:
+        """The error for a split that is not there, with the files that were left out, of which it may be one."""
+        if left_out := self.notes.get(UNLABELLED):
+            remedy = f"{left_out} has no labels and was left out{'; ' + remedy if remedy else ''}"
+        return name_not_found(f"split of corpus {self.name}", split, self.splits, remedy=remedy)
 
     def __contains__(self, split: str) -> bool:
         return split in self.splits

@@ -24,6 +24,7 @@ _SPLIT_OF = {
 }
 _UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+(\.gz)?")
 _PACKED = ".gz"
+_ARCHIVE = b"PK\x03\x04"
 
 
 def split_of(path: Path) -> str | None:
@@ -153,6 +154,9 @@ def _not_text(path: Path) -> CorpusError:
     """The error for the first line that is no UTF-8 text, for which the file is read again by line."""
     with _bytes_of(path) as file:
         for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(_ARCHIVE):
+                what = "a ZIP archive, as spreadsheets (.xlsx) are, and no text"
+                return CorpusError(f"{path}: {what}; save the table as CSV in UTF-8, or unpack the archive")
             place, problem = line.find(b"\0"), "is no character of a text (is it UTF-16?)"
             try:
                 line.decode("utf-8")

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import digest
-from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import BertologyError, CorpusError, quoted
 
@@ -124,7 +123,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
     for role, name in (("train", train), ("test", test)):
         if name not in corpus:
             remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
-            raise name_not_found(f"split of corpus {corpus.name}", name, corpus.splits, remedy=remedy)
+            raise corpus.split_not_found(name, remedy=remedy)
     if train == test:
         remedy = "choose another by --train-split or --test-split"
         raise CorpusError(f"split {quoted(train)} cannot both train and test: {remedy}")
@@ -136,7 +135,8 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
         n = len(whole)
         raise CorpusError(f"split {quoted(train)} of {corpus.name} has {n} sentences: too few to hold some out")
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
-    note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
+    none = "no dev split is left" if "dev" in corpus else "no dev split"
+    note = f"{none}: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,), tested_on=test)
 
 
@@ -148,7 +148,7 @@ def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
     """
     if test not in corpus:
         remedy = "choose another by --test-split, or give a corpus that has it"
-        raise name_not_found(f"split of corpus {corpus.name}", test, corpus.splits, remedy=remedy)
+        raise corpus.split_not_found(test, remedy=remedy)
     nothing = Sentences()
     if not choose:
         return Splits(nothing, nothing, corpus[test], (), tested_on=test)

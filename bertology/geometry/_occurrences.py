@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -69,12 +69,22 @@ class SearchedText:
         splits: the sentences by the name of their split.
         read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; words that
             have none are left out. Layers are the same in all splits.
+        shared: for each split the words that share all their subwords with another word, as both of French *du*. Their
+            vectors are those of what is written, not of the words, and they are not searched.
     """
 
-    def __init__(self, splits: Mapping[str, Sentences], read: Mapping[str, Callable[[Integers], LayerVectors]]) -> None:
+    def __init__(
+        self,
+        splits: Mapping[str, Sentences],
+        read: Mapping[str, Callable[[Integers], LayerVectors]],
+        shared: Mapping[str, Collection[int]] = MappingProxyType({}),
+    ) -> None:
         self.splits, self._read = MappingProxyType(dict(splits)), dict(read)
         self._names = tuple(splits)
-        self._whole = {name: read[name](np.arange(splits[name].n_words)) for name in self._names}
+        self._whole, self.n_shared = {}, sum(map(len, shared.values()))
+        for name in self._names:
+            left_out = np.array(sorted(shared.get(name, ())), dtype=np.int64)
+            self._whole[name] = read[name](np.setdiff1d(np.arange(splits[name].n_words), left_out))
         self.starts = np.cumsum([0, *(sentences.n_words for sentences in splits.values())])
         """``[split + 1]`` number of the first word of each split, and the number of words."""
 
@@ -86,11 +96,11 @@ class SearchedText:
     @cached_property
     def n_skipped(self) -> int:
         """Number of words without a vector."""
-        return self.n_words - sum(map(len, self._whole.values()))
+        return self.n_words - self.n_shared - sum(map(len, self._whole.values()))
 
     @cached_property
     def words(self) -> Integers:
-        """Numbers of the words that have a vector."""
+        """Numbers of the words that are searched: those with a vector of their own."""
         parts = [start + self._whole[name].words for name, start in zip(self._names, self.starts, strict=False)]
         return np.concatenate(parts)
 

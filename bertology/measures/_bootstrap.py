@@ -243,8 +243,8 @@ def summarised(
         most = max(1, n_clusters - 1)
         reach = stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
         low, high = values - reach * (values - low), values + reach * (high - values)
-        if bounds != "none":
-            low, high = np.maximum(low, 0.0 if bounds == "share" else -1.0), np.minimum(high, 1.0)
+    if bounds != "none":  # also where replicates pass them, which are sums of jackknife influences
+        low, high = np.maximum(low, 0.0 if bounds == "share" else -1.0), np.minimum(high, 1.0)
     return Bootstrap(
         *(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed, by_run),
         bounds=bounds,

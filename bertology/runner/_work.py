@@ -10,7 +10,6 @@ from typing import Any
 
 from bertology._files import shortened
 from bertology._inputs import is_numeral
-from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.encoders import code_fingerprint
 from bertology.errors import BertologyError, cut, quoted
@@ -320,7 +319,7 @@ def _carried_over(corpus: Corpus, other: Corpus, split: str) -> Corpus:
     """A corpus to fit on, with the split of another to score on."""
     if split not in other:
         remedy = "name one of them as test_split"
-        raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
+        raise other.split_not_found(split, remedy=remedy)
     return replace(
         corpus,
         name=f"{corpus.name} → {other.name}",

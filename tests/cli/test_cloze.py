@@ -143,6 +143,22 @@ def test_surprisal_by_word(cloze: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ["L'enfant", "dort", "."]),
+        (("--language", "fr"), ["L'", "enfant", "dort", "."]),
+        (("--split-at-spaces",), ["L'enfant", "dort."]),
+    ],
+)
+def test_surprisal_of_the_words_of_a_language(cloze: Command, options: tuple[str, ...], words: list[str]) -> None:
+    found = cloze("L'enfant dort.", "--surprisal", "--format", "csv", *options)
+    assert [row["word"] for row in csv.DictReader(io.StringIO(found.out))] == words
+    if options:
+        message = "--language and --split-at-spaces find the words of a text: give them with --surprisal"
+        assert message in cloze("The {mask} sees.", *options).one_line()
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["The {mask} sees."], "--surprisal reads all words of a text: leave masks"),

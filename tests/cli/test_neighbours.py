@@ -95,3 +95,15 @@ def test_mistakes_are_one_line(neighbours: Command) -> None:
         (("Dogs see.", "--word", "dogs", "--out", "page.html", "--points", "2"), "2 points: give from"),
     ):
         assert message in neighbours(*arguments).one_line()
+
+
+def test_a_note_says_where_words_of_the_corpus_and_of_the_text_are_found_by_different_rules(
+    neighbours: Command, tmp_path: Path
+) -> None:
+    raw = tmp_path / "raw.txt"
+    raw.write_text("The dogs see the cat.\n", encoding="utf-8")
+    found = neighbours("The cat.", "--word", "cat", "--corpus", raw)
+    assert found.err.startswith("note: raw has words by white space")
+    alike = neighbours("The cat.", "--word", "cat.", "--corpus", raw, "--split-at-spaces")
+    assert (alike.status, alike.err) == (0, "")
+    assert "0.33" in alike.out.splitlines()[3]

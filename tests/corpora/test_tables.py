@@ -287,6 +287,8 @@ def test_cola_of_glue_has_names_of_columns_without_a_row_of_them(tmp_path):
     assert {split: labels(part) for split, part in corpus.splits.items()} == {"train": ["1", "0"], "dev": ["1"]}
     assert corpus["train"][1].text == "The boy sing."
     assert corpus.notes["files without labels, left out"] == "test.tsv"
+    with pytest.raises(NameNotFoundError, match=r"'test': there is dev, train; test.tsv has no labels"):
+        corpus["test"]
     by_number = load_corpus(tmp_path / "train.tsv", columns="text=4,label=2")
     assert labels(by_number["train"], "2") == ["1", "0"]
 
@@ -339,6 +341,7 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
     [
         ("a.csv", "text,label\nHe sleeps.,1\nHe\n", "a.csv:3: 1 values where the table has 2 columns"),
         ("a.csv", 'text,label\n"He "x" sleeps.",1\n', "a.csv:2: not CSV"),
+        ("a.csv", 'text\tlabel\n"He "x" sleeps.\t1\n', "a.csv:2: not CSV .*expected.*, or name the file .tsv"),
         ("a.csv", "text,label\n\n,1\n", "a.csv:3: column 'text' is empty"),
         ("a.csv", "text,text\na,b\n", "a.csv:1: two columns are called 'text'"),
         ("a.csv", "", "a.csv: nothing in it"),

@@ -81,5 +81,9 @@ def test_a_share_of_all_items_has_an_exact_interval_and_other_ratios_have_not() 
     assert share.ci_low == pytest.approx([one.low for one in exact])
     assert share.ci_high == pytest.approx([one.high for one in exact])
     assert share.ci_methods == ("exact-over-clusters",) * 2
+    # Influences of clusters on a share, whose sums in resamples pass 1, where the share cannot.
+    near = bootstrap_ratio([1.03] * 55 + [0.65] * 5, np.ones(60), metric="share", bounds="share", n_resamples=200)
+    assert near.replicates.max() > 1
+    assert near.ci_high == 1
     length = bootstrap_ratio(items, items, metric="length", n_resamples=200)
     assert (length.ci_low, length.ci_high) == (1, 1)

@@ -67,6 +67,7 @@ def test_a_page_has_no_tick_past_a_bound():
     assert ticks_of([0.97, 1.0], "accuracy")[0][-1] == 100
     assert ticks_of([1.0], "accuracy")[0][-1] == 100
     assert ticks_of([0.001, 0.03], "accuracy")[0][0] == 0
+    assert ticks_of([-6e-8, 0.55], "procrustes_distance")[0][0] == 0
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.999, 0.001])
@@ -88,3 +89,10 @@ def test_a_figure_of_any_values_is_drawn(pos, power):
         )
         figure = plot_tables([dataclasses.replace(table, metric="loss_bits", lines=lines, baselines=())])
         figure.draw_without_rendering()
+
+
+def test_labels_of_ticks_stand_inside_the_drawing():
+    for values, metric in (([0.999985, 1.0], "layout_hulls"), ([0.00045, 0.00055], "jensen_shannon_bits")):
+        drawing = ticks_of(values, metric)[1]
+        for x, written in re.findall(r'<text x="([^"]*)" y="[^"]*" text-anchor="end">([^<]*)<', drawing):
+            assert float(x) >= 7 * len(written)  # a digit is no wider than 7 of the drawing's units

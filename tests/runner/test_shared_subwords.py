@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bertology import neighbours
 from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
@@ -222,3 +223,14 @@ def test_real_treebanks_have_as_many_as_are_known(real_data: Any, real_model: Pa
     for name, percent in (("ud_french_sequoia", 6.17), ("ud_german_gsd", 3.32), ("ud_english_ewt", 0.18)):
         test = load_corpus(str(real_data(name)))["test"]
         assert 100 * len(encoder.tokenize(test).shared) / test.n_words == pytest.approx(percent, abs=0.005)
+
+
+def test_neighbours_are_not_words_that_share_all_subwords(tiny_bert: Path, french: Corpus) -> None:
+    """Both words of a contraction would be nearest to what is written so, each with the same vector."""
+    one = next(one for one in french["test"] if one.multiword)
+    found = neighbours(one.text, one.text.split()[0], corpus=french, model=str(tiny_bert), k=3, occurrence=1)
+    n_left_out = sum(n_shared(sentences) for sentences in french.splits.values())
+    assert found.text.n_shared == n_left_out > 0
+    assert found.text.n_skipped == 0
+    assert len(found.text.words) == sum(len(one) for split in french.splits.values() for one in split) - n_left_out
+    assert (found.cosines[0] < 0.999).all()

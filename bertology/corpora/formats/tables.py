@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._inputs import NotJson, described, opened, parsed_json
-from bertology.corpora._corpus import Corpus
+from bertology.corpora._corpus import UNLABELLED, Corpus
 from bertology.corpora._files import (
     corpus_name,
     first_line,
@@ -62,7 +62,7 @@ def load_tables(path: Path, *, columns: str | Sequence[str] | None = None) -> Co
     tables = {split: table for split, table in tables.items() if split not in unlabelled}
     corpus = corpus_of_tables(corpus_name(path), tables, columns)
     left_out = ", ".join(Path(table.source).name for table in unlabelled.values())
-    return replace(corpus, notes={**corpus.notes, **({"files without labels, left out": left_out} if left_out else {})})
+    return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
 
 def _is_cola(path: Path) -> bool:
@@ -124,7 +124,9 @@ def _csv_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
                 yield row
             before = reader.line_num
     except csv.Error as error:
-        raise CorpusError(f"{path}:{before + 1}: not CSV ({error}); quote values as CSV does") from None
+        plain = ", or name the file .tsv, where quotation marks are plain text" if delimiter == "\t" else ""
+        problem = str(error).replace("\t", "tab")
+        raise CorpusError(f"{path}:{before + 1}: not CSV ({problem}); quote values as CSV does{plain}") from None
 
 
 def _tab_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:

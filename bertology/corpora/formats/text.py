@@ -11,6 +11,9 @@ from bertology.corpora._files import Oddities, at_least_one, text_lines
 from bertology.corpora._sentence import Sentence
 from bertology.corpora.formats._words import sentence_of_text
 
+BY_SPACES = "none: one sentence a line, words by white space"
+"""The note on annotation of a corpus of raw text."""
+
 
 def read_text(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a text file, one a line, words as white space parts them; blank lines are passed over.
@@ -33,4 +36,4 @@ def _sentences(path: Path) -> Iterator[Sentence]:
 def load_text(path: Path) -> Corpus:
     """The corpus in one text file."""
     corpus = corpus_from_files(path, read_text, [".txt"], what="text", language=lambda _: None)
-    return replace(corpus, notes={"annotation": "none: one sentence a line, words by white space"})
+    return replace(corpus, notes={"annotation": BY_SPACES})

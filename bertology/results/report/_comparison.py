@@ -77,7 +77,8 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
     """
     tasks = compared_tasks(results.rows, results.comparisons, reference=page.reference)
     statistics = pair_statistics(results.rows)
-    compared = "".join(map(_task, _by_question(tasks)))
+    asked = {one.task for one in tasks}
+    compared = "".join(map(_task, _by_question(tasks))) + _aligned(row for row in results.rows if row.task in asked)
     models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
     named = [one.reference for one in tasks] + [one.reference for one in statistics]
     reference = named[0] if named else page.reference
@@ -88,7 +89,7 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
         "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.about.items()),
         "words": _words([*page.verdicts, *findings(tasks, statistics)]),
         "cost": "".join([*map(_table, page.tables), *map(_curves, page.curves)]),
-        "tasks": compared + _aligned(results.rows) if compared else "<p>No task was put to both models.</p>",
+        "tasks": compared if asked else "<p>No task was put to both models.</p>",
         "links": links,
         "statistics": "".join(
             f'<section id="{_anchor(title)}"><h2>{escape(title)}</h2>{body}</section>'

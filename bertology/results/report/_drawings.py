@@ -18,7 +18,7 @@ from bertology.results.views.heads import head_place
 from bertology.results.views.layers import Score
 
 _WIDTH, _HEIGHT = 560.0, 270.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 14.0, 14.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 14.0, 14.0, 44.0
 _COLOURS = 6
 """Of lines, in the page's style sheet."""
 _TICKS = 5

@@ -142,6 +142,7 @@ def axis_ends(low: float, high: float, *, metric: str, margin: float = 0.0) -> t
     values, and such as differ by rounding alone, stand on an axis of 2 % of their size.
     """
     size = max(abs(low), abs(high)) or 1.0
+    low, high = (0.0 if abs(end) < _ROUNDING * size else end for end in (low, high))
     room = margin * (high - low) if high - low > _ROUNDING * size else 0.01 * size
     least, most = low - room, high + room
     bottoms, tops = ((-1.0, 0.0), (0.0, 1.0)) if is_bounded(metric) else ((0.0, 0.0), (0.0, 0.0))
@@ -211,7 +212,7 @@ def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
 
 def _alignment(row: ResultRow | TextCounts) -> str:
     """What there is to know of how the texts behind a row align with subwords and splits."""
-    if row.n_unknown is None:
+    if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
         return ""
     treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
     reasons = json.loads(row.left_out or "{}")

@@ -244,6 +244,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("one column", b"good\na\n", r"t.csv: no columns good and bad among good"),
     ("UTF-16", "good,bad\na,b\n".encode("utf-16"), r"t.csv:1: byte 0xff .* is not UTF-8"),
     ("UTF-16 without its mark", "good,bad\na,b\n".encode("utf-16-le"), r"t.csv:1: byte 0x00 .*is it UTF-16"),
+    ("a spreadsheet", b"PK\x03\x04\x14\x00\x06\x00\n", r"t.csv: a ZIP archive, as spreadsheets .* as CSV"),
     ("Latin-1", "good,bad\na,b\nä,b\n".encode("latin-1"), r"t.csv:3: byte 0xe4 .* is not UTF-8"),
     ("lookalike", "gооd,bad\na,b\n".encode(), r"t.csv: no columns good and bad among gооd, bad"),
     ("open quotes", b'good,bad\n"a,b\n', r"t.csv:2: not CSV"),
