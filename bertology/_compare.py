@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 FROZEN = "frozen_probe"
 """The measure that puts the readout of a task, fitted on the reference, to the model."""
 _SIZES = "size_and_speed"
+_SIZES_FILE = "sizes.csv"
 _TIMED = 60
 """Sentences that speed is measured on."""
 MEASURES = (FROZEN, "vectors", "attention", "weights", "masked_loss", "restoring", "label_clusters", _SIZES)
@@ -125,7 +127,7 @@ class ModelComparison:
             StoreError: a file cannot be written.
         """
         folder = Path(folder)
-        frames = {_TABLE: self.to_pandas(), "sizes.csv": self.sizes, "retained.csv": self.retained}
+        frames = {_TABLE: self.to_pandas(), _SIZES_FILE: self.sizes, "retained.csv": self.retained}
         frames["heads.csv"] = self.heads
         tables = {
             name: frame.to_csv(index=False, lineterminator="\n").encode()
@@ -220,13 +222,24 @@ def compare(
     sizes = None
     if _SIZES in chosen:
         test = work.plans[0].pair.splits.by_name.get("test")
-        sizes = None if test is None else size_and_speed(list(titles), test[:_TIMED], repeats=3)
+        sizes = None if test is None else _sizes(folder, list(titles), test[:_TIMED], again=bool(summary.n_computed))
     kept = _retained(results, first, others)
     heads = head_changes(results, folder, reference=first, models=others)
     tables = sizes, kept, heads if len(heads) else None
     found = ModelComparison(first, tuple(others), results, folder, summary.failures, left_out, *tables)
     found.save(folder)
     return found
+
+
+def _sizes(folder: Path, titles: Sequence[str], text: Any, *, again: bool) -> pd.DataFrame:
+    """Sizes and speeds of models; those of before unless ``again``, so that a repeated command prints the same."""
+    import pandas as pd
+
+    kept = folder / _SIZES_FILE
+    if not again and kept.exists():
+        with contextlib.suppress(OSError, ValueError):  # damaged: measured again
+            return pd.read_csv(kept)
+    return size_and_speed(titles, text, repeats=3)
 
 
 def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.DataFrame | None:

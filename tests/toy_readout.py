@@ -49,7 +49,7 @@ class Toy(Readout):
     def name(self) -> str:
         return "toy.v1"
 
-    def fit(self, train, targets, *, dev, dev_targets, seed=0, device="cpu", progress=None) -> FittedMeans:
+    def fit(self, train, targets, *, dev, dev_targets, **settings) -> FittedMeans:
         vectors = _all(train)
         weights = np.ones(targets.labels.shape) if targets.weights is None else targets.weights
         means = np.full((targets.n_problems, train.n_layers, targets.n_classes, train.dim), np.nan)

@@ -81,6 +81,7 @@ class _Job:
             model=self.encoder.source.title,
             corpus=self.corpus.name,
             split=split,
+            n_items=len(task.splits[split].sentences),
             **Alignment.of_pieces(pieces).counts,
             shared_subwords="exclude" if task.kind == "tags" else "include",
             n_repeated=task.n_repeated if split == "test" else None,

@@ -52,5 +52,7 @@ def test_a_mistake_is_one_line(bertology: Command, tiny_bert: Path, table: Path,
 
     assert "--set lr=fast: lr: input should be a valid number" in mistake("--set", "lr=fast")
     assert "--set rl=1: unknown key 'rl'" in mistake("--set", "rl=1")
-    assert "unknown column of moods" in mistake(columns="text=text,label=mod")
+    message = mistake(columns="text=text,label=mod")
+    assert message.startswith("unknown column of ")
+    assert message.endswith("moods.tsv 'mod': did you mean mood?")
     assert not (tmp_path / "tuned").exists()

@@ -286,7 +286,7 @@ def test_copies_of_models_are_listed_and_deleted_when_named(
     (own_cache / "models" / "notes").mkdir()
     line, total = bertology("cache", "list").out.splitlines()
     assert line.startswith(f"models/{copy.parent.name}  ")
-    assert line.endswith("tiny-bert: a copy of a model in memory, by which runs name it")
+    assert line.endswith(": a copy of a model in memory, or of one with adapters, by which runs find it")
     assert total.startswith("1 entry, ")
     assert bertology("cache", "prune", "--yes").out == "freed 0 entries, 0.0 MB (0 bytes)\n"
     assert copy.is_dir()

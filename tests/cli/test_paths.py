@@ -55,7 +55,8 @@ def test_what_to_read(
 
 def test_the_cache(probe: Command, bertology: Command, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(path))
-    assert "BERTOLOGY_CACHE" in probe().one_line()
+    line = probe().one_line()
+    assert "BERTOLOGY_CACHE" in line or line.endswith("choose a shorter name")
     for command in ("list", "verify", "prune"):
         outcome = bertology("cache", command)
         # What is not there yet is a store without entries.

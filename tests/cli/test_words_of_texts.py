@@ -25,7 +25,7 @@ Command = Callable[..., Any]
     ],
 )
 def test_attribute_and_patch(bertology: Command, options: tuple[str, ...], words: list[str]) -> None:
-    text, choice = "The dog's guards [MASK] open.", ("-c", "are,is", "--format", "json", *options)
+    text, choice = "The dog's guards [MASK] open.", ("--candidates", "are,is", "--format", "json", *options)
     rows = json.loads(bertology("attribute", text, "--methods", "leave_one_out", *choice).out)
     assert [row["word"] for row in rows] == words
     other = text.replace("guards", "guard")

@@ -133,7 +133,7 @@ def saved(results, folder, **options):
 
 
 def test_one_task_with_groups_is_saved_as_groups(facts, tmp_path):
-    assert saved(facts, tmp_path / "a") == {"groups.png", "groups.svg"}
+    assert saved(facts, tmp_path / "a") == {"groups.png", "groups.svg", "groups.pdf"}
     assert saved(facts, tmp_path / "b", plots=("pdf",), tables=("csv",)) == {"groups.pdf", "groups.csv"}
     assert (tmp_path / "b" / "groups.csv").read_text(encoding="utf-8") == facts.view().by_group().to_csv()
 

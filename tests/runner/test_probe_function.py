@@ -38,7 +38,8 @@ def test_it_plots_and_saves(table: Results, tmp_path: Path, figures: None) -> No
     kept = read_results(tmp_path / "kept")
     assert set(kept.rows) == set(table.rows)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {
-        *("results.parquet", "comparisons.parquet", "predictions", "fits", "layers.md", "layers.png", "layers.svg"),
+        *("results.parquet", "comparisons.parquet", "predictions", "fits", "layers.md", "layers.tex"),
+        *("layers.png", "layers.svg", "layers.pdf"),
     }
 
 

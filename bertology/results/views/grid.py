@@ -191,6 +191,7 @@ class TextCounts:
     model: str
     corpus: str
     split: str
+    n_items: int
     n_unknown: int | None
     n_shared: int | None
     shared_subwords: Literal["exclude", "include"] | None

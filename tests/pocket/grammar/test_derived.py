@@ -12,8 +12,8 @@ from bertology.pocket.grammar.annotation import derived, verb_classes
 from bertology.pocket.grammar.lexicon import lexicon
 from bertology.pocket.grammar.texts import generate_corpus
 
-FINGERPRINT = "70e18d2b7f3960143a359d1d5fa9d82b"
-"""Of the corpus before there were any such targets: what was stored for it still holds."""
+FINGERPRINT = "6272fbe333aeb2e061d5fbd373bdf001"
+"""Of the corpus as it is released: what is stored for it holds as long as this does."""
 
 
 def _all() -> Iterator[Sentence]:
