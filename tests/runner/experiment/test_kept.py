@@ -214,7 +214,7 @@ def test_a_number_that_moved_is_told(run: Path, tmp_path: Path) -> None:
     assert len(found.moved) == 2
     told = "\n".join(found.moved)
     assert re.search(
-        rf"pos, small, \w+, \w+,.* linear\.v2, layer 1, seed 0, {first.metric}: value 0.25 → 0\.\d+$",
+        rf"pos, small, \w+, \w+,.* linear\.v1, layer 1, seed 0, {first.metric}: value 0.25 → 0\.\d+$",
         told,
         re.MULTILINE,
     )
