@@ -64,7 +64,6 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
         "task_version": 1,
         **{f"{split}_fingerprint": toy[split].fingerprint for split in ("train", "dev", "test")},
         "model_fingerprint": next(iter(plan.pair.fingerprints.values())),
-        "word_signals": 2,
         "pooling": "mean",
         "dtype": "float32",
         "stored_dtype": "float16",
