@@ -42,10 +42,8 @@ def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
 
 
 def digest_of(identity: dict[str, Any]) -> str:
-    """The name of a cell: BLAKE2b of its identity as plain JSON, before which stands the length."""
-    text = json.dumps(
-        {"cell_format": 1, **identity}, sort_keys=True, ensure_ascii=False, separators=(",", ":")
-    ).encode()
+    """The name of a cell: BLAKE2b of its identity and format as plain JSON, before which stands the length."""
+    text = json.dumps({"format": 2, **identity}, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
     return hashlib.blake2b(len(text).to_bytes(8, "little") + text, digest_size=16).hexdigest()
 
 
