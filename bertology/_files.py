@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 CHECKSUMS = "checksums.json"
-_CHECKSUMS_FORMAT = 2
+FORMAT = 2
+"""Format of all that is kept: runs, cells, fits, and vectors in the cache. Cells and vectors are found by it among
+others, so that nothing of another format is ever taken for what this version writes."""
 _DIGEST_BYTES = 16
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _REMEDIES: dict[int | None, str] = {
@@ -206,8 +208,8 @@ class Checksums:
     A file without a checksum cannot be distinguished from one that was added by hand.
     """
 
-    format: Literal[1, 2]
-    """Since 2 the run's record bears a checksum of its own."""
+    format: Literal[2]
+    """:data:`FORMAT`."""
     sha256: dict[str, str]
 
     def is_altered(self, folder: Path, name: str) -> bool:
@@ -217,7 +219,7 @@ class Checksums:
 
 def read_checksums(folder: Path) -> Checksums | None:
     """The checksums of a folder; ``None`` where it has none, an error where they are not as they were written."""
-    path, remedy = folder / CHECKSUMS, "delete it and run the experiment again"
+    path, remedy = folder / CHECKSUMS, "run it again into another folder"
     if not path.exists():
         return None
     checksums: Checksums = read_json(path, what="the checksums of a run", form=Checksums, remedy=remedy)
@@ -225,11 +227,8 @@ def read_checksums(folder: Path) -> Checksums | None:
 
 
 @contextlib.contextmanager
-def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Iterator[dict[str, str]]:
-    """The checksums of a folder for changes, written at the end of the block under a lock.
-
-    With ``anew`` the tables of the run, and so its record, are rewritten; otherwise the format is kept.
-    """
+def changed_checksums(folder: Path, *, remedy: str) -> Iterator[dict[str, str]]:
+    """The checksums of a folder for changes, written at the end of the block under a lock."""
     locks = folder / "locks"
     with explained_write_errors(locks, remedy=remedy):
         locks.mkdir(parents=True, exist_ok=True)
@@ -237,8 +236,7 @@ def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Itera
         before = read_checksums(folder)
         checksums = dict(before.sha256) if before is not None else {}
         yield checksums
-        number = _CHECKSUMS_FORMAT if anew or before is None else before.format
-        plain = {"format": number, "sha256": dict(sorted(checksums.items()))}
+        plain = {"format": FORMAT, "sha256": dict(sorted(checksums.items()))}
         write_atomically(folder / CHECKSUMS, json.dumps(plain, indent=1).encode(), remedy=remedy)
 
 

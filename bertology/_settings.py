@@ -379,7 +379,9 @@ def _called(given: Any) -> str:
     return containers.get(type(given)) or quoted(str(given))
 
 
-def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str]) -> dict[str, Any]:
+def checked_settings(
+    settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Settings validated by the types of a dataclass, ``kind``; lists become tuples where it has tuples.
 
     Messages call it by its ``owner``: ``readout linear.v1``. Its fields in ``fixed`` are no settings.

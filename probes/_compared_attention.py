@@ -25,7 +25,7 @@ class ComparedAttention(AttentionComparison):
     """How far is a head's attention from that of the same head of the reference?"""
 
     task = "comparison:attention"
-    version = 2
+    version = 1
     question = "How far is the attention of each head from that of the reference?"
     reference = "Kovaleva et al. 2019; Hao et al. 2020"
     asks_random_weights = True

@@ -37,7 +37,7 @@ class ComparedLosses(EncoderComparison):
     most_words: int = 10_000
     """Words of running text that are read at most: random sentences of a larger text."""
     task = "comparison:masked_loss"
-    version = 2
+    version = 1
     question = "How well does a model predict masked words, beside its reference?"
     reference = "Devlin et al. 2019"
     metrics = (

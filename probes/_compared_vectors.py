@@ -45,7 +45,7 @@ class ComparedVectors(VectorComparison):
     """Some of these, and of ``svcca``, ``pwcca``, ``rbf`` and ``neuron_matching``, with commas between."""
     asks_random_weights = True
     task = "comparison:vectors"
-    version = 2
+    version = 1
     question = "How alike are a model's vectors and those of its reference, layer by layer?"
     reference = "Kornblith et al. 2019; Merchant et al. 2020"
     reads = ("dev", "test")

@@ -31,7 +31,7 @@ class ComparedWeights(EncoderComparison):
     """How far have the weights moved?"""
 
     task = "comparison:weights"
-    version = 2
+    version = 1
     question = "How far are a model's weights from those of its reference, layer by layer?"
     reference = "cf. Radiya-Dixit & Wang 2020"
     metrics = (

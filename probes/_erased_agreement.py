@@ -33,7 +33,7 @@ class ErasedAgreement(CausalProbe):
     most_pairs: int = 300
     """So many pairs of texts at most, drawn at random."""
     task = "erase_and_predict:agreement"
-    version = 2
+    version = 1
     question = "Can a model choose the verb once the number of the subject is erased from a layer?"
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     reads = ()

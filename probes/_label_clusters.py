@@ -41,7 +41,7 @@ class ClustersOfLabels(VectorComparison):
     per_label: int = 100
     """Words of each label, drawn at random, whose hulls are compared."""
     task = "comparison:label_clusters"
-    version = 2
+    version = 1
     question = "Do the clusters of labels lie to each other as in the reference, layer by layer?"
     reference = "Zhou & Srikumar 2022"
     compares_layers = False

@@ -34,7 +34,7 @@ class RestoredLayers(EncoderComparison):
     """What does the task lose with a layer put back?"""
 
     task = "comparison:restoring"
-    version = 2
+    version = 1
     question = "What does a fine-tuned task lose with layers as they were before?"
     reference = "Hao et al. 2019"
     metrics = (

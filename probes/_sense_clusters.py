@@ -31,7 +31,7 @@ class SenseClusters(GeometryProbe):
     """Does k-means find the senses of a word?"""
 
     task = "senses:clusters"
-    version = 2
+    version = 1
     question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (

@@ -50,7 +50,7 @@ class SenseConcatenation(GeometryProbe):
     """Does a following sentence with another sense pull a word to that sense?"""
 
     task = "senses:concatenation"
-    version = 2
+    version = 1
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (

@@ -56,7 +56,7 @@ class SensePairs(GeometryProbe):
     column: str = "label"
     """Of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
-    version = 2
+    version = 1
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (

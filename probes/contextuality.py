@@ -50,7 +50,7 @@ class Contextuality(GeometryProbe):
     """What intervals are over: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
     tell what other documents would show; of explainable variance always word types."""
     task = "contextuality"
-    version = 2
+    version = 1
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (

@@ -19,7 +19,7 @@ class DependencyRelations(RepresentationProbe):
     version = 1
     question = "In which universal relation does each word stand to its head?"
     reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

@@ -18,7 +18,7 @@ class EdgeConstituents(RepresentationProbe):
     version = 1
     question = "Which category does each phrase have?"
     reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

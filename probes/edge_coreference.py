@@ -19,7 +19,7 @@ class EdgeCoreference(RepresentationProbe):
     version = 1
     question = "Do two mentions in a sentence mean the same?"
     reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = (micro_f1(without=("0",)), "accuracy")
 
     def examples(self, sentences: Sentences) -> Examples:

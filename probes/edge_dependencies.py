@@ -22,7 +22,7 @@ class EdgeDependencies(RepresentationProbe):
     version = 1
     question = "Which grammatical relation joins a word to its head?"
     reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

@@ -19,7 +19,7 @@ class EdgeEntities(RepresentationProbe):
     version = 1
     question = "Of what kind is the thing that a name names?"
     reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

@@ -19,7 +19,7 @@ class EdgePartsOfSpeech(RepresentationProbe):
     version = 1
     question = "As an edge probe: which universal part of speech does each word have?"
     reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

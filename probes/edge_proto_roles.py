@@ -19,7 +19,7 @@ class EdgeProtoRoles(RepresentationProbe):
     version = 1
     question = "Which properties (volition, awareness …) hold of an argument of a predicate?"
     reference = "Tenney et al. 2019a, §2.1; Reisinger et al. 2015"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

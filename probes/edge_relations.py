@@ -28,7 +28,7 @@ class EdgeRelations(RepresentationProbe):
     version = 1
     question = "How are two things that a sentence names related?"
     reference = "Tenney et al. 2019a, §2.1; Hendrickx et al. 2010"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = (
         grouped_macro_f1(
             "macro_f1", "mean F1 over relations, both directions of one together, Other left out", group=_relation

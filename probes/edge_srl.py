@@ -25,7 +25,7 @@ class EdgeSemanticRoles(RepresentationProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("micro_f1", "macro_f1")
 
     @property

@@ -20,7 +20,7 @@ class EdgeWinograd(RepresentationProbe):
     version = 1
     question = "Does a pronoun mean this candidate, where only sense can tell?"
     reference = "Tenney et al. 2019a, §2.1; Rahman & Ng 2012"
-    readout = "edge.v2"
+    readout = "edge.v1"
     metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

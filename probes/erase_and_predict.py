@@ -97,7 +97,7 @@ class EraseAndPredict(CausalProbe):
     most_words: int = 8_000
     """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
     states are held in memory, of BERT-base about 1 GB."""
-    version = 2
+    version = 1
     question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")

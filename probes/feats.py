@@ -23,7 +23,7 @@ class Feature(RepresentationProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     @property

@@ -38,7 +38,7 @@ class HeadPatterns(AttentionProbe):
     texts: Literal["pairs", "sentences"] = "pairs"
     """``pairs`` of neighbours with the model's separator between, two too long for it one by one; or ``sentences``."""
     task = "head_patterns"
-    version = 2
+    version = 1
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
     metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)

@@ -19,7 +19,7 @@ class NamedEntities(RepresentationProbe):
     version = 1
     question = "Which part of which kind of name is each word?"
     reference = "Liu et al. 2019, §4"
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("micro_f1", "macro_f1", "accuracy")
 
     def examples(self, sentences: Sentences) -> Examples:

@@ -47,7 +47,7 @@ class Senses(GeometryProbe):
     layers_summed: int = 1
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
-    version = 2
+    version = 1
     question = _QUESTION
     reference = _REFERENCE
     metrics = (

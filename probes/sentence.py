@@ -29,7 +29,7 @@ class SentenceTask(SentenceProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     @property

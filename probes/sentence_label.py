@@ -28,7 +28,7 @@ class SentenceLabel(SentenceProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     @property

@@ -3,8 +3,7 @@
 After Hewitt & Manning (2019), *A Structural Probe for Finding Syntax in Word Representations*, §2.3: one linear map a
 layer, fitted so that the squared length of a word's vector is the number of edges between it and the root. An item is a
 sentence. Root accuracy is the share of sentences whose root is least deep (punctuation left out), NSpr how depths rank
-in a sentence, averaged over sentences of 5 to 50 words (§4.2). Version 1 compared depths that were rounded to three
-decimals, so that of words less than that apart the first one was the root.
+in a sentence, averaged over sentences of 5 to 50 words (§4.2).
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ class StructuralDepth(RepresentationProbe):
     """Are squared lengths of mapped vectors depths in the parse tree?"""
 
     task = "structural_depth"
-    version = 2
+    version = 1
     question = "Are squared lengths of mapped vectors depths in the parse tree?"
     reference = "Hewitt & Manning 2019, §2.3"
     readout = "structural.v1"

@@ -25,7 +25,7 @@ class WordLabel(RepresentationProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     @property

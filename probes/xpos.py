@@ -18,7 +18,7 @@ class TreebankTags(RepresentationProbe):
     version = 1
     question = "Which treebank-specific tag does each word have?"
     reference = "Liu et al. 2019, §4"
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:

@@ -64,7 +64,7 @@ for folder in map(Path, sys.argv[1:]):
     (out / "terminal.txt").write_text(str(results), encoding="utf-8", newline="")
 """
 
-IGNORED = {"run.json", "request.json", "checksums.json", "experiment.yaml", "locks"}
+IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks"}
 """Files and folders about how and when a run was made."""
 NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"

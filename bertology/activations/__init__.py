@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, can_show, silent
-from bertology.activations._store import WORD_SIGNALS, Entry, Recipe
+from bertology.activations._store import Entry, Recipe
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "WORD_SIGNALS",
     "BarProgress",
     "Entry",
     "Extraction",

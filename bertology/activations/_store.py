@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from bertology._files import (
+    FORMAT,
     cache_folder,
     canonical_json,
     digest,
@@ -34,10 +35,6 @@ from bertology._files import (
 from bertology.encoders import Encoding
 from bertology.errors import StoreError
 
-FORMAT = 1
-WORD_SIGNALS = 2
-"""Version of how vectors and attention maps of words are made from those of subwords, part of what both are known by.
-2: every subword belongs to a word, and attention to one that words share is divided among them."""
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
@@ -73,7 +70,7 @@ class Recipe:
     @cached_property
     def key(self) -> str:
         """Hash of the recipe; layers are not part of it."""
-        return digest([canonical_json({"format": FORMAT, "word_signals": WORD_SIGNALS, **asdict(self)})])
+        return digest([canonical_json({"format": FORMAT, **asdict(self)})])
 
     def folder(self, layers: Sequence[int]) -> Path:
         """The folder of the entry with exactly these layers."""
@@ -102,11 +99,11 @@ class Manifest:
     index_checksum: str
     skipped: tuple[tuple[int, str, str, str], ...]
     """Words without vectors: number, sentence id, form, reason."""
-    joined: tuple[int, ...] | None = None
-    """Words with exactly the subwords of the word before them; this and the next two are None in older entries."""
-    n_unknown: int | None = None
+    joined: tuple[int, ...] = ()
+    """Words with exactly the subwords of the word before them."""
+    n_unknown: int = 0
     """Number of words with an unknown subword."""
-    n_long: int | None = None
+    n_long: int = 0
     """Number of words in sentences longer than the model takes."""
     model: str = ""
     """Name that the model was loaded by when the entry was made; not part of the key."""
@@ -211,7 +208,7 @@ def open_entry(folder: Path) -> Entry | None:
 class _Written(Manifest):
     """The content of a manifest file."""
 
-    format: Literal[1]
+    format: Literal[2]
 
     def problem(self) -> str | None:
         """Why no extraction can have written it, or ``None``."""

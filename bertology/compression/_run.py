@@ -129,7 +129,7 @@ def make_method(name: str, settings: Mapping[str, Any]) -> Method:
     kind = METHODS.get(name)
     if kind is None:
         raise name_not_found("method", name, METHODS)
-    checked = checked_settings(settings, kind, owner=f"method {kind.name}", fixed=frozenset())
+    checked = checked_settings(settings, kind, owner=f"method {kind.name}")
     needed = [one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING]  # type: ignore[arg-type]
     if missing := [field for field in needed if field not in checked]:
         raise ModelError(f"method {kind.name} needs {' and '.join(missing)}: give it, such as --set {missing[0]}=…")

@@ -49,11 +49,9 @@ class Alignment:
         return cls(skipped, frozenset(pieces.joined.tolist()), pieces.n_unknown, pieces.n_long)
 
     @classmethod
-    def of_entry(cls, entry: Entry) -> Alignment | None:
-        """The alignment of a text whose vectors are stored; None if an older version stored them without it."""
+    def of_entry(cls, entry: Entry) -> Alignment:
+        """The alignment of a text whose vectors are stored."""
         stored = entry.manifest
-        if stored.joined is None or stored.n_unknown is None or stored.n_long is None:
-            return None
         return cls(skipped_in(entry), frozenset(stored.joined), stored.n_unknown, stored.n_long)
 
     @cached_property

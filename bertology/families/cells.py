@@ -14,10 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bertology._files import canonical_json, digest, signature, write_atomically
+from bertology._files import FORMAT, canonical_json, digest, signature, write_atomically
 from bertology.results import HeadSums, Predictions, write_head_sums, write_predictions
 
-CELL_FORMAT = 1
 _FOLDER = "cells"
 KEPT = "probes"
 """The folder of a run in which families keep what is fitted, under the name of its cell."""
@@ -38,7 +37,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """Hash of the identity, 32 hexadecimal digits."""
-        return digest([canonical_json({"cell_format": CELL_FORMAT, **self.identity})])
+        return digest([canonical_json({"format": FORMAT, **self.identity})])
 
 
 @dataclass(frozen=True)

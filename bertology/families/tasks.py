@@ -124,8 +124,10 @@ class Pair:
         splits, weights = self.splits.by_name, self.weights  # subwords are the same for all weights
         try:
             entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
-            known = {name: None if entry is None else Alignment.of_entry(entry) for name, entry in entries.items()}
-            return {name: self._aligned(name) if one is None else one for name, one in known.items()}
+            return {
+                name: self._aligned(name) if entry is None else Alignment.of_entry(entry)
+                for name, entry in entries.items()
+            }
         except BertologyError:
             return {}  # The cells that read the model or the text report what is wrong with it.
 

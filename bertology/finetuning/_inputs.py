@@ -55,8 +55,6 @@ class Inputs:
     """The items that are predicted, without words that have no subword of their own."""
     n_cut: int = 0
     """Texts of which only the beginning is read."""
-    unread: tuple[int, ...] = ()
-    """Items without pieces, which are predicted of no input."""
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Numbers of rows of about one length, at most ``size`` together."""
@@ -178,7 +176,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
         segments[: encoder.n_prefix] = _SPECIAL
         segments[len(ids) - encoder.n_suffix :] = _SPECIAL
         rows.append(Row(ids, np.zeros_like(ids) if has_types else None, segments, here, places, label))
-    return Inputs(rows, items, unread=tuple(np.flatnonzero(windows < 0).tolist()))
+    return Inputs(rows, items)
 
 
 def _own_subwords(pieces: Pieces, words: NDArray[np.int64]) -> NDArray[np.int64]:

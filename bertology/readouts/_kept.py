@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
-from bertology._files import write_atomically
+from bertology._files import FORMAT, write_atomically
 from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
@@ -24,7 +24,6 @@ from bertology.readouts.linear._affine import Affine
 from bertology.readouts.linear._regression import FittedRegression
 from bertology.readouts.neural._perceptrons import Perceptrons
 
-_FORMAT = 1
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
 """What scores are: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes an item;
 scores that tell no probability; a number."""
@@ -36,7 +35,7 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 
     plain = {name: value.detach().float().cpu().contiguous() for name, value in tensors.items()}
     write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
-    content = json.dumps({"format": _FORMAT, **about}, indent=1, ensure_ascii=False)
+    content = json.dumps({"format": FORMAT, **about}, indent=1, ensure_ascii=False)
     write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
 
@@ -54,8 +53,8 @@ def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ResultsError(f"{about}: a pipe is no probe; fit it anew")
     try:
         plain = json.loads(about.read_bytes())
-        if (version := plain.pop("format")) != _FORMAT:
-            raise ResultsError(f"{about}: a probe of format {version}, this version reads {_FORMAT}; fit it anew")
+        if (version := plain.pop("format")) != FORMAT:
+            raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
         return load_file(weights), plain
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error

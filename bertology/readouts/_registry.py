@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +25,7 @@ class ReadoutKind:
     """
 
     name: str
-    """Registered name, with its version: ``linear.v2``."""
+    """Registered name, with its version: ``linear.v1``."""
     make: str | Callable[..., Settings]
     """The frozen dataclass of the readout, whose fields are its settings; or where to import it from, as
     ``"module:object"``, which keeps planning quick where the module imports torch."""
@@ -38,10 +38,6 @@ class ReadoutKind:
     """What one score describes: one layer, a layer with all layers below it, or all layers together."""
     has_posterior: bool = False
     """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of ``make`` that this version holds fixed."""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of ``make`` that this version has other defaults of."""
     fitted_together: str | None = None
     """Name of a setting whose values in a sweep are fitted in the same passes over the data."""
     settings_problem: SettingsCheck = lambda settings, width: None
@@ -55,16 +51,16 @@ def _checked(entry: Registered[ReadoutKind], component: Any) -> ReadoutKind:
     return component
 
 
-_REGISTRY = Registry("readout", "bertology.readouts", "linear.v2", _checked)
+_REGISTRY = Registry("readout", "bertology.readouts", "linear.v1", _checked)
 
 
 def registered_readouts() -> Mapping[str, Registered[ReadoutKind]]:
-    """All versions of all installed readouts by registered name (``linear.v2``), not yet imported."""
+    """All versions of all installed readouts by registered name (``linear.v1``), not yet imported."""
     return _REGISTRY.registered()
 
 
 def readout_kind(name: str) -> ReadoutKind:
-    """The declaration of a readout by name, such as ``linear.v2``, or ``linear`` for its newest version.
+    """The declaration of a readout by name, such as ``linear.v1``, or ``linear`` for its newest version.
 
     Raises:
         NameNotFoundError: no readout has that name.
@@ -86,7 +82,7 @@ def make_readout(name: str, **settings: Any) -> Settings:
     """A readout by name, whatever it reads.
 
     Args:
-        name: ``linear.v2``, or ``linear`` for its newest version.
+        name: ``linear.v1``, or ``linear`` for its newest version.
         **settings: the readout's own settings, the fields of its dataclass.
 
     Raises:
@@ -100,5 +96,4 @@ def make_readout(name: str, **settings: Any) -> Settings:
     make = kind.make
     if isinstance(make, str):
         make = imported(EntryPoint(kind.name, make, _REGISTRY.group), _REGISTRY.kind)
-    checked = checked_settings(settings, make, owner=f"readout {kind.name}", fixed=frozenset(kind.fixed))
-    return make(**{**kind.defaults, **checked, **kind.fixed})
+    return make(**checked_settings(settings, make, owner=f"readout {kind.name}"))

@@ -160,12 +160,6 @@ class Results:
         """:meth:`View.to_json`."""
         return self.view(metric).to_json()
 
-    def print_table(self, console: Console | None = None, *, metric: str | None = None) -> None:
-        """Print the tables to a rich console, the standard output's when left out."""
-        from rich.console import Console
-
-        (console or Console()).print(self.view(metric))
-
     def per_label(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
 

@@ -208,9 +208,7 @@ class FittedProbe:
 
         tensors, plain = load_fit(path)
         try:
-            if "gives_probabilities" in plain:  # before fits of all readouts were kept
-                plain["kind"] = "softmax" if plain.pop("gives_probabilities") else "scores"
-            plain |= {name: tuple(plain[name]) for name in ("labels", "layers") if name in plain}
+            plain |= {name: tuple(plain[name]) for name in ("labels", "layers")}
             return cls(FitOrigin(**plain), tensors)
         except (KeyError, TypeError) as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

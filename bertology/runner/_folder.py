@@ -17,6 +17,7 @@ from filelock import FileLock
 from bertology import __version__
 from bertology._files import (
     CHECKSUMS,
+    FORMAT,
     cache_folder,
     canonical_json,
     changed_checksums,
@@ -36,11 +37,8 @@ from bertology.runner._plan import Unit
 from bertology.runner._work import Work
 from bertology.runner.experiment import Experiment, load_experiment
 
-FORMAT = 1
 RECORD = "run.json"
 ASKED = "experiment.yaml"
-_OLD_REQUEST = "request.json"
-"""What ``bertology probe --out`` wrote instead of a record and an experiment before it made whole run folders."""
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
 OF_CELLS = ("cells", "predictions", FITS, KEPT)
@@ -65,6 +63,7 @@ class _Record:
     content: _Content
     sessions: list[dict[str, Any]]
     tables: str | None
+    sha256: str
     asked: str | None = None
     parts: dict[str, str] | None = None
 
@@ -80,8 +79,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise BertologyError(f"{self.path} is a file: {_REMEDY}")
         sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
-        is_old = (self.path / _OLD_REQUEST).is_file() and not (self.path / RECORD).exists()
-        if self.path.is_dir() and any(self.path.iterdir()) and not is_old:
+        if self.path.is_dir() and any(self.path.iterdir()):
             record = self.record()
             if record["bertology"] != __version__:
                 made = f"made by bertology {record['bertology']}, this is {__version__}"
@@ -101,7 +99,6 @@ class RunFolder:
                     "tables": None,
                 }
             )
-            (self.path / _OLD_REQUEST).unlink(missing_ok=True)
         sweep(cache_folder(), self.path, *self.path.glob("*"), *self.path.glob("folds/*/*"))
         with self.lock("record"):
             record = self.record()
@@ -123,28 +120,18 @@ class RunFolder:
             raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path")
         what = "the record of a run"
         record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
-        made = shortened(record.get("bertology", "something else"))
-        is_known = record.get("format") == FORMAT and "bertology" in record
-        try:
-            read_json(path, what=what, form=_Record if is_known else Any, remedy=_REMEDY)
-        except BertologyError:
-            if made == __version__:
-                raise
-            is_known = False
-        if not is_known:
-            raise BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
-        if record.get(_OWN_CHECKSUM, _checksum_of(record)) != _checksum_of(record):
+        if record.get("format") != FORMAT:
+            made = shortened(record.get("bertology", "something else"))
+            raise BertologyError(f"{path}: written by bertology {made} in another format: run it again, {_REMEDY}")
+        read_json(path, what=what, form=_Record, remedy=_REMEDY)
+        if record[_OWN_CHECKSUM] != _checksum_of(record):
             raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
         return record
 
     def experiment(self, *, trust_remote_code: bool = True) -> Experiment:
         """What was asked; to compute it again, code of models has to be trusted anew."""
         self.record()
-        path = self.path / ASKED
-        experiment = load_experiment(path, trust_remote_code=trust_remote_code)
-        # Versions that did not record how many draws of random weights there are had one.
-        is_recorded = "\nrandom_draws:" in path.read_text(encoding="utf-8")
-        return experiment if is_recorded else experiment.model_copy(update={"random_draws": 1})
+        return load_experiment(self.path / ASKED, trust_remote_code=trust_remote_code)
 
     def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
         """Note that work was done here, and what the tables are made of."""
@@ -171,7 +158,7 @@ class RunFolder:
             return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
 
         paths = {str(path.relative_to(self.path)): path for path in self.files()}
-        with changed_checksums(self.path, remedy=_REMEDY, anew=True) as checksums:
+        with changed_checksums(self.path, remedy=_REMEDY) as checksums:
             for name in list(filter(is_included, checksums)):
                 del checksums[name]
             for name, path in paths.items():

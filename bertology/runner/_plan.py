@@ -10,7 +10,6 @@ from typing import Any
 
 from bertology._files import canonical_json, digest
 from bertology._names import checkpoint_name, training_name
-from bertology.activations import WORD_SIGNALS
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.alignment import Reasons, Windows, fingerprint_of
@@ -77,7 +76,6 @@ class Plan:
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": pair.fingerprints[weights],
-            "word_signals": WORD_SIGNALS,
             "readout": config.readout,
             "dtype": pair.request.dtype,
             "max_pieces": pair.request.max_pieces,

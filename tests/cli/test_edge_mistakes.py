@@ -226,12 +226,12 @@ def test_an_experiment_tells_it_too(
         ({"name": "linear", "fraction": [0.5, 0]}, "greater than 0"),
         (
             {"name": "linear", "fraction": [0.5, 0.5]},
-            "task pos is read twice by linear.v2 fraction=0.5: name each way once",
+            "task pos is read twice by linear.v1 fraction=0.5: name each way once",
         ),
         ({"name": "linear", "codelength": "offline"}, "codelength"),
         (
             {"name": "linear", "codelength": "variational"},
-            "linear.v2 has no variational code: take readout bayes, or online",
+            "linear.v1 has no variational code: take readout bayes, or online",
         ),
         ({"name": "linear", "erase": "poss"}, "unknown task 'poss': did you mean pos"),
     ],

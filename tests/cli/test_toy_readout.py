@@ -45,7 +45,7 @@ def test_installed_while_the_process_runs(here: Callable[..., None], bertology: 
         ({"target": "their_toy_readout:NONE"}, "cannot be imported (AttributeError"),
         ({"target": "their_toy_readout:Toy"}, "is of type ABCMeta; it should be a ReadoutKind"),
         ({"name": "toys.v1"}, "calls itself toy.v1; register it under that name, or change its name"),
-        ({"name": "toy"}, "readout name 'toy' (their_toy_readout:TOY): it should be like linear.v2"),
+        ({"name": "toy"}, "readout name 'toy' (their_toy_readout:TOY): it should be like linear.v1"),
     ],
 )
 def test_a_broken_package_is_reported_and_hides_no_other(
@@ -75,8 +75,8 @@ def test_a_wrong_place_of_a_readout_is_reported(here: Callable[..., None]) -> No
 
 
 def test_a_name_of_ours_is_a_collision(here: Callable[..., None]) -> None:
-    here(name="linear.v2")
+    here(name="linear.v1")
     with pytest.raises(
-        BertologyError, match=r"two readouts are called linear\.v2: bertology\.readouts\.linear:LINEAR_V2 and"
+        BertologyError, match=r"two readouts are called linear\.v1: bertology\.readouts\.linear:LINEAR_V1 and"
     ):
         readout_kind("linear")

@@ -35,7 +35,7 @@ def nothing_registered() -> Iterator[None]:
 class Capital(RepresentationProbe):
     task: Any = "capital"
     version: Any = 1
-    readout: Any = "linear.v2"
+    readout: Any = "linear.v1"
     metrics: Any = ("accuracy",)
     question = "Is the word capitalised?"
     reference = "nobody, never"
@@ -105,7 +105,7 @@ def test_a_class_without_its_parts_is_refused() -> None:
         task = "half"
         version = 1
         question = reference = "?"
-        readout = "linear.v2"
+        readout = "linear.v1"
 
     message = "probe Half does not define examples, metrics: every probe of its kind does"
     with pytest.raises(BertologyError, match=f"^{re.escape(message)}$"):

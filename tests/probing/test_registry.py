@@ -31,7 +31,7 @@ class Lemmas(RepresentationProbe):
     version: int = 1
     question = "Which lemma?"
     reference = "nobody, never"
-    readout = "linear.v2"
+    readout = "linear.v1"
     metrics = ("accuracy",)
 
     def examples(self, sentences: Sentences) -> Examples:

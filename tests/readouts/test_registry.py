@@ -27,17 +27,15 @@ def test_names_and_settings_round_trip(kind: type[LinearReadout | MlpReadout | R
 
 
 def test_short_name_is_the_newest() -> None:
-    assert get_readout("linear").name == "linear.v2"
-    assert get_readout("ridge").name == "ridge.v2"
+    assert get_readout("linear").name == "linear.v1"
+    assert get_readout("ridge").name == "ridge.v1"
     assert asdict(get_readout("mlp", hidden=32))["hidden"] == 32
 
 
-@pytest.mark.parametrize("name", ["linear.v1", "ridge.v1"])
-def test_first_versions_do_not_extend_their_paths(name: str) -> None:
-    readout = get_readout(name)
-    assert (readout.name, asdict(readout)["extensions"]) == (name, 0)
-    with pytest.raises(NameNotFoundError, match=f"unknown setting of readout {name} 'extensions'"):
-        get_readout(name, extensions=2)
+@pytest.mark.parametrize("name", ["edge", "edge_mix", "edge_cumulative", "edge_cat"])
+def test_settings_of_edge_readouts_round_trip(name: str) -> None:
+    for readout in (get_readout(name), get_readout(name, pooling="mean", projection=0)):
+        assert get_readout(readout.name, **asdict(readout)) == readout
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
@@ -45,18 +43,18 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         get_readout("liner")
     with pytest.raises(NameNotFoundError, match=r"unknown readout 'linear\.v9'"):
         get_readout("linear.v9")
-    with pytest.raises(NameNotFoundError, match=r"unknown setting of readout linear\.v2 'strength': did you mean"):
+    with pytest.raises(NameNotFoundError, match=r"unknown setting of readout linear\.v1 'strength': did you mean"):
         get_readout("linear", strength=1.0)
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("linear", {"strengths": 1.0}, "setting strengths of readout linear.v2 is 1.0: input should be a valid array"),
+        ("linear", {"strengths": 1.0}, "setting strengths of readout linear.v1 is 1.0: input should be a valid array"),
         ("mlp", {"hidden": "8"}, "setting hidden of readout mlp.v1 is '8': input should be a valid integer"),
         ("mlp", {"hidden": True}, "setting hidden of readout mlp.v1 is True: input should be a valid integer"),
         ("mlp", {"learning_rate": None}, "setting learning_rate of readout mlp.v1 is None: input should be a valid"),
-        ("edge", {"pooling": "maen"}, "setting pooling of readout edge.v2 is 'maen': input should be 'attention'"),
+        ("edge", {"pooling": "maen"}, "setting pooling of readout edge.v1 is 'maen': input should be 'attention'"),
     ],
 )
 def test_settings_of_another_kind_are_refused(name: str, settings: dict[str, object], message: str) -> None:

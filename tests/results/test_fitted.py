@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,16 +157,6 @@ def test_numbers_are_predicted_as_in_the_run(ask: Any, tiny_corpus: Path) -> Non
     assert "numbers of words" in repr(fitted)
     with pytest.raises(FitError, match="gives no probabilities"):
         fitted.predict_proba("The dogs saw a cat.")
-
-
-def test_a_fit_that_was_kept_before_is_read(ask: Any, tiny_corpus: Path, tmp_path: Path) -> None:
-    fitted = ask("pos", tiny_corpus).fitted("pos", 2)
-    fitted.save(tmp_path / "fit")
-    about = json.loads((tmp_path / "fit.json").read_text())
-    for name in ("kind", "layers", "design"):
-        del about[name]
-    (tmp_path / "fit.json").write_text(json.dumps({**about, "gives_probabilities": True}))
-    pd.testing.assert_frame_equal(FittedProbe.load(tmp_path / "fit").predict(TEXTS), fitted.predict(TEXTS))
 
 
 def test_spans_are_named_as_predictions_name_them(ask: Any, tiny_corpus: Path) -> None:

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from bertology import load_corpus, probe
@@ -222,24 +221,6 @@ def test_the_frame_of_all_rows_has_the_group(facts):
     # A macro mean: what the whole has is the mean over groups.
     of_groups = whole[whole["group"].notna()]["value"]
     assert whole[whole["group"].isna()]["value"].item() == pytest.approx(of_groups.mean())
-
-
-def test_older_runs_have_no_groups(pos, tmp_path):
-    """Schema 1 had no such column: its rows are read as those of the whole."""
-    pos.save(tmp_path, tables=(), plots=())
-    path = tmp_path / "results.parquet"
-    table = pq.read_table(path)
-    old = table.drop_columns(["group", "schema_version"])
-    ones = table["schema_version"].to_numpy() * 0 + 1
-    pq.write_table(old.append_column("schema_version", [ones]), path)
-    found = read_results(tmp_path)
-    assert {row.group for row in found.rows} == {None}
-    assert {row.schema_version for row in found.rows} == {1}
-    assert found.view().groups == ()
-    assert found.view().to_markdown() == pos.view().to_markdown()
-    pq.write_table(table.drop_columns(["group"]), path)
-    with pytest.raises(ResultsError, match="no column group"):
-        read_results(tmp_path)
 
 
 def test_one_table_is_chosen_by_its_task(facts, pairs):

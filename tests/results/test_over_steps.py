@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError
@@ -149,16 +148,6 @@ def test_every_format_holds_the_steps_and_a_folder_gives_the_same(
     assert page.count("97% by") == 2, "in a table of each task"
     frame = over_steps.to_pandas()
     assert list(frame[(frame.task == "pos") & (frame.layer == 0)].step) == list(STEPS)
-
-
-def test_older_files_have_no_steps(one_seed: Results, tmp_path: Path) -> None:
-    one_seed.save(tmp_path, tables=[], plots=[])
-    path = tmp_path / "results.parquet"
-    whole = pq.read_table(path)
-    old = whole.drop_columns(["step", "pretraining_seed"])
-    place = old.column_names.index("schema_version")
-    pq.write_table(old.set_column(place, "schema_version", [[3] * len(old)]), path)
-    assert {(row.step, row.pretraining_seed) for row in read_results(tmp_path).rows} == {(None, None)}
 
 
 def test_few_of_many_steps_are_shown() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bertology.families.contract import family_of
 from bertology.probing import get_probe
-from bertology.results import Results, read_results
+from bertology.results import Results
 from tests.results.conftest import made_up_cloze_results, made_up_results
 from tests.results.test_pipeline import mixed
 
@@ -190,17 +190,3 @@ def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     said = notes_of(made.view().pipeline().grids[0])["centre of gravity"]
     assert "over seeds" in said
     assert "20 times" in said
-
-
-def test_rows_of_an_older_schema_are_read_with_their_version(pos, tmp_path):
-    old = Results(tuple(dataclasses.replace(row, schema_version=2, wall_s=9.0) for row in pos.rows))
-    assert {row.schema_version for row in read_results(old.save(tmp_path, tables=(), plots=())).rows} == {2}
-    # Cells that were fitted together repeat their time there, which is told once.
-    from bertology.results.report._runs import read_runs
-    from bertology.results.report._tables import provenance
-
-    started = [dataclasses.replace(row, started_utc="2025-01-01T00:00:00+00:00") for row in old.rows if row.model]
-    for version, told in ((2, "18.0 s in 2 fits"), (3, f"{9 * len(started):,.1f} s in 2 fits")):
-        rows = tuple(dataclasses.replace(row, schema_version=version) for row in started)
-        (run,) = read_runs([Results(rows).save(tmp_path / str(version), tables=(), plots=())])
-        assert dict(provenance(run))["fitting took"] == told

@@ -296,7 +296,7 @@ def test_csv_and_json_hold_the_numbers_themselves(pos):
 
 def test_results_print_as_their_tables(pos):
     out = io.StringIO()
-    pos.print_table(Console(file=out, width=100))
+    Console(file=out, width=100).print(pos)
     assert "pos · accuracy by layer, %" in out.getvalue()
     assert str(pos) == str(pos.view()) == pos.view().to_text()
 

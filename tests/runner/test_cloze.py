@@ -406,7 +406,7 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
-        ({"readout": "linear"}, "is about what a model says of texts, which linear.v2 cannot read"),
+        ({"readout": "linear"}, "is about what a model says of texts, which linear.v1 cannot read"),
         ({"configs": {"lama": (ReadoutConfig(codelength="online"),)}}, "no readout is fitted"),
         ({"configs": {"lama": (ReadoutConfig(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
         (

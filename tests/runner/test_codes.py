@@ -187,7 +187,7 @@ def test_what_cannot_be_coded_is_said_in_a_line(
             asking(ReadoutConfig("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"),
             corpus=corpus,
         )
-    with pytest.raises(FitError, match=r"^readout ridge\.v2 gives no probabilities: choose one that does"):
+    with pytest.raises(FitError, match=r"^readout ridge\.v1 gives no probabilities: choose one that does"):
         run_probes(asking(ReadoutConfig("ridge", codelength="online"), layers="0"), corpus=toy)
     for name in ("linear", "edge", "mlp"):
         with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: take readout bayes"):

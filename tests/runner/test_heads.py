@@ -199,7 +199,7 @@ def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
     ("chosen", "message"),
     [
         ({"layers": "0"}, r"layer 0 is the embeddings, which have no attention heads: ask for layers 1…3"),
-        ({"readout": "linear"}, r"task looks_at is about attention maps, which linear\.v2 cannot read"),
+        ({"readout": "linear"}, r"task looks_at is about attention maps, which linear\.v1 cannot read"),
         ({"test_split": "tset"}, r"split of corpus .* 'tset'.*did you mean test"),
     ],
 )

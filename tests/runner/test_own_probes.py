@@ -48,7 +48,7 @@ class Letter(RepresentationProbe):
 
     task, version = "letter", 1
     question, reference = "Does the word have the letter?", "nobody, never"
-    readout, metrics = "linear.v2", ("accuracy",)
+    readout, metrics = "linear.v1", ("accuracy",)
 
     def __init__(self, letter: str = "e") -> None:
         self.letter = letter
@@ -235,7 +235,7 @@ def test_parts_of_other_families_are_one_line(ask: Callable[..., Results], parts
 
 
 def test_trees_are_not_read_as_labels(tiny_bert: Path, tiny_corpus: Path) -> None:
-    with pytest.raises(FitError, match=r"readout linear.v2 does not read its items, which are trees: take structural"):
+    with pytest.raises(FitError, match=r"readout linear.v1 does not read its items, which are trees: take structural"):
         probe(Trees(), model=tiny_bert, corpus=tiny_corpus, layers="0", controls="none")
 
 
@@ -257,7 +257,7 @@ from bertology.runner.experiment import Experiment
 class Letter(RepresentationProbe):
     task, version = "letter", 1
     question, reference = "Does the word have an e?", "own"
-    readout, metrics = "linear.v2", ("accuracy",)
+    readout, metrics = "linear.v1", ("accuracy",)
 
     def examples(self, sentences):
         return word_examples(sentences, [str("e" in word) for one in sentences for word in one.words])

@@ -145,7 +145,7 @@ def test_rows_and_tables_name_it(labelled: Corpus, tiny_bert: Path) -> None:
     settings = [json.loads(params).get("settings", {}) for params in fits.params_json]
     assert {one.get("pool", "mean") for one in settings} == {"mean", "cls"}
     text = results.view().to_text()
-    assert "linear.v2, pool cls" in text
+    assert "linear.v1, pool cls" in text
     assert "the special token before the text" in text
     # In the embeddings nothing has reached the token yet: the label most frequent in training is all there is.
     values = fits[[one == {"pool": "cls"} for one in settings]].query("layer == 0 and main_metric").value
@@ -193,7 +193,7 @@ def test_what_is_not_a_sentence_has_no_cls(
     for config in (cls, most):
         words = asking(tasks=("pos",), configs={"pos": (config,)})
         refused(words, toy, "task pos: its items are single words, which are not pooled: leave pool out")
-    refused(asking(ReadoutConfig("edge", pool="cls")), labelled, r"edge\.v2 reads all words of a span: leave pool out")
+    refused(asking(ReadoutConfig("edge", pool="cls")), labelled, r"edge\.v1 reads all words of a span: leave pool out")
     refused(asking(ReadoutConfig("linear", pool="cls", erase="pos")), labelled, "not in cls: pool mean, max or last")
     trees = asking(tasks=("structural_distance",), configs={"structural_distance": (ReadoutConfig(pool="max"),)})
     refused(trees, toy, "no words are pooled")

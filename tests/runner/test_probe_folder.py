@@ -1,4 +1,4 @@
-"""``probe --out`` leaves the folder of a run, as an experiment leaves it; folders of before are gone on with."""
+"""``probe --out`` leaves the folder of a run, as an experiment leaves it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertology.errors import BertologyError
-from bertology.families import labels
 from bertology.families.request import ReadoutConfig
-from bertology.results import read_results
 from bertology.runner import ProbeRequest, RunOptions, rerun, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
 
@@ -49,21 +47,6 @@ def test_it_is_verified_and_repeated_as_a_run_of_an_experiment(request_: ProbeRe
 def test_the_version_of_a_task_that_was_asked_for_is_kept(request_: ProbeRequest, tmp_path: Path) -> None:
     run_probes(replace(request_, tasks=("pos.v1",), configs={}, layers="0"), out=tmp_path / "run")
     assert [task.name for task in load_experiment(tmp_path / "run" / "experiment.yaml").tasks] == ["pos.v1"]
-
-
-def test_a_folder_with_a_request_and_no_record_is_gone_on_with(
-    request_: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    before = run_probes(request_, out=run).rows
-    for name in ABOUT:
-        (run / name).unlink()
-    (run / "request.json").write_text('{"tasks": ["pos", "feats:Number"]}')
-    monkeypatch.setattr(labels, "fit", lambda *_: pytest.fail("computed again"))
-    assert run_probes(request_, out=run).rows == before
-    assert set(read_results(run).rows) == set(before)
-    assert all((run / name).is_file() for name in ABOUT)
-    assert verify_run(run) == ()
 
 
 def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_path: Path) -> None:

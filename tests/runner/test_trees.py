@@ -149,7 +149,7 @@ def test_scores_are_those_of_the_saved_probes_by_hand(ran: Ran, layer: int, seed
         found = [ran.row(task, metric, layer=layer, seed=seed) for metric in metrics]
         probe = TreeProbe.load(ran.run / "probes" / found[0].cell_id)
         assert (probe.origin.layer, probe.origin.dim, probe.origin.pooling) == (layer, 32, "mean")
-        assert probe.origin.task == {"structural_depth": "structural_depth.v2"}.get(task, f"{task}.v1")
+        assert probe.origin.task == f"{task}.v1"
         assert probe.origin.model_fingerprint == found[0].model_fingerprint
         return probe, [row.value for row in found]
 
@@ -251,10 +251,10 @@ def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
         (
             "structural_distance",
             ReadoutConfig("linear"),
-            "about trees, which linear.v2 cannot read; .* take structural.v1",
+            "about trees, which linear.v1 cannot read; .* take structural.v1",
         ),
-        ("structural_depth", ReadoutConfig("edge"), "about trees, which edge.v2 cannot read"),
-        ("pos", ReadoutConfig("structural"), "about labels, which structural.v1 cannot read; .* take linear.v2"),
+        ("structural_depth", ReadoutConfig("edge"), "about trees, which edge.v1 cannot read"),
+        ("pos", ReadoutConfig("structural"), "about labels, which structural.v1 cannot read; .* take linear.v1"),
         ("structural_distance", ReadoutConfig("structural", codelength="online"), "trees have no codelength here"),
         ("structural_depth", ReadoutConfig("structural", erase="pos"), "nothing is erased before them"),
     ],

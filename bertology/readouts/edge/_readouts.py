@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import InitVar, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Literal, cast, get_args
 
 from bertology.errors import FitError
@@ -40,11 +40,9 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 
     Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus. Items of single
     words are spans of one word. Without attention, projection and hidden layer, ``edge`` is a logistic regression on
-    pooled vectors and is fitted as one, by ``linear.v1``: standardised, with an L2 path chosen on dev. The seed is that
-    of the initial weights (each problem its own), of the order of the items and of what is left out.
-
-    Version 2 of the settings. With those of version 1 (``edge.v1`` …) a fit ends after three rounds without a better
-    score, its learning rate as high as ever, and reads up to 1.5 points low.
+    pooled vectors and is fitted as one, by ``linear`` without extensions of its path: standardised, with the L2 penalty
+    chosen on dev. The seed is that of the initial weights (each problem its own), of the order of the items and of what
+    is left out.
     """
 
     gives_sets: ClassVar[bool] = True
@@ -87,12 +85,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
-    version: InitVar[int] = 2
-    """Of the defaults, which the registered name states; no setting."""
-    _version: ClassVar[int]
-
-    def __post_init__(self, version: int) -> None:
-        object.__setattr__(self, "_version", version)
 
     @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
@@ -104,7 +96,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 
     @property
     def name(self) -> str:
-        return f"{self.stem}.v{self._version}"
+        return f"{self.stem}.v1"
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
         batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
@@ -129,7 +121,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
         layers = tuple(train.layers)
         is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
         if self.reads == "one" and is_linear and not is_sigmoid:
-            pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear.v1")
+            pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
             assert isinstance(regression, LabelReadout)
             on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
             fitted = regression.fit_to(on_pooled)
@@ -189,7 +181,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 
 @dataclass(frozen=True)
 class EdgeReadout(SpanReadout):
-    """``edge.v2``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
+    """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
 
     stem: ClassVar[str] = "edge"
     reads: ClassVar[Reads] = "one"
@@ -216,7 +208,7 @@ class MixReadout(SpanReadout):
 
 @dataclass(frozen=True)
 class EdgeMixReadout(MixReadout):
-    """``edge_mix.v2``: one mix of all layers."""
+    """``edge_mix.v1``: one mix of all layers."""
 
     stem: ClassVar[str] = "edge_mix"
 
@@ -226,7 +218,7 @@ class EdgeMixReadout(MixReadout):
 
 @dataclass(frozen=True)
 class EdgeCumulativeReadout(MixReadout):
-    """``edge_cumulative.v2``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
+    """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
     What the score gains from column to column says where a task is solved (``measures.differential_scores``,
     ``measures.expected_layer``).
@@ -240,7 +232,7 @@ class EdgeCumulativeReadout(MixReadout):
 
 @dataclass(frozen=True)
 class EdgeCatReadout(SpanReadout):
-    """``edge_cat.v2``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
+    """``edge_cat.v1``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
 
     stem: ClassVar[str] = "edge_cat"
     reads: ClassVar[Reads] = "cat"

@@ -150,13 +150,11 @@ class RidgeReadout(LabelReadout[FittedAffine]):
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
     """The path of ``α``: large is strong."""
     extensions: int = EXTENSIONS
-    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more; with 0, which is
-    ``ridge.v1``, none is."""
+    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
 
     @property
     def name(self) -> str:
-        """``ridge.v2``, or ``ridge.v1`` where the path is never extended."""
-        return "ridge.v2" if self.extensions else "ridge.v1"
+        return "ridge.v1"
 
     def fit_to(self, data: TrainingData) -> FittedAffine:
         strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)

@@ -53,8 +53,7 @@ class LinearReadout(LabelReadout[FittedAffine]):
     strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     """The path of ``C``: the inverse of the regularisation, so that small is strong."""
     extensions: int = EXTENSIONS
-    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more; with 0, which is
-    ``linear.v1``, none is."""
+    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
     max_iter: int = 200
     """Evaluations of loss and gradient on all training items at most."""
     tolerance: float = 1e-4
@@ -62,8 +61,7 @@ class LinearReadout(LabelReadout[FittedAffine]):
 
     @property
     def name(self) -> str:
-        """``linear.v2``, or ``linear.v1`` where the path is never extended."""
-        return "linear.v2" if self.extensions else "linear.v1"
+        return "linear.v1"
 
     def fit_to(self, data: TrainingData) -> FittedAffine:
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)

@@ -124,19 +124,13 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
     """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
     import yaml
 
-    entries: list[Any] = []
-    for name in ("request.json", "experiment.yaml"):
-        try:
-            # JSON is YAML as well.
-            record = yaml.safe_load((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError):
-            continue
-        if isinstance(record, dict):
-            entries.append({"name": record.get("corpus"), "columns": record.get("columns")})
-            corpora = record.get("corpora")
-            entries += corpora if isinstance(corpora, list) else []
+    try:
+        record = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        record = None
+    corpora = record.get("corpora") if isinstance(record, dict) else None
     asked = []
-    for entry in entries:
+    for entry in corpora if isinstance(corpora, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("name"), str):
             columns = entry.get("columns")
             sizes = (size if isinstance(size := entry.get(name), int) else None for name in ("sentences", "items"))

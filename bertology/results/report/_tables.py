@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from bertology._names import layer_label
 from bertology.results.report._runs import Question, Run
@@ -18,7 +17,6 @@ from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, 
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 
 _STAR_ROOM = '<span class="star"></span>'
-_SHARED_TIME = 3
 """The schema since which rows share the time of their fit."""
 
 
@@ -238,11 +236,7 @@ def _cells(rows: Sequence[ResultRow], *, kept: bool = False) -> set[str]:
 
 
 def _took(rows: Sequence[ResultRow]) -> str:
-    """The time of all fits. Before schema 3 cells that were fitted together have the same one, counted once here."""
-    jobs: dict[tuple[Any, ...], float] = {}
-    for row in rows:
-        if row.wall_s is not None and row.started_utc:
-            shared = row.schema_version >= _SHARED_TIME
-            job = (row.task, row.model, row.init, row.started_utc, None if shared else row.wall_s)
-            jobs[job] = row.wall_s + (jobs.get(job, 0.0) if shared else 0.0)
-    return f"{sum(jobs.values()):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""
+    """The time of all fits."""
+    timed = [(row, row.wall_s) for row in rows if row.wall_s is not None and row.started_utc]
+    jobs = {(row.task, row.model, row.init, row.started_utc) for row, _ in timed}
+    return f"{sum(seconds for _, seconds in timed):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""

@@ -30,18 +30,7 @@ def is_baseline(row: ResultRow) -> bool:
     return row.control != "none" and row.init is None and row.readout is None
 
 
-_NOTES_BEFORE = {
-    "control_task": ("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"),
-    "lexical": ("words alone", ""),
-    "length": ("length alone", ""),
-    "offset": ("best offset", ""),
-    "head_match": ("same word", ""),
-}
-"""What tables say of the controls of runs whose rows have no notes."""
-
-
 def note_of(row: ResultRow) -> tuple[str, str]:
-    """What tables call the control of a row and say of it; its name alone where the run is older than such notes."""
-    older = _NOTES_BEFORE.get(row.control, (row.control.replace("_", " "), ""))
-    label, text = param_of(row, "note", older)
+    """What tables call the control of a row and say of it; its name alone where its row has no note."""
+    label, text = param_of(row, "note", (row.control.replace("_", " "), ""))
     return str(label), str(text)

@@ -18,7 +18,7 @@ from bertology._names import layer_number, training_name
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 1
 
 Control = Literal[
     "none", "majority", "word_majority", "length", "lexical", "linear_chain", "control_task", "blind", "offset",
@@ -67,12 +67,11 @@ class ResultRow(_Row):
     model_fingerprint: str | None = None
     init: Literal["pretrained", "random", "random_blocks"] | None = None
     init_seed: int | None = None
-    """Which draw of random weights; None of pretrained ones. Since schema 3."""
+    """Which draw of random weights; None of pretrained ones."""
     pretraining_seed: int | None = None
-    """Which of several trainings that differ in their seed alone. Since schema 4."""
+    """Which of several trainings that differ in their seed alone."""
     step: int | None = None
-    """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints. Since
-    schema 4."""
+    """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints."""
     layer: int | None = None
     """0 is the embedding output."""
     n_layers: int | None = None
@@ -86,8 +85,7 @@ class ResultRow(_Row):
     corpus_fingerprint: str
     split: str
     group: str | None = None
-    """The group of items, such as a relation or construction, that is scored alone; None for all items. Since schema 2.
-    """
+    """The group of items, such as a relation or construction, that is scored alone; None for all items."""
     language: str | None = None
     annotation: Literal["gold", "silver"] = "gold"
     n_train: int
@@ -101,7 +99,7 @@ class ResultRow(_Row):
     """JSON: reason → number of items."""
     n_unseen_label: int = 0
     """Scored items whose label training never saw."""
-    # data and alignment, since schema 5: numbers of words of the split; None where not known, as of baselines
+    # data and alignment: numbers of words of the split; None where not known, as of baselines
     n_unknown: int | None = None
     """With an unknown subword."""
     n_shared: int | None = None
@@ -131,9 +129,8 @@ class ResultRow(_Row):
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
-    """How the interval was made, and of how many resamples: ``cluster-bootstrap-bca-10000``. Before schema 3 there were
-    2,000 unless an experiment said otherwise."""
-    # the mean over all runs of the same cell: fits from several seeds, draws of random weights; since schema 3
+    """How the interval was made, and of how many resamples: ``cluster-bootstrap-bca-10000``."""
+    # the mean over all runs of the same cell: fits from several seeds, draws of random weights
     n_runs: int = 1
     """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
     mean: float | None = None
@@ -150,7 +147,7 @@ class ResultRow(_Row):
     dtype: str | None = None
     wall_s: float | None = None
     """Seconds. Cells that are computed together take equal shares of their time, and the rows of a cell of its own, so
-    that sums over rows are totals. Before schema 3 every row had the time of all cells computed together."""
+    that sums over rows are totals."""
     started_utc: str | None = None
     predictions_sha256: str | None = None
     schema_version: int = SCHEMA_VERSION

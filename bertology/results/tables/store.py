@@ -19,13 +19,6 @@ RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
 RESULTS = "results.parquet"
 COMPARISONS = "comparisons.parquet"
-_SINCE = {
-    2: ("group",),
-    3: ("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
-    4: ("pretraining_seed", "step"),
-    5: ("n_unknown", "n_shared", "shared_subwords", "n_long", "n_repeated", "left_out"),
-}
-"""Columns that older schemas do not have."""
 
 
 def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:
@@ -83,13 +76,13 @@ def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
 
 def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
     """Rows of an Arrow table read from ``where``, which a :class:`ResultsError` names that says what is wrong in it."""
-    # A newer version may have other columns, so the version is checked first.
+    # Another schema may have other columns, so the version is checked first.
     versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
-    newest = max((version for version in versions if isinstance(version, int)), default=0)
-    if newest > SCHEMA_VERSION:
-        raise ResultsError(f"{where}: written in schema {newest}, this version reads up to {SCHEMA_VERSION}: upgrade")
-    added = {name for version, names in _SINCE.items() if newest < version for name in names}
-    wanted = [name for name in field_kinds(kind) if name not in added]
+    other = next((version for version in versions if version != SCHEMA_VERSION), SCHEMA_VERSION)
+    if other != SCHEMA_VERSION:
+        known = f"this version of bertology reads schema {SCHEMA_VERSION}"
+        raise ResultsError(f"{where}: written in schema {shortened(other)}, {known}: run it again")
+    wanted = list(field_kinds(kind))
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
         raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")

@@ -51,7 +51,7 @@ class Score:
 @dataclass(frozen=True)
 class LayerLine:
     """One layer of one table. Of several seeds or draws of random weights, scores are means over them, with intervals
-    over runs and sentences; of rows older than schema 3, or of some of the runs, bounds are means of bounds."""
+    over runs and sentences; of some of the runs, bounds are means of bounds."""
 
     layer: int
     main: Score | None

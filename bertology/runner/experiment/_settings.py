@@ -11,9 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -32,8 +30,6 @@ from bertology.measures import N_RESAMPLES
 Pool = Literal["mean", "max", "last", "cls"]
 _OF_FILES = (str, int, float, list, Mapping, type(None))
 """What a file may hold; everything else is an object of Python."""
-_LATER = ("reference", "checkpoints", "step", "pretraining_seed", "shared_subwords", "folds")
-"""Fields of models and corpora that version 0.1.0 did not have."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -58,14 +54,6 @@ class _Named(_Settings):
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings with a name in place of an object of Python."""
         return settings
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without fields of later versions that nothing is asked by, so that the record of a run stays what it was."""
-        fields = type(self).model_fields
-        return {
-            name: value for name, value in plain(self).items() if name not in _LATER or value != fields[name].default
-        }
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

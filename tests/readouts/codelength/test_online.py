@@ -211,7 +211,7 @@ def test_seed_decides_the_order(train: Split, dev: Split) -> None:
 
 
 def test_what_cannot_be_coded(train: Split, dev: Split) -> None:
-    with pytest.raises(FitError, match=r"ridge\.v2 gives no probabilities"):
+    with pytest.raises(FitError, match=r"ridge\.v1 gives no probabilities"):
         code(train, dev, RidgeReadout())
     with pytest.raises(FitError, match="last is 1"):
         code(train, dev, fractions=(0.5, 0.2, 1.0))

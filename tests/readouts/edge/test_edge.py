@@ -251,7 +251,7 @@ def test_the_linear_corner_is_scikit_learns_logistic_regression(pooling: Any) ->
     readout = EdgeReadout(pooling=pooling, projection=0, classifier="linear")
     fitted = readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     assert isinstance(fitted, FittedPooled)
-    assert fitted.name == "edge.v2"
+    assert fitted.name == "edge.v1"
     assert fitted.details(0, 1) == {"layers": [1]}
     found = (fitted.predict(test.source).labels[0] == test.labels).mean(1)
     for layer in range(2):

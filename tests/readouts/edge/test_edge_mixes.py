@@ -99,7 +99,7 @@ def test_cat_reads_the_first_and_the_last_layer(splits: tuple[Spans, Spans, Span
     train, dev, test = splits  # what is planted is in neither end
     low, high = chance_interval(np.asarray(test.labels), 3)
     assert low <= accuracy(fit(replace(cat, max_epochs=3), train, dev), test)[0] <= high
-    with pytest.raises(FitError, match=r"edge_cat\.v2 joins the first and the last layer, and only 1 is there"):
+    with pytest.raises(FitError, match=r"edge_cat\.v1 joins the first and the last layer, and only 1 is there"):
         fit(cat, train.layers(0), dev.layers(0))
 
 

@@ -57,7 +57,7 @@ def test_path_together_is_each_strength_alone(train: Split, dev: Split, test: Sp
 def test_scores_are_no_probabilities(train: Split, dev: Split, test: Split) -> None:
     fitted = RidgeReadout().fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     assert np.isnan(fitted.predict(test.source).log_prob).all()
-    assert fitted.name == "ridge.v2"
+    assert fitted.name == "ridge.v1"
     assert fitted.n_params == 13 * 4
 
 

@@ -125,8 +125,8 @@ def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
-def as_before(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as it was written before records had checksums."""
+def unsigned(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without its checksum."""
     return {key: value for key, value in record.items() if key != "sha256"}
 
 
@@ -140,6 +140,13 @@ def flip(path: Path, place: float = 0.3) -> None:
     content = bytearray(path.read_bytes())
     content[int(place * len(content))] ^= 0x10
     path.write_bytes(content)
+
+
+def rotate(paths: list[Path]) -> None:
+    """Give each file the content of the one before it."""
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, contents[-1:] + contents[:-1], strict=True):
+        path.write_bytes(content)
 
 
 def make_folder(path: Path) -> None:
@@ -185,12 +192,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
         lambda run: rewrite(run / "run.json", lambda found: {k: v for k, v in found.items() if k != "sessions"}),
         {"verify": "sessions: Field required", "merge": "sessions: Field required", "resume": "sessions: Field"},
     ),
-    "an old record without sessions": (
-        lambda run: rewrite(
-            run / "run.json", lambda found: {k: v for k, v in as_before(found).items() if k != "sessions"}
-        ),
-        {"verify": "sessions: Field required", "merge": "sessions: Field required"},
-    ),
     "a record with another fingerprint": (
         lambda run: rewrite(run / "run.json", lambda found: {**found, "content": {"models": {}, "corpora": {}}}),
         {"verify": "run.json: altered", "merge": "run.json: altered", "resume": "run.json: altered", "report": ""},
@@ -202,8 +203,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
         {"verify": "run.json: altered"},
     ),
     "a record without its checksum": (
-        lambda run: rewrite(run / "run.json", as_before),
-        {"verify": "run.json: altered (it lacks its own checksum)"},
+        lambda run: rewrite(run / "run.json", unsigned),
+        {"verify": "sha256: Field required", "merge": "sha256: Field required", "resume": "sha256: Field required"},
     ),
     "rows of an unknown task": (
         lambda run: alter_rows(run, task="poss"),
@@ -294,12 +295,12 @@ def test_damaged_bytes_are_refused_or_harmless(damaged: Damaged, name: str) -> N
             assert tables(damaged.run) == whole, "what is damaged is computed again"
 
 
-@pytest.mark.parametrize("name", ["run.json", "old run.json", "checksums.json", "cells"])
+@pytest.mark.parametrize("name", ["run.json", "checksums.json", "cells"])
 def test_damaged_values_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
     damaged.renew()
-    path = file_of(damaged.run, name.removeprefix("old "))
+    path = file_of(damaged.run, name)
     tree = json.loads(path.read_text())
-    for mutant in mutated_tree(as_before(tree) if name.startswith("old") else tree, seed=1, count=8):
+    for mutant in mutated_tree(tree, seed=1, count=8):
         try:
             text = json.dumps(mutant)
         except ValueError:

@@ -1,9 +1,8 @@
-"""``edge.v2`` reaches what ``edge.v1`` stops short of, and ``edge.v1`` stays what it was."""
+"""How long edge probes are trained: rounds, patience, and a learning rate that falls to 0."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,8 @@ from bertology.readouts.edge._model import Design, Shuffle, TrainingWindows
 from bertology.readouts.edge._readouts import SpanReadout
 from tests.readouts.spans import accuracy, fit, planted
 
-NAMES = ("edge", "edge_mix", "edge_cumulative", "edge_cat")
-FIRST = {
-    "pooling": "attention",
-    "projection": 256,
-    "classifier": "mlp",
-    "hidden": 256,
-    "dropout": 0.2,
-    "loss": "auto",
-    "learning_rate": 1e-3,
-    "weight_decay": 0.0,
-    "batch_items": 64,
-    "max_epochs": 40,
-    "patience": 3,
-    "watch": "score",
-    "round_steps": 100,
-}
-"""Settings of version 1."""
-NO_MORE = {"max_steps": 0, "least_batch": 64, "cool_down": 0}
-"""Of what version 2 added, nothing."""
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_plain_name_is_version_2_and_version_1_has_its_settings(name: str) -> None:
-    first, second = get_readout(f"{name}.v1"), get_readout(name)
-    assert (first.name, second.name) == (f"{name}.v1", f"{name}.v2")
-    mixing = {"temperature": 1.0, "layer_dropout": 0.0} if name in ("edge_mix", "edge_cumulative") else {}
-    assert asdict(first) == {**FIRST, **NO_MORE, **mixing}
-    for readout in (first, second, get_readout(name, pooling="mean", projection=0)):
-        assert get_readout(readout.name, **asdict(readout)) == readout
+PLAIN = {"learning_rate": 1e-3, "batch_items": 64, "least_batch": 64, "max_steps": 0, "patience": 3, "cool_down": 0}
+"""Patience alone ends a fit, and no batch is small."""
 
 
 @pytest.mark.parametrize(
@@ -57,12 +29,12 @@ def test_the_plain_name_is_version_2_and_version_1_has_its_settings(name: str) -
         ("edge_cat", [0.75], [[-0.0855, -0.0674, -0.1262]]),
     ],
 )
-def test_version_1_fits_as_before_there_was_another(
+def test_without_cooling_down_a_fit_is_that_of_patience_alone(
     name: str, dev_scores: list[float], log_probs: list[list[float]]
 ) -> None:
     train, dev = planted(200, 1, n_layers=2), planted(80, 2, n_layers=2)
     few = {"projection": 5, "hidden": 6, "learning_rate": 1e-2, "max_epochs": 7, "round_steps": 4, "batch_items": 16}
-    fitted = fit(made(f"{name}.v1", **few), train, dev, seed=3)
+    fitted = fit(made(name, **{**PLAIN, **few}), train, dev, seed=3)
     assert fitted.name == f"{name}.v1"
     np.testing.assert_allclose(fitted.report.dev_accuracy[0, :, 0], dev_scores)
     np.testing.assert_allclose(fitted.predict(dev.source).log_prob[0, :, :3], log_probs, atol=2e-3)
@@ -72,11 +44,11 @@ def test_version_1_fits_as_before_there_was_another(
 def test_cooling_down_reaches_more_than_patience_alone() -> None:
     train, dev, test = (planted(n, seed, n_layers=1, layer=0) for seed, n in ((1, 2000), (2, 300), (3, 3000)))
     found = {}
-    for name in ("edge.v1", "edge"):
-        fitted = fit(made(name, projection=32, hidden=64), train, dev)
+    for name, settings in (("plain", PLAIN), ("cooled", {})):
+        fitted = fit(made("edge", projection=32, hidden=64, **settings), train, dev)
         found[name] = accuracy(fitted, test)[0]
         assert fitted.report.all_converged
-    assert found["edge"] > found["edge.v1"] + 0.004
+    assert found["cooled"] > found["plain"] + 0.004
 
 
 @pytest.mark.parametrize(
