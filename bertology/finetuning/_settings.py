@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bertology._names import name_not_found
 from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged, written_at
+from bertology.errors import quoted
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(
@@ -70,7 +71,7 @@ class FineTuneSettings(BaseModel):
     @classmethod
     def _layers(cls, value: str) -> str:
         if not _LAYERS.fullmatch(value):
-            raise ValueError(f"is {value!r}; write all, none, frozen:6, top:2, lora or ia3")
+            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora or ia3")
         return value
 
     @field_validator("features")
@@ -78,7 +79,7 @@ class FineTuneSettings(BaseModel):
     def _features(cls, value: str) -> str:
         if not _FEATURES.fullmatch(value):
             known = "last, second_to_last, embeddings, sum_last_four, concat_last_four, sum_all or layer:6"
-            raise ValueError(f"is {value!r}; write {known}")
+            raise ValueError(f"is {quoted(value)}; write {known}")
         return value
 
     @field_validator("accumulate")
