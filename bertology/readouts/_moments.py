@@ -77,9 +77,6 @@ class Moments:
     def only(self, weightings: Tensor) -> Moments:
         return Moments(self.mean[weightings], self.std[weightings])
 
-    def at(self, layers: Tensor) -> Moments:
-        return Moments(self.mean[:, layers], self.std[:, layers])
-
 
 @dataclass(frozen=True)
 class Sample:

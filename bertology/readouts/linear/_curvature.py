@@ -55,9 +55,6 @@ class Spread:
 
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
 
-    def at(self, layers: Tensor) -> Spread:
-        return Spread(self.correlations[layers], self.spectrum[layers], self.basis[layers])
-
 
 class Bound:
     """Divides by an upper bound of the Hessian that is the same at every point."""

@@ -142,13 +142,6 @@ def flip(path: Path, place: float = 0.3) -> None:
     path.write_bytes(content)
 
 
-def rotate(paths: list[Path]) -> None:
-    """Give each file the content of the one before it."""
-    contents = [path.read_bytes() for path in paths]
-    for path, content in zip(paths, contents[-1:] + contents[:-1], strict=True):
-        path.write_bytes(content)
-
-
 def make_folder(path: Path) -> None:
     path.unlink(missing_ok=True)
     path.mkdir()
