@@ -7,14 +7,14 @@ a :class:`Sentences`.
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._languages import multilingual_corpus, parallel_corpus
-from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences, kept_table, known_table
+from bertology.corpora._tables import Text, Texts, as_sentence, as_sentences, kept_table, known_table
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
-from bertology.corpora._parallel import Links, ParallelText, translations
-from bertology.corpora._sentence import IGNORED, MultiwordToken, Sentence, Target
+from bertology.corpora._languages import Links, ParallelText, translations
+from bertology.corpora._sentences import IGNORED, MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
-from bertology.corpora._table_columns import no_columns
-from bertology.corpora.formats._words import sentence_of_text
-from bertology.corpora.formats.conllu_lines import write_conllu
+from bertology.corpora._tables import no_columns
+from bertology.corpora._words import sentence_of_text
+from bertology.corpora.formats.conllu import write_conllu
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
 from bertology.corpora.formats.squad import question_sentence
 

@@ -1,49 +1,134 @@
-"""Corpora by name or path: what each name means, and which format a file is in."""
+"""Corpora by name or path: what each name means, and treebanks that are downloaded and checked."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, Final
-
+import sys
+import tomllib
+from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
-from bertology.corpora._concatenated import concatenated
+from bertology.corpora._derived import concatenated
 from bertology.corpora._corpus import Corpus, join_corpora
 from bertology.corpora._files import corpus_name, files_in, split_of, suffix_of
 from bertology.corpora._languages import LanguageParts
-from bertology.corpora._made import apart, pseudowords
-from bertology.corpora._memory import DIGITS, corpus_of_data
-from bertology.corpora._table_columns import is_of_table, no_columns
-from bertology.corpora._treebanks import TREEBANKS, load_treebank
-from bertology.corpora._word_order import word_order
-from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
+from bertology.corpora._derived import apart, pseudowords
+from bertology.corpora._tables import DIGITS, corpus_of_data
+from bertology.corpora._tables import is_of_table, no_columns
+from bertology.corpora._derived import word_order
+from bertology.corpora.formats.penn import TREE_SUFFIXES, load_trees
 from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
-from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
+from bertology.corpora.formats.penn import conll2012_files, load_conll2012, looks_like_conll2012
 from bertology.corpora.formats.conllu import CONLLU_SUFFIXES, load_conllu
 from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
 from bertology.corpora.formats.open_sesame import load_open_sesame, open_sesame_files
-from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
+from bertology.corpora.formats.conllu import load_propbank, looks_like_propbank
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
-from bertology.corpora.formats.senses import (
-    SENSEVAL_LEXICAL_SUFFIXES,
-    load_senses,
-    load_senseval_lexical,
-    looks_like_senseval_lexical,
-    sense_files,
-)
+from bertology.corpora.formats.senses import SENSEVAL_LEXICAL_SUFFIXES, load_senses, load_senseval_lexical, looks_like_senseval_lexical, sense_files
 from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
 from bertology.corpora.formats.spacy_docs import load_docbin
 from bertology.corpora.formats.squad import SQUAD_SUFFIXES, load_squad, looks_like_squad
-from bertology.corpora.formats.tables import JSON_ARRAY, TABLE_SUFFIXES, load_tables, looks_like_table
+from bertology.corpora._tables import JSON_ARRAY, TABLE_SUFFIXES, load_tables, looks_like_table
 from bertology.corpora.formats.text import load_text
 from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final
+
+_HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"
+_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Treebank:
+    """Files of one treebank at one commit of its repository."""
+
+    repository: str
+    commit: str
+    prefix: str
+    """How its files are named: ``<prefix>-ud-<split>.conllu``."""
+    sha256: Mapping[str, str]
+    """Hash of the file of each split that is offered."""
+    description: str
+    language: str
+    licence: str
+    reference: str
+
+    def file_name(self, split: str) -> str:
+        """The name of the file of ``split``."""
+        return f"{self.prefix}-ud-{split}.conllu"
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are kept."""
+        return cache_folder() / "corpora" / self.repository / self.commit
+
+
+TREEBANKS: dict[str, Treebank] = {
+    name: Treebank(**fields)
+    for name, fields in tomllib.loads(Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")).items()
+}
+"""The treebanks known by name."""
+
+
+def load_treebank(name: str, treebank: Treebank) -> Corpus:
+    """A treebank from the cache under that name, downloaded where it is not there yet.
+
+    ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
+    ``<repository>/<commit>/<file>``.
+
+    Raises:
+        CorpusError: a file cannot be downloaded, or is not the one that was pinned.
+        StoreError: the cache cannot be written.
+    """
+    for split in treebank.sha256:
+        _fetch(treebank, split)
+    described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
+    return replace(load_conllu(treebank.folder), name=name, **described)
+
+
+def _fetch(treebank: Treebank, split: str) -> None:
+    """Have one file in the cache; what is there with another hash is downloaded again."""
+    import pooch
+    import requests
+
+    folder, file_name, sha256 = treebank.folder, treebank.file_name(split), treebank.sha256[split]
+    home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
+    url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
+    pooch.get_logger().setLevel("WARNING")
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
+    # A request that fails is an OSError too, and is explained first.
+    with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
+        try:
+            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
+        except requests.RequestException as error:
+            raise CorpusError(
+                f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
+                "or give the path of a copy"
+            ) from error
+        except ValueError as error:
+            raise CorpusError(
+                f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
+                "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
+            ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong with a request, in a few words."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer in {_TIMEOUT_S} s"
+    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
+
 
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
 _KEPT: dict[str, Corpus] = {}

@@ -1,29 +1,181 @@
-"""Tables with a text, or a list of words, in each row: what their columns hold, and the sentences made of the rows."""
+"""Tables of sentences: which columns hold what, files of tables and data in memory, and the sentences of their rows."""
 
 from __future__ import annotations
 
 import ast
+import csv
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
-from bertology._inputs import NotJson, parsed_json
+from array import array
+from bertology._files import digest
+from bertology._inputs import NotJson, described, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._divided import SPLITS, divided
-from bertology.corpora._files import Oddities, split_named
-from bertology.corpora._sentence import IGNORED, Sentence, Target
+from bertology.corpora._corpus import Corpus, UNLABELLED
+from bertology.corpora._corpus import SPLITS, divided
+from bertology.corpora._files import Oddities, corpus_name, first_line, json_objects, split_files, split_named, split_of, suffix_of, text_lines
+from bertology.corpora._sentences import IGNORED, Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns, columns_found
-from bertology.corpora.formats._spans import with_iob2
-from bertology.corpora.formats._words import sentence_of_text, spacing_in, words_within
-from bertology.errors import CorpusError, quoted
+from bertology.corpora._words import with_iob2
+from bertology.corpora._words import sentence_of_text, spacing_in, words_within
+from bertology.corpora.formats.spacy_docs import sentences_of_docs
+from bertology.errors import CorpusError, cut, cut_path, listed, quoted
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+COLUMNS_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
+_LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
+_PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("text", "text2"))
+
+
+@dataclass(frozen=True)
+class StatedColumns:
+    """Which columns of a table hold what: fields are keys, tuples those under which several columns may be named."""
+
+    remedy: ClassVar[str] = COLUMNS_REMEDY
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Other names of keys."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Keys that hold no column."""
+
+    @classmethod
+    def stated(cls, columns: str | Sequence[str]) -> Self:
+        """As given by the user, ``"text=sentence,label=stars+topic"``.
+
+        Raises:
+            CorpusError: a part is not ``key=column``, or a key stands twice.
+            NameNotFoundError: there is no such key.
+        """
+        keys = {item.name: isinstance(item.default, tuple) for item in cls._keys()}
+        chosen: dict[str, Any] = {}
+        for part in columns.split(",") if isinstance(columns, str) else columns:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals or not value:
+                raise CorpusError(f"columns: {quoted(part)} is not key=column; {cls.remedy}")
+            key = cls.synonyms.get(key, key)
+            if key not in keys:
+                raise name_not_found("key of columns", key, keys)
+            if key in chosen:
+                several = " and ".join(f"{name}=" for name in keys if keys[name])
+                raise CorpusError(f"columns: {key}= stands twice; write {several} of several columns with +")
+            names = tuple(name.strip() for name in value.split("+"))
+            chosen[key] = names if keys[key] else value
+        return cls(**chosen)
+
+    @classmethod
+    def _keys(cls) -> list[Field[Any]]:
+        return [item for item in fields(cls) if item.name != "inferred"]
+
+    @cached_property
+    def by_key(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each key that has any."""
+        values = {item.name: getattr(self, item.name) for item in self._keys()}
+        return {key: value if isinstance(value, tuple) else (value,) for key, value in values.items() if value}
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        return tuple(name for key, names in self.by_key.items() if key not in self.settings for name in names)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns are called by names that the first row of a file holds, not by their numbers alone."""
+        return not all(name.isdecimal() for name in self.named)
+
+    def __str__(self) -> str:
+        return ",".join(f"{key}={'+'.join(names)}" for key, names in self.by_key.items())
+
+
+@dataclass(frozen=True)
+class TableColumns(StatedColumns):
+    """Which columns of a table of sentences hold what."""
+
+    settings: ClassVar[tuple[str, ...]] = ("language",)
+
+    text: str | None = None
+    """The text of a sentence, or of the first of a pair; words are found by :func:`sentence_of_text`."""
+    text2: str | None = None
+    """The second text of a pair."""
+    at: str | None = None
+    """The word, or words, that a label is about, if not all: its number from 0, or ``first-last``; words of a text are
+    what spaces part."""
+    at2: str | None = None
+    """The same in the second text of a pair."""
+    words: str | None = None
+    """The words of a sentence: a list, or one text with spaces between them."""
+    label: tuple[str, ...] = ()
+    """Labels of the sentence, or of the pair: each column becomes targets of its name."""
+    tags: tuple[str, ...] = ()
+    """Labels of the words, a list as long as that of the words: each column becomes a layer of its name."""
+    split: str | None = None
+    group: str | None = None
+    """What is never parted by splits that are made, such as a document."""
+    id: str | None = None
+    language: str | None = None
+    """No column, but the language of all texts, by whose rules words are found."""
+    inferred: bool = field(default=False, compare=False)
+
+    @classmethod
+    def stated(cls, columns: str | Sequence[str]) -> Self:
+        """As of :class:`StatedColumns`; keys that need another one have it."""
+        return super().stated(columns)._checked()
+
+    @classmethod
+    def recognised(cls, names: Collection[str]) -> TableColumns | None:
+        """By the obvious names among those of a table; None where no column is known to hold texts or words."""
+        of = {name.lower(): name for name in names}
+        pair = next((pair for pair in _PAIRS if of.keys() >= set(pair)), None)
+        first = pair or [name for name in ("text", "sentence") if name in of][:1]
+        words = next((of[name] for name in ("words", "tokens") if name in of), None)
+        if not first and words is None:
+            return None
+        tagged = [of[name] for name in of if name == "tags" or name.endswith("_tags") or name in _LAYERS]
+        return cls(
+            text=of[first[0]] if first else None,
+            text2=of[pair[1]] if pair else None,
+            words=words,
+            label=(of["label"],) if "label" in of else (),
+            tags=tuple(tagged) if words else (),
+            split=of.get("split"),
+            inferred=True,
+        )
+
+    def _checked(self) -> Self:
+        if self.text is None and self.words is None:
+            raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
+        if self.tags and self.words is None:
+            raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
+        for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
+            if getattr(self, name) and not getattr(self, of):
+                raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
+        return self
+
+
+def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
+    """The error for column names given with a corpus that has no columns to name."""
+    what = "tables" if is_of_table(columns) else "column files"
+    return CorpusError(f"columns={quoted(columns)} is for {what}; leave it out for {cut_path(name)}")
+
+
+def columns_found(names: Collection[str]) -> str:
+    """The columns of a table for an error that says which are missing, with a remedy where they were not parted."""
+    only = next(iter(names), "") if len(names) == 1 else ""
+    part = next((what for mark, what in (("\t", "tabs"), (",", "commas"), (";", "semicolons")) if mark in only), "")
+    hint = f" (it has {part}: name a file with tabs .tsv, one with commas or semicolons .csv)" if part else ""
+    return f"among {listed(names)}{hint}"
+
+
+def is_of_table(columns: str | Sequence[str]) -> bool:
+    """Whether columns are those of a table, ``text=sentence``, not of a file with one word a line, ``form,xpos``."""
+    return any("=" in part for part in ([columns] if isinstance(columns, str) else columns))
+
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
-_KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
+_KINDS_OF_LABELS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
 TEXTS = "texts"
 """Name of the targets that are the two texts of a pair."""
 
@@ -296,7 +448,7 @@ class _Spelling:
                     value = _plain(value)
                     if is_missing(value) or str(value) in IGNORED or type(value) in types:
                         continue
-                    kind = next((kind for known, kind in _KINDS.items() if isinstance(value, known)), None)
+                    kind = next((kind for known, kind in _KINDS_OF_LABELS.items() if isinstance(value, known)), None)
                     if kind is None:
                         what = f"is {quoted(value)} ({type(value).__name__})"
                         raise CorpusError(f"{table.place(row)}: column {quoted(column)} {what}; give text or a number")
@@ -374,3 +526,405 @@ def _of_python(text: str) -> Any:
     if repr(value) != text.strip():
         raise ValueError(text)
     return value
+
+
+_ALWAYS = (".csv", ".parquet")
+JSON_SUFFIXES = (".json", ".jsonl")
+TABLE_SUFFIXES = (*_ALWAYS, ".jsonl", ".tsv")
+"""Ends of the names of tables, for telling them from what else lies in a folder."""
+JSON_ARRAY = ".json"
+"""End of the name of a table that is one array of JSON objects, or has one object a line."""
+_LOOKED_AT = 5
+_COLA = ("source", "label", "mark", "sentence")
+_COLA_ROW = re.compile(r"[a-z][a-z&_-]*[0-9]{2}\t[01]\t[*? ]*\t[^\t]*\S[^\t]*\n?")
+"""A row of GLUE's CoLA, which has no row of names: source (``gj04``), label, mark of the author (``*``), sentence."""
+
+
+def load_tables(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
+    """The corpus in a table, or in a folder of tables, one a split.
+
+    A table is read as its suffix states: ``.csv``, ``.json``, ``.jsonl``, ``.parquet``, and any other as lines of
+    values with tabs between them. Where the columns are named by numbers alone (``"text=4,label=2"``, from 1), the
+    first line is a row like all others. GLUE's CoLA has no row of names: its columns are ``source``, ``label``,
+    ``mark`` and ``sentence``. Where columns are recognised by their names, files without those of labels are left out,
+    as GLUE's test files. One file whose name states no split is split here.
+
+    Raises:
+        CorpusError: a file, or a value in it, is not as it should be; the message names line and column.
+        NameNotFoundError: there is no such column.
+    """
+    files = {split: file for split, (file,) in split_files(path, TABLE_SUFFIXES, what="table").items()}
+    has_header = columns is None or TableColumns.stated(columns).has_names
+    is_whole = path.is_file() and split_of(path) is None
+    tables = {None if is_whole else split: read_table(file, has_header=has_header) for split, file in files.items()}
+    recognised = TableColumns.recognised(next(iter(tables.values())).columns) if columns is None else None
+    labels = set(recognised.label) if recognised is not None else set()
+    unlabelled = {split: table for split, table in tables.items() if not labels <= table.columns.keys()}
+    tables = {split: table for split, table in tables.items() if split not in unlabelled}
+    corpus = corpus_of_tables(corpus_name(path), tables, columns)
+    left_out = ", ".join(Path(table.source).name for table in unlabelled.values())
+    return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
+
+
+def _is_cola(path: Path) -> bool:
+    lines = list(islice(text_lines(path), _LOOKED_AT))
+    return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
+
+
+def looks_like_table(path: Path) -> bool:
+    """Whether a file is a table of which a column is known to hold texts or words."""
+    if suffix_of(path) in _ALWAYS:
+        return True
+    names = names_of_columns(path)
+    return names is not None and "targets" not in names and TableColumns.recognised(names) is not None
+
+
+def names_of_columns(path: Path) -> Collection[str] | None:
+    """What the first row of a table calls the columns, of JSON the first object; None of a file that is no table."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return _parquet(path).columns
+    if suffix not in JSON_SUFFIXES:
+        if suffix == ".tsv" and _is_cola(path):
+            return _COLA
+        rows = (_csv_rows if suffix == ".csv" else _tab_rows)(path, array("q"))
+        return [name.strip() for name in next(iter(rows), [])]
+    try:
+        value = parsed_json(first_line(path))
+    except NotJson:
+        value = None
+    if suffix == JSON_ARRAY and not isinstance(value, dict) and first_line(path).lstrip().startswith("["):
+        return _json_array(path).columns
+    return value if isinstance(value, dict) else None
+
+
+def read_table(path: Path, *, has_header: bool = True) -> Table:
+    """The rows of one file; without a header columns are called by their numbers, from 1."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return _parquet(path)
+    if suffix in JSON_SUFFIXES:
+        return _json_array(path) if first_line(path).lstrip().startswith("[") else _json_lines(path)
+    lines = array("q")
+    rows = _csv_rows(path, lines) if suffix == ".csv" else _tab_rows(path, lines)
+    if has_header and suffix == ".tsv" and _is_cola(path):
+        table = _table_of_rows(path, rows, lines, has_header=False)
+        return replace(table, columns=dict(zip(_COLA, table.columns.values(), strict=True)))
+    return _table_of_rows(path, rows, lines, has_header=has_header)
+
+
+def _csv_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
+    header = first_line(path)
+    delimiter = next((mark for mark in (",", ";", "\t") if mark in header), ",")
+    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=True)
+    before = 0
+    try:
+        for row in reader:
+            if row:
+                lines.append(before + 1)
+                yield row
+            before = reader.line_num
+    except csv.Error as error:
+        plain = ", or name the file .tsv, where quotation marks are plain text" if delimiter == "\t" else ""
+        problem = str(error).replace("\t", "tab")
+        raise CorpusError(f"{path}:{before + 1}: not CSV ({problem}); quote values as CSV does{plain}") from None
+
+
+def _tab_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            lines.append(number)
+            yield [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+
+
+def _unquoted(cell: str) -> str:
+    """A value that was quoted since it has quotation marks, which are doubled; others may begin with one (GLUE)."""
+    inner = cell[1:-1]
+    if len(cell) > 1 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
+        return inner.replace('""', '"')
+    return cell
+
+
+def _table_of_rows(path: Path, rows: Iterable[list[str]], lines: array[int], *, has_header: bool) -> Table:
+    names: list[str] = []
+    columns: list[list[str]] = []
+    for row in rows:
+        if not names:
+            names = [name.strip() for name in row] if has_header else [str(number) for number in range(1, len(row) + 1)]
+            double = next((name for name in names if names.count(name) > 1), None)
+            if double is not None:
+                raise CorpusError(f"{path}:{lines[0]}: two columns are called {quoted(double)}; rename one")
+            columns = [[] for _ in names]
+            if has_header:
+                continue
+        if len(row) != len(names):
+            raise CorpusError(
+                f"{path}:{lines[-1]}: {len(row)} values where the table has {len(names)} columns; mend the line, "
+                "or write the table as CSV or JSON Lines"
+            )
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    if not names:
+        raise CorpusError(f"{path}: nothing in it; give a table with a row of names")
+    return Table(dict(zip(names, columns, strict=True)), path, lines[1:] if has_header else lines)
+
+
+def _json_lines(path: Path) -> Table:
+    lines = array("q")
+    columns: dict[str, list[Any]] = {}
+    for number, value in json_objects(path):
+        for name in value.keys() - columns.keys():
+            columns[name] = [None] * len(lines)
+        lines.append(number)
+        for name, column in columns.items():
+            column.append(value.get(name))
+    return Table(columns, path, lines)
+
+
+def _json_array(path: Path) -> Table:
+    """The objects of one array, whose values are columns."""
+    try:
+        rows = parsed_json("".join(text_lines(path)))
+    except NotJson as error:
+        raise CorpusError(f"{path}: not JSON ({error}); an array of objects, or one object a line, is due") from None
+    if not rows:
+        raise CorpusError(f"{path}: nothing in it; give an array of objects")
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise CorpusError(f"{path}, row {number}: {described(row)} where an object was due")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table({name: [row.get(name) for row in rows] for name in names}, path)
+
+
+def _parquet(path: Path) -> Table:
+    import pyarrow
+    import pyarrow.parquet
+
+    with opened(path, error=CorpusError) as file:
+        try:
+            table = pyarrow.parquet.read_table(file)
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise CorpusError(f"{path}: not a Parquet file ({reason}); write it again") from error
+    read = Table(table.to_pydict(), path)
+    stated: Mapping[bytes, bytes] = table.schema.metadata or {}
+    features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    return with_names_of_classes(read, features)
+
+
+IN_MEMORY = "data in memory"
+_MOST_ROWS = 10_000_000
+"""Rows of data that do not say how many they are: more are taken for an iterable without end."""
+DIGITS = 8
+"""Of the hash in the name of what is in memory."""
+_TABLES: dict[str, Table] = {}
+"""Tables in memory that this process knows by name."""
+_KINDS = (
+    "give a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
+    "spaCy documents, or a dict of such by split"
+)
+_UNSTATED = "not stated by the documents; taken for people (from_docs names a pipeline)"
+_USUAL = ("train", "dev", "test")
+
+
+def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str | None) -> Corpus:
+    """The corpus in an object of Python, of the kinds that :func:`load_corpus` lists.
+
+    Raises:
+        CorpusError: it is of no such kind, or something in it is not as it should be.
+        NameNotFoundError: there is no such column.
+    """
+    if isinstance(data, Corpus):
+        if columns is not None:
+            raise no_columns(columns, f"{data.name}, which is loaded already")
+        return replace(data, name=name) if name else data
+    name = name or IN_MEMORY
+    is_split = isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data)
+    parts: dict[str | None, Any] = {None: data}
+    if is_split:
+        parts = {split_named(str(key)): part for key, part in data.items()}
+    if is_split and len(parts) < len(data):
+        raise CorpusError(f"{name}: two of {cut(', '.join(map(str, data)))} are the same split; keep one")
+    if list(parts) == ["train"]:  # as data sets come that have no splits
+        parts = {None: parts["train"]}
+    read = {split: _part(part, name if split is None else f"{name}, {split}", columns) for split, part in parts.items()}
+    tables = {split: part for split, part in read.items() if isinstance(part, Table)}
+    if len(tables) == len(read):
+        return corpus_of_tables(name, tables, columns)
+    if tables:
+        raise CorpusError(f"{name}: some splits are tables, others sentences; give all of one kind")
+    if columns is not None:
+        raise no_columns(columns, f"{name}, which has sentences")
+    rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
+    annotators = {row.annotator for row in rows} - {""}
+    return corpus_of_rows(name, rows, notes={"annotator": "; ".join(annotators)} if annotators else {})
+
+
+def kept_table(data: Any) -> str | None:
+    """The name by which :func:`known_table` finds a table in memory again, in this process; None of sentences."""
+    table = table_of_data(data)
+    if table is None:
+        return None
+    content = repr([[name, list(values)] for name, values in table.columns.items()])
+    name = f"{IN_MEMORY} #{digest([content.encode('utf-8', 'surrogatepass')])[:DIGITS]}"
+    _TABLES[name] = table
+    return name
+
+
+def known_table(name: str) -> Table | None:
+    """The table in memory of that name, if this process has it."""
+    return _TABLES.get(name)
+
+
+Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
+"""What :func:`as_sentences` makes sentences of."""
+
+
+Text = Sentence | str | Sequence[str]
+"""What :func:`as_sentence` makes a sentence of."""
+
+
+def as_sentence(text: Text, *, language: str | None = None, split_at_spaces: bool = False) -> Sentence:
+    """One text as a sentence: a sentence as it is, a list of words, or a text, whose words are found by
+    :func:`sentence_of_text`.
+
+    Raises:
+        CorpusError: it is nothing of the kind, or has no word.
+    """
+    if isinstance(text, str):
+        return sentence_of_text(text, language=language, split_at_spaces=split_at_spaces)
+    return text if isinstance(text, Sentence) else as_sentences([text])[0]
+
+
+def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: bool = False) -> Sentences:
+    """What is given as text, as sentences: a text, texts, lists of words, sentences, or what a split is made of.
+
+    Args:
+        text: a :class:`Sentence`, :class:`Sentences`, a text, or data in memory as of :func:`load_corpus` without
+            splits; a text is one sentence, and its words are found by :func:`sentence_of_text`. A list or tuple of
+            words within a list is a sentence of these words.
+        language: of the texts, by whose rules words are found.
+        split_at_spaces: words of texts are what white space parts.
+
+    Raises:
+        CorpusError: it is nothing of the kind, or has no word.
+    """
+    if isinstance(text, Sentences):
+        return text
+    if isinstance(text, list | tuple) and not text:
+        return Sentences()
+    if isinstance(text, Corpus):
+        raise CorpusError(f"{text.name} has splits, {cut(', '.join(text.splits))}; give one of them, as corpus['test']")
+    rows: Any = [text] if isinstance(text, str | Sentence) else text
+    if isinstance(rows, list | tuple):
+        rows = [_as_words(row, number) for number, row in enumerate(rows)]
+    part = _part(rows, IN_MEMORY, None)
+    if not isinstance(part, Table):
+        return Sentences(row.sentence for row in part)
+    words = {"language": language, "split_at_spaces": split_at_spaces}
+    return Sentences(row.sentence for row in rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **words)[0])
+
+
+def _as_words(row: Any, number: int) -> Any:
+    """A tuple of words, such as those of a sentence, as a list: of texts no labels are asked for."""
+    if not isinstance(row, tuple) or not all(isinstance(word, str) for word in row):
+        return row
+    if any(len(word.split()) > 1 for word in row):
+        raise CorpusError(
+            f"{IN_MEMORY}, row {number}: {quoted(row)} is neither a text nor words; give texts alone, or lists of words"
+        )
+    return list(row)
+
+
+def table_of_data(data: Any) -> Table | None:
+    """The table in an object of Python, whatever its columns hold; columns of tuples are called 1, 2 ….
+
+    None where it holds annotated sentences or documents.
+
+    Raises:
+        CorpusError: it is neither, or has splits of which none is given.
+    """
+    if isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data):
+        if len(data) > 1:
+            raise CorpusError(f"{IN_MEMORY}: a table was due, not splits ({cut(', '.join(map(str, data)))}); give one")
+        (data,) = data.values()
+    if isinstance(data, list | tuple) and data and all(isinstance(row, list | tuple) for row in data):
+        for number, row in enumerate(data):
+            if len(row) != len(data[0]):
+                lengths = f"{len(row)} values where row 0 has {len(data[0])}"
+                raise CorpusError(f"{IN_MEMORY}, row {number}: {lengths}; give tuples of one length")
+        data = {str(number): list(values) for number, values in enumerate(zip(*data, strict=True), 1)}
+    part = _part(data, IN_MEMORY, None)
+    return part if isinstance(part, Table) else None
+
+
+def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table | list[Row]:
+    """The table, or sentences, in an object."""
+
+    if isinstance(data, str | Path):
+        return read_table(Path(data), has_header=columns is None or TableColumns.stated(columns).has_names)
+    if isinstance(data, Sentences):
+        return [Row(sentence, None) for sentence in data]
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        names = list(map(str, data.columns))
+        double = next((name for name in names if names.count(name) > 1), None)
+        if double is not None:
+            raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
+        return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, where)
+    if hasattr(data, "to_pydict"):
+        return Table(data.to_pydict(), where)
+    if isinstance(data, Mapping):
+        return _of_columns(data, where)
+    if not isinstance(data, Iterable):
+        raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
+    rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
+    if not rows:
+        raise CorpusError(f"{where}: nothing in it; {_KINDS}")
+    part = _of_rows(rows, where)
+    features = getattr(data, "features", None) if hasattr(data, "column_names") else None
+    return with_names_of_classes(part, features) if features and isinstance(part, Table) else part
+
+
+def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
+    columns = {
+        str(name): taken(values, f"{where}, column {name}", most=_MOST_ROWS)
+        for name, values in data.items()
+        if isinstance(values, Iterable)
+    }
+    lengths = {name: len(values) for name, values in columns.items()}
+    if not columns or len(columns) < len(data) or len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({cut(sizes)}); {_KINDS}")
+    return Table(columns, where)
+
+
+def _of_rows(rows: list[Any], where: str) -> Table | list[Row]:
+    if all(isinstance(row, Sentence) for row in rows):
+        return [Row(sentence, None) for sentence in rows]
+    if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
+        return [Row(sentence, None, _UNSTATED) for sentence in sentences_of_docs(rows)]
+    if all(isinstance(row, Mapping) for row in rows):
+        names = dict.fromkeys(str(name) for row in rows for name in row)
+        return Table({name: [row.get(name) for row in rows] for name in names}, where)
+    shape = _shape(rows[0])
+    if shape is None:
+        raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
+    for number, row in enumerate(rows):
+        if _shape(row) != shape:
+            raise CorpusError(f"{where}, row {number}: {quoted(row)} where {' and '.join(shape)} were due, as in row 0")
+    return Table({name: [row[at] if len(shape) > 1 else row for row in rows] for at, name in enumerate(shape)}, where)
+
+
+def _shape(row: Any) -> tuple[str, ...] | None:
+    """What the parts of a row of a list are; None for what is no row."""
+    if isinstance(row, str):
+        return ("text",)
+    if isinstance(row, tuple) and len(row) > 1:
+        texts = [isinstance(part, str) for part in row]
+        lists = [is_list(part) for part in row]
+        if lists[0] and len(row) == 2:
+            return ("words", "tags") if lists[1] else ("words", "label")
+        if texts[0] and len(row) == 2 and not lists[1]:
+            return ("text", "label")
+        return ("text", "text2", "label") if texts[:2] == [True, True] and len(row) == 3 and not lists[2] else None
+    return ("words",) if is_list(row) and all(isinstance(word, str) for word in row) else None

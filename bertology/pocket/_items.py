@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import cycle, product
 from typing import Literal
 
-from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Frame, Lexicon, Noun, Verb, lexicon
-from bertology.pocket.grammar.tree import Dice
-from bertology.pocket.grammar.world import Fact, Relation, candidates, facts
+from bertology.pocket import _function_words as fw
+from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Frame, Lexicon, Noun, Verb, lexicon
+from bertology.pocket._world import Fact, Relation, candidates, facts
 
 Structure = Literal["simple", "prepositional", "subject_relative", "object_relative"]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
-from bertology.corpora._sentence import IGNORED, Sentence
+from bertology.corpora._sentences import IGNORED, Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import SPAN_TAG, with_iob2
-from bertology.corpora.formats._words import JOINED, spacing_in
-from bertology.corpora.formats.conllu_lines import N_COLUMNS
+from bertology.corpora._words import SPAN_TAG, with_iob2
+from bertology.corpora._words import JOINED, spacing_in
+from bertology.corpora.formats.conllu import N_COLUMNS
 from bertology.errors import CorpusError, cut, quoted
 
 COLUMN_SUFFIXES = (

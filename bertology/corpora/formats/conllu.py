@@ -1,22 +1,322 @@
-"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html).
-
-CoNLL-U Plus (``.conllup``) as well, whose columns its first line names.
-"""
+"""CoNLL-U, read and written, CoNLL-U Plus, and Universal PropBank, which has further columns."""
 
 from __future__ import annotations
 
 import re
+from bertology._files import write_atomically
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
+from bertology.corpora._sentences import MultiwordToken, Sentence, Target
+from bertology.corpora._sentences import Sentences
+from bertology.corpora._words import Mention, coreference
+from bertology.corpora._words import Span
+from bertology.errors import CorpusError, cut, quoted
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus, corpus_from_files
-from bertology.corpora._files import Oddities, text_lines
-from bertology.corpora._sentence import MultiwordToken, Sentence, Target
-from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, PlusColumns, Row
-from bertology.errors import CorpusError, cut, quoted
+N_COLUMNS = 10
+_NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_GLOBAL_COLUMNS = "global.columns"
+_HEAD_COLUMN, _FEATS, _MISC_COLUMN = 6, 5, 9
+
+# More digits than a counter holds are no number of a word.
+_NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
+_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})\.([1-9][0-9]{0,17})", re.ASCII)
+
+_STANDARD = ("lemma", "upos", "xpos", "feats")
+_KNOWN = {*_STANDARD, "deprel", "deps", "misc"}
+UNSPACED = "SpaceAfter=No"
+
+Row = list[str]
+
+
+class Numbers(dict[str, int]):
+    """Numerals and what they mean, learnt as they come: quicker than ``int``, and stricter."""
+
+    def __missing__(self, numeral: str) -> int:
+        if not _NATURAL.fullmatch(numeral):
+            raise ValueError(numeral)
+        number = self[numeral] = int(numeral)
+        return number
+
+
+class CircleError(CorpusError):
+    """Following the heads of a sentence leads in a circle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A sentence's lines as they stand in the file."""
+
+    path: Path
+    first_line: int
+    """Number of its first line that is no comment, from 1."""
+    comments: list[str]
+    lines: list[str]
+
+    def error(self, place: int, message: str) -> CorpusError:
+        """The error for the line at ``place``, 0-based, of this block."""
+        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
+
+    def split_lines(self) -> list[Row]:
+        """The columns of each line, however many."""
+        return [line.rstrip("\n").split("\t") for line in self.lines]
+
+    def cells(self) -> list[Row]:
+        """The columns of each line.
+
+        Raises:
+            CorpusError: a line has more or fewer columns than CoNLL-U has.
+        """
+        rows = self.split_lines()
+        for place, row in enumerate(rows):
+            if len(row) != N_COLUMNS:
+                columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
+                if len(row) < N_COLUMNS <= len(self.lines[place].split()):
+                    reason = f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all"
+                    raise self.error(place, reason)
+                raise self.error(
+                    place, f"{columns} where CoNLL-U has {N_COLUMNS}, parted by tabs; write _ for no value"
+                )
+        return rows
+
+    def empty_cell(self, rows: Sequence[Row], places: Sequence[int]) -> CorpusError:
+        """The error for the first column of a word that holds nothing at all."""
+        place, index = next((place, row.index("")) for place, row in zip(places, rows, strict=True) if "" in row)
+        return self.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
+
+    def parted(self, rows: Sequence[Row]) -> tuple[list[Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
+        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
+
+        Raises:
+            CorpusError: an identifier is malformed or out of order.
+        """
+        words: list[Row] = []
+        places: list[int] = []
+        multiword: list[MultiwordToken] = []
+        empty_nodes: list[str] = []
+        covered, minor, last_place = 0, 0, 0
+        for place, row in enumerate(rows):
+            due = len(words) + 1
+            if row[0] == str(due):
+                words.append(row)
+                places.append(place)
+                minor = 0
+            elif match := _RANGE.fullmatch(row[0]):
+                first, last = int(match[1]), int(match[2])
+                if first != due or last <= first or first <= covered:
+                    raise self.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
+                multiword.append(self._multiword(place, row, first, last))
+                covered, last_place = last, place
+            elif match := _DECIMAL.fullmatch(row[0]):
+                if int(match[1]) != due - 1 or int(match[2]) <= minor:
+                    raise self.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
+                minor = int(match[2])
+                empty_nodes.append("\t".join(row))
+            else:
+                raise self._wrong_id(place, row[0], due)
+        if covered > len(words):
+            token = rows[last_place][0]
+            raise self.error(last_place, f"multiword token {token} reaches past word {len(words)}, the last")
+        if not words:
+            raise self.error(0, "a sentence without words; give it some, or take it out")
+        return words, places, tuple(multiword), tuple(empty_nodes)
+
+    def _wrong_id(self, place: int, identifier: str, due: int) -> CorpusError:
+        if not _NATURAL.fullmatch(identifier):
+            return self.error(place, f"ID {quoted(identifier)} where word {due} was due; write a number, 1-2 or 1.1")
+        hint = "; is the blank line between two sentences missing?" if identifier == "1" else ", in order"
+        return self.error(place, f"ID {identifier} where {due} was due; number words from 1{hint}")
+
+    def _multiword(self, place: int, row: Row, first: int, last: int) -> MultiwordToken:
+        for index, value in enumerate(row):
+            if value == "":
+                raise self.empty_cell([row], [place])
+            if index > 1 and index not in (_FEATS, _MISC_COLUMN) and value != "_":
+                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there")
+        misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC_COLUMN, _FEATS))
+        return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
+
+    def heads(self, column: Sequence[str], places: Sequence[int], numbers: Numbers) -> tuple[int, ...] | None:
+        """The heads of a sentence's words, or ``None`` where it has none.
+
+        Raises:
+            CorpusError: a head is no number or no word of the sentence.
+            CircleError: following heads leads in a circle.
+        """
+        try:
+            heads = tuple(map(numbers.__getitem__, column))
+        except ValueError:
+            if all(head == "_" for head in column):
+                return None
+            index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
+            reason = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
+            raise self.error(places[index], reason) from None
+        if max(heads) > len(heads):
+            index = next(i for i, head in enumerate(heads) if head > len(heads))
+            reason = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
+            raise self.error(places[index], reason)
+        if circle := _circle(heads):
+            path = cut(" → ".join(map(str, circle)))
+            reason = f"heads in a circle: {path}; let one of these words lead to a root"
+            raise CircleError(str(self.error(places[circle[0] - 1], reason)))
+        return heads
+
+
+@dataclass(frozen=True, slots=True)
+class PlusColumns:
+    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, block: Block) -> PlusColumns | None:
+        """Those that a comment states, mostly the first line of a file; None where none does, or they are CoNLL-U's.
+
+        Raises:
+            CorpusError: a column has two of them, or ID or FORM has none.
+        """
+        stated = next((one for one in block.comments if one.strip().startswith(_GLOBAL_COLUMNS)), None)
+        if stated is None:
+            return None
+        names = tuple(stated.partition("=")[2].split())
+        if names == _NAMES:
+            return None
+        double = next((name for name in names if names.count(name) > 1), None)
+        if double or not {"ID", "FORM"} <= set(names):
+            what = f"names {cut(double)} twice" if double else "lacks ID or FORM"
+            raise CorpusError(f"{block.path}:1: global.columns {what}; write ID FORM and the other columns, each once")
+        return cls(names)
+
+    def plain(self, block: Block) -> Block:
+        """The sentence with the columns of CoNLL-U alone; those that the file lacks hold ``_``."""
+        rows = self._rows(block)
+        places = [self.names.index(name) if name in self.names else None for name in _NAMES]
+        lines = ["\t".join("_" if place is None else row[place] for place in places) for row in rows]
+        comments = [one for one in block.comments if not one.strip().startswith(_GLOBAL_COLUMNS)]
+        return replace(block, lines=lines, comments=comments)
+
+    def layers(self, block: Block) -> dict[str, tuple[str | None, ...]]:
+        """The values of words in further columns, by their names in small letters (``parseme:mwe``)."""
+        words = [row for row in self._rows(block) if row[self.names.index("ID")].isdecimal()]
+        further = [(place, name.lower()) for place, name in enumerate(self.names) if name not in _NAMES]
+        found = {name: tuple(None if row[at] in ("_", "*") else row[at] for row in words) for at, name in further}
+        return {name: values for name, values in found.items() if any(values)}
+
+    def _rows(self, block: Block) -> list[Row]:
+        rows = block.split_lines()
+        for place, row in enumerate(rows):
+            if len(row) != len(self.names):
+                due = f"global.columns names {len(self.names)}, parted by tabs"
+                raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
+        return rows
+
+
+def _circle(heads: Sequence[int]) -> list[int]:
+    """The words, from 1, that one meets on the first circle of heads, closed; empty when all lead to a root."""
+    seen = [0] * (len(heads) + 1)
+    seen[0] = -1
+    for start in range(1, len(heads) + 1):
+        word = start
+        while not seen[word]:
+            seen[word] = start
+            word = heads[word - 1]
+        if seen[word] == start:
+            circle = [word]
+            while len(circle) == 1 or circle[-1] != word:
+                circle.append(heads[circle[-1] - 1])
+            return circle
+    return []
+
+
+def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
+    """Write sentences as CoNLL-U; what :func:`read_conllu` has read is written byte for byte.
+
+    A sentence without ``sent_id`` or ``text`` among its comments gets them; spacing is put into MISC where it is
+    not there yet. Layers that CoNLL-U has no column for (``ner``, ``chunk`` …) are written into MISC as
+    ``name=value``. Span-level annotation (``Sentence.targets``) has no place in CoNLL-U and is left out.
+
+    Raises:
+        CorpusError: a word is empty or holds a tab or a line break.
+        StoreError: the file cannot be written; it is whole or absent, never half written.
+    """
+    path = Path(path)
+    lines: list[str] = []
+    for sentence in sentences:
+        for line in _lines(sentence):
+            if "\n" in line or "\r" in line:
+                reason = f"sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
+                raise CorpusError(f"{path}: {reason}")
+            lines.append(line)
+        lines.append("")
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+
+def _lines(sentence: Sentence) -> Iterator[str]:
+    keys = {comment.partition("=")[0].strip() for comment in sentence.comments}
+    if sentence.id and "sent_id" not in keys:
+        yield f"# sent_id = {sentence.id}"
+    yield from (f"#{comment}" for comment in sentence.comments)
+    if "text" not in keys:
+        yield f"# text = {sentence.text}"
+    tokens = {token.first: token for token in sentence.multiword}
+    nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
+    for line in sentence.empty_nodes:
+        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+    yield from nodes.get(0, ())
+    covered = -1
+    for index in range(len(sentence)):
+        if token := tokens.get(index):
+            covered = token.last
+            yield _token_line(sentence, token)
+        yield _word_line(sentence, index, inside=index <= covered)
+        yield from nodes.get(index + 1, ())
+
+
+def _token_line(sentence: Sentence, token: MultiwordToken) -> str:
+    parts = token.misc.split("|") if token.misc else []
+    if not _spaced(sentence, token.last) and UNSPACED not in parts:
+        parts.append(UNSPACED)
+    ids, feats = f"{token.first + 1}-{token.last + 1}", token.feats or "_"
+    return _joined(sentence, [ids, token.form, *"___", feats, *"___", "|".join(parts) or "_"])
+
+
+def _word_line(sentence: Sentence, index: int, *, inside: bool) -> str:
+    """One word; ``inside`` a multiword token its spacing is the token's."""
+    layers = sentence.layers
+    misc = layers["misc"][index] if "misc" in layers else None
+    parts = misc.split("|") if misc else []
+    for name in sorted(layers.keys() - _KNOWN):
+        if (value := layers[name][index]) is not None:
+            parts.append(f"{name}={value}")
+    if not inside and not _spaced(sentence, index) and UNSPACED not in parts:
+        parts.append(UNSPACED)
+
+    def cell(name: str) -> str:
+        return (layers[name][index] if name in layers else None) or "_"
+
+    head = "_" if sentence.heads is None else str(sentence.heads[index])
+    cells = [str(index + 1), sentence.words[index], *map(cell, _STANDARD), head, cell("deprel"), cell("deps")]
+    return _joined(sentence, [*cells, "|".join(parts) or "_"])
+
+
+def _spaced(sentence: Sentence, index: int) -> bool:
+    """Whether white space, or nothing at all, follows a word."""
+    end = sentence.spans[index][1]
+    return end >= len(sentence.text) or sentence.text[end].isspace()
+
+
+def _joined(sentence: Sentence, cells: list[str]) -> str:
+    for cell in cells:
+        if cell == "" or "\t" in cell:
+            raise CorpusError(
+                f"sentence {quoted(sentence.id)}: {quoted(cell)} cannot stand in a column of CoNLL-U; take it out"
+            )
+    return "\t".join(cells)
+
 
 CONLLU_SUFFIXES = (".conllu", ".conllup")
 _Column = tuple[str, ...]
@@ -278,3 +578,138 @@ def _closed(
 def load_conllu(path: Path) -> Corpus:
     """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file."""
     return corpus_from_files(path, read_conllu, CONLLU_SUFFIXES, what="CoNLL-U")
+
+
+_ROLESET, _FIRST_ROLE = N_COLUMNS, N_COLUMNS + 1
+_PREDICATE = "V"
+_NONE = frozenset(["", "_"])
+_UNANNOTATED = "propbank = no-up"
+_WORDLESS = 0.9
+
+
+def looks_like_propbank(path: Path) -> bool:
+    """Whether the first word of a CoNLL-U file has more columns than CoNLL-U has."""
+    if suffix_of(path) != ".conllu":
+        return False
+    first = next((line for line in text_lines(path) if line[0].isdigit()), "")
+    return first.count("\t") >= N_COLUMNS
+
+
+def read_propbank(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
+    """The sentences of a file of Universal PropBank 1.0, which is CoNLL-U with further columns.
+
+    The eleventh column holds the roleset of a predicate (``nominate.01``), here the layer ``roleset``; each column
+    after it belongs to one predicate, in order, and holds the role of each argument at its head word. Targets ``srl``
+    are predicate (``span1``, one word), argument (``span2``) and role, ``ARG0`` or ``ARGM-TMP``; those that refer
+    (``R-``) or continue (``C-``) another are kept with their marks, the predicate's own ``V`` is none.
+
+    Since Tenney et al. 2019 label spans, an argument is the subtree of its head word in the file's own tree, without
+    the branch that holds the predicate (the relative clause of the noun it modifies). Where that leaves several
+    pieces, as of *they are very old* without the copula *are*, it is the piece around the head word, without
+    punctuation at its ends (*very old*); these are counted in ``oddities``, as are predicates without arguments and
+    sentences that were not annotated.
+
+    Raises:
+        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+    """
+    oddities = oddities or Oddities()
+    for block, sentence in read_sentences(path, oddities, wider=True):
+        if any(comment.strip() == _UNANNOTATED for comment in block.comments):
+            oddities.skip("sentences without PropBank annotation", sentence.id)
+            yield sentence
+        else:
+            yield _with_roles(sentence, block, oddities)
+
+
+def _with_roles(sentence: Sentence, block: Block, oddities: Oddities) -> Sentence:
+    rows = block.split_lines()
+    places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
+    words = [rows[place] for place in places]
+    width = len(words[0])
+    for place, row in zip(places, words, strict=True):
+        if len(row) <= _ROLESET:
+            raise block.error(place, f"{len(row)} columns, but the eleventh should hold a roleset; write _ for none")
+        if len(row) != width:
+            raise block.error(place, f"{len(row)} columns where the sentence has {width}; give each predicate one")
+    predicates = [index for index, row in enumerate(words) if row[_ROLESET] not in _NONE]
+    columns = list(zip(*(row[_FIRST_ROLE:] for row in words), strict=True))
+    while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
+        columns.pop()  # files end lines in a tab where a sentence has no predicate
+    if len(columns) != len(predicates):
+        raise block.error(
+            places[0], f"{len(predicates)} rolesets but {len(columns)} columns of roles; give each predicate one"
+        )
+    targets: list[Target] = []
+    for predicate, column in zip(predicates, columns, strict=True):
+        roles = [(index, role) for index, role in enumerate(column) if role not in _NONE and role != _PREDICATE]
+        where = f"{block.path.name}:{block.first_line + places[predicate]}"
+        if not roles:
+            oddities.skip("predicates without arguments", where)
+        if roles and sentence.heads is None:
+            raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
+        for argument, role in roles:
+            inside = _below(sentence.heads or (), argument, predicate)
+            span = (min(inside), max(inside) + 1)
+            if span[1] - span[0] > len(inside):
+                oddities.note("arguments not in one piece, given by the piece around their head word", where)
+                span = _piece(inside, argument, sentence.layers.get("deprel") or (None,) * len(sentence))
+            targets.append(Target((predicate, predicate + 1), role, span))
+    rolesets = tuple(None if row[_ROLESET] in _NONE else row[_ROLESET] for row in words)
+    return replace(
+        sentence,
+        layers={**sentence.layers, "roleset": rolesets} if any(rolesets) else sentence.layers,
+        targets={**sentence.targets, "srl": tuple(targets)} if targets else sentence.targets,
+    )
+
+
+def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
+    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``."""
+    if argument == predicate:
+        return {argument}
+    branch, above = predicate, heads[predicate] - 1
+    while above not in (argument, -1):
+        branch, above = above, heads[above] - 1
+    left_out = branch if above == argument else None
+    inside = {argument}
+    more = inside
+    while more:
+        more = {i for i, head in enumerate(heads) if head - 1 in more and i != left_out}
+        inside = inside | more
+    return inside
+
+
+def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
+    """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
+    start, end = head, head + 1
+    while start - 1 in inside:
+        start -= 1
+    while end in inside:
+        end += 1
+    while start < head and relations[start] == "punct":
+        start += 1
+    while end - 1 > head and relations[end - 1] == "punct":
+        end -= 1
+    return start, end
+
+
+def load_propbank(path: Path, *, joined: bool = False) -> Corpus:
+    """The corpus in a folder of Universal PropBank files, one a split, or in one file.
+
+    Raises:
+        CorpusError: no such file, one that is not as it should be, or one without words, unless it is to be ``joined``
+            to a corpus that has them.
+    """
+    corpus = corpus_from_files(path, read_propbank, [".conllu"], what="CoNLL-U")
+    for split, sentences in corpus.splits.items():
+        if not joined and _is_wordless(sentences):
+            file = split_files(path, [".conllu"], what="CoNLL-U")[split][0]
+            raise CorpusError(f"{file}: its words are all _; name the treebank that has them: {path}+path/to/treebank")
+    return corpus
+
+
+def _is_wordless(sentences: Sentences) -> bool:
+    """Whether nearly all words were taken out, as treebanks under licence do."""
+    if "_" not in sentences.forms.values:
+        return False
+    code = sentences.forms.values.index("_")
+    return float((sentences.forms.codes == code).mean()) > _WORDLESS

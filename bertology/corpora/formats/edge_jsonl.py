@@ -13,8 +13,8 @@ from bertology._files import write_atomically
 from bertology._inputs import described
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, json_objects
-from bertology.corpora._sentence import IGNORED, Sentence, Target
-from bertology.corpora.formats._words import JOINED, Span, spacing_in
+from bertology.corpora._sentences import IGNORED, Sentence, Target
+from bertology.corpora._words import JOINED, Span, spacing_in
 from bertology.errors import CorpusError, quoted
 
 EDGE_SUFFIXES = (".jsonl",)

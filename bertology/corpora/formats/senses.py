@@ -11,10 +11,10 @@ from pathlib import Path
 from bertology._inputs import NotJson, parsed_json
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, first_line, text_lines
-from bertology.corpora._sentence import Sentence, Target
+from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._tables import Row, corpus_of_rows, joined
-from bertology.corpora.formats._words import Span, penn_words
+from bertology.corpora._words import Span, penn_words
 from bertology.errors import CorpusError, listed, quoted
 
 SENSE = "sense"

@@ -12,9 +12,9 @@ from bertology._files import digest, write_atomically
 from bertology._inputs import described, opened
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, text_lines
-from bertology.corpora._sentence import Sentence
+from bertology.corpora._sentences import Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import entities_of
+from bertology.corpora._words import entities_of
 from bertology.errors import CorpusError, quoted
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, corpus_from_files
 from bertology.corpora._files import Oddities, at_least_one, text_lines
-from bertology.corpora._sentence import Sentence
-from bertology.corpora.formats._words import sentence_of_text
+from bertology.corpora._sentences import Sentence
+from bertology.corpora._words import sentence_of_text
 
 BY_SPACES = "none: one sentence a line, words by white space"
 """The note on annotation of a corpus of raw text."""

@@ -4,7 +4,7 @@ Each module reads one set, or sets of one form; what they share is in ``_items.p
 a person names, are read by ``_item_tables.py`` for every task.
 """
 
-from bertology.corpora.prompts._agreement import AgreementPair, read_agreement
+from bertology.corpora.prompts._pairs import AgreementPair, read_agreement
 from bertology.corpora.prompts._diagnostics import (
     Diagnostics,
     NegationItem,
@@ -14,7 +14,7 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._item_tables import TableItem, names_items, read_item_table, source_name, split_language
+from bertology.corpora.prompts._items import TableItem, names_items, read_item_table, source_name, split_language
 from bertology.corpora.prompts._items import MADE, LeftOut, with_masks
 from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._made import (
@@ -28,7 +28,7 @@ from bertology.corpora.prompts._made import (
     maximum_items,
     shuffled_words,
 )
-from bertology.corpora.prompts._minimal_pairs import MinimalPair, read_minimal_pairs
+from bertology.corpora.prompts._pairs import MinimalPair, read_minimal_pairs
 
 __all__ = [
     "MADE",

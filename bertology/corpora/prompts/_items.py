@@ -1,17 +1,21 @@
-"""Reading files of prompts: fields that must be there, masks, templates, and items that are skipped."""
+"""Cloze items: tables with a row an item, and what readers of published sets share: fields, masks, templates."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bertology._inputs import described, given_path
+from bertology._names import name_not_found
+from bertology.corpora._files import corpus_name, suffix_of
+from bertology.corpora._tables import IN_MEMORY, known_table, table_of_data
+from bertology.corpora._named import check_here
+from bertology.corpora._tables import StatedColumns, columns_found, is_of_table, no_columns
+from bertology.corpora._tables import Table, is_list, list_cell, name_cell, text_cell
+from bertology.corpora._tables import JSON_ARRAY, TABLE_SUFFIXES, names_of_columns, read_table
+from bertology.errors import CorpusError, listed, quoted
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from bertology._inputs import described, given_path
-from bertology.corpora._files import suffix_of
-from bertology.corpora.formats.tables import read_table
-from bertology.errors import CorpusError, quoted
+from typing import Any, ClassVar, Self
 
 MADE = "made"
 """The name, in place of a path, of items that are made by rule."""
@@ -130,3 +134,277 @@ class LeftOut:
     id: str
     group: str
     reason: str
+
+
+ITEM_SUFFIXES = (*TABLE_SUFFIXES, JSON_ARRAY)
+_NO_TABLE = ("pocket", MADE)
+
+
+@dataclass(frozen=True)
+class ItemForm:
+    """Which columns the items of one kind of question have."""
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    """Those that have one mask."""
+    same: str = ""
+    """Why an item cannot be scored in which two of its columns say the same."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all columns that are read."""
+        return (*self.needs, *self.may, "group", "cluster", "id")
+
+    @property
+    def has_one_bad(self) -> bool:
+        """Whether what is wrong is one text, not any number of words."""
+        return "bad" in self.needs and not self.masked
+
+    def reader(self, key: str) -> Callable[[Any, str, str], str]:
+        """How a value under a key is read: groups and words at a mask may be numbers, texts may not."""
+        is_text = key in ("text", "other", "blind") or (key in ("good", "bad") and self.has_one_bad)
+        return text_cell if is_text else name_cell
+
+    @property
+    def example(self) -> str:
+        """How columns are named."""
+        return ",".join(f"{key}=COLUMN" for key in (*self.needs, "group"))
+
+
+ITEM_FORMS: Mapping[str, ItemForm] = {
+    "sentences": ItemForm(("good", "bad"), same="the two sentences are the same"),
+    "choices": ItemForm(
+        ("text", "good", "bad"), ("other", "blind", "subject"), ("text", "other"), "the two forms are the same"
+    ),
+    "answers": ItemForm(("text", "good"), ("blind", "subject"), ("text",)),
+    "facts": ItemForm(("text", "good", "subject"), ("blind",), ("text",)),
+    "contexts": ItemForm(
+        ("text", "other", "good"), ("blind", "subject"), ("text", "other"), "the two texts are the same"
+    ),
+    "changes": ItemForm(("text", "other"), ("subject",), ("text", "other"), "the two texts are the same"),
+    "next_sentence": ItemForm(("text", "other", "good")),
+}
+"""By what is asked of items (:data:`bertology.probing.ClozeAsks`); ``facts`` are answers whose subject is known."""
+
+
+@dataclass(frozen=True)
+class ItemColumns(StatedColumns):
+    """Which columns of a table of items hold what."""
+
+    remedy: ClassVar[str] = "name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)"
+    synonyms: ClassVar[Mapping[str, str]] = {"answer": "good"}
+
+    text: str | None = None
+    """The text, with a mask: ``{mask}``, ``[MASK]``, ``<mask>``; or, where there is a subject, a template with ``[X]``
+    for the subject and ``[Y]`` for the mask."""
+    other: str | None = None
+    """The text that it is compared with."""
+    good: str | None = None
+    """What is right: the grammatical sentence, the word at the mask; of next sentences ``next`` or ``other``."""
+    bad: tuple[str, ...] = ()
+    """What is wrong; of words several columns, or a list in one."""
+    blind: str | None = None
+    """The text without what decides."""
+    subject: str | None = None
+    """What a fact is about. Items of one subject are one cluster, unless clusters are named."""
+    group: str | None = None
+    """By what scores are told apart."""
+    cluster: str | None = None
+    """Items that are drawn together where intervals are made."""
+    id: str | None = None
+
+    @classmethod
+    def recognised(cls, names: Collection[str], form: ItemForm) -> Self | None:
+        """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
+        known: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            known.setdefault(cls.synonyms.get(name.lower(), name.lower()), []).append(name)
+        if not known.keys() >= set(form.needs):
+            return None
+        for key in form.keys:
+            if len(known.get(key, ())) > 1:
+                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {cls.remedy}")
+        return cls.stated([f"{key}={known[key][0]}" for key in form.keys if key in known])
+
+    @classmethod
+    def of_form(cls, columns: str | Sequence[str], form: ItemForm) -> Self:
+        """As given by the user; errors as of :meth:`stated`, and where one is lacking or of no use."""
+        chosen = cls.stated(columns)
+        lacking = next((key for key in form.needs if key not in chosen.by_key), None)
+        useless = next((key for key in chosen.by_key if key not in form.keys), None)
+        if lacking or useless:
+            what = f"no {lacking}= is there" if lacking else f"{useless}= is not asked about"
+            raise CorpusError(f"columns: {what}; name the columns as in --columns {form.example}")
+        if len(chosen.bad) > 1 and form.has_one_bad:
+            remedy = "give each wrong sentence a row of its own"
+            raise CorpusError(f"columns: bad= names {len(chosen.bad)} columns, where a pair has one; {remedy}")
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class TableItem:
+    """A row of a table of items; what has no column is empty."""
+
+    id: str
+    cluster: str
+    group: str
+    text: str = ""
+    other: str = ""
+    good: str = ""
+    bad: tuple[str, ...] = ()
+    blind: str = ""
+    subject: str = ""
+
+
+def read_item_table(
+    source: Any, asks: str, *, columns: str | Sequence[str] | None = None
+) -> Iterator[TableItem | LeftOut] | None:
+    """The items of a table, in its order; None where the source is something else, such as a published set.
+
+    Columns are named by a person, or called as the keys of :class:`ItemColumns` are; columns of tuples in memory are
+    those that the question needs, in their order. An item is called by its group and ``id``, or by the name of its
+    file and the number of its row; without a column of groups the file is its group.
+
+    Args:
+        source: a file or folder of files (CSV, TSV, JSON, JSON Lines, Parquet); the name of a table in memory, or the
+            table itself: a DataFrame, a data set, records, tuples, a dict of columns.
+        asks: which of :data:`ITEM_FORMS` its rows are.
+        columns: ``"good=sen,bad=wrong_sen,group=phenomenon"``; by number, from 1, of a file without a row of names. A
+            ``language`` among them is none of a column (:func:`split_language`).
+
+    Raises:
+        CorpusError: a row or value is not as it should be, or columns are lacking.
+        NameNotFoundError: there is no such column.
+    """
+    form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
+    if columns is not None and (not is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
+        raise no_columns(columns, str(source))
+    columns, _ = split_language(columns)
+    chosen = None if columns is None else ItemColumns.of_form(columns, form)
+    table = known_table(str(source)) if is_name else table_of_data(source)
+    if table is None and not is_name:
+        raise CorpusError(f"{IN_MEMORY}: sentences where a table of items was due; give a DataFrame, records or tuples")
+    if table is not None:
+        read = chosen or ItemColumns.recognised(table.columns, form)
+        if read is None and list(table.columns) == [str(number) for number in range(1, len(form.needs) + 1)]:
+            read = ItemColumns.stated([f"{key}={number}" for number, key in enumerate(form.needs, 1)])
+        if read is None:
+            raise not_items(IN_MEMORY, table.columns, asks)
+        return table_items(table, read, form)
+    if str(source) in _NO_TABLE:
+        return None
+    check_here(source)
+    path = given_path(source, error=CorpusError)
+    if chosen is None:
+        if not path.is_file() or suffix_of(path) not in ITEM_SUFFIXES:
+            return None
+        if ItemColumns.recognised(names_of_columns(path) or (), form) is None:
+            return None
+        table = read_table(path)
+        return table_items(table, ItemColumns.recognised(table.columns, form) or ItemColumns(), form)
+    return _of_files([path] if path.is_file() else files_of(path, ITEM_SUFFIXES, what="tables of items"), chosen, form)
+
+
+def _of_files(files: Sequence[Path], columns: ItemColumns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
+    for file in files:
+        yield from table_items(read_table(file, has_header=columns.has_names), columns, form)
+
+
+def split_language(columns: str | Sequence[str] | None) -> tuple[list[str] | None, str | None]:
+    """Columns without the language of texts, ``language=zh``, by whose rules words are found; and that language.
+
+    Raises:
+        CorpusError: there are two.
+    """
+    if columns is None:
+        return None, None
+    parts = [part.strip() for part in (columns.split(",") if isinstance(columns, str) else columns)]
+    stated = [part.partition("=")[2].strip() for part in parts if part.partition("=")[0].strip() == "language"]
+    if len(stated) > 1 or "" in stated:
+        raise CorpusError("columns: write language= once, with a code such as language=zh")
+    rest = [part for part in parts if part.partition("=")[0].strip() != "language"]
+    return rest or None, next(iter(stated), None)
+
+
+def names_items(columns: str | Sequence[str]) -> bool:
+    """Whether columns have keys that only tables of items have, not those of sentences."""
+    keys = {part.partition("=")[0].strip() for part in (columns.split(",") if isinstance(columns, str) else columns)}
+    return not keys.isdisjoint({"good", "answer", "bad", "other"})
+
+
+def source_name(source: Any) -> str:
+    """What a source of items is called in messages."""
+    return str(source) if isinstance(source, str | Path) else IN_MEMORY
+
+
+def columns_of(path: Path) -> Collection[str]:
+    """The first row of a table; errors where it cannot be read."""
+    names = names_of_columns(path)
+    return read_table(path).columns if names is None else names
+
+
+def not_items(source: object, names: Collection[str], asks: str, *, nor: str = "") -> CorpusError:
+    """The error for a table whose columns are none that are known: those there are, and how to name them."""
+    form = ITEM_FORMS[asks]
+    remedy = f"name them as in --columns {form.example} (by number, from 1, where the first row holds no names)"
+    needed = f"{', '.join(form.needs[:-1])} and {form.needs[-1]}"
+    what = f"no columns {needed} {columns_found(names)}{nor and f', nor {nor}'}"
+    return CorpusError(f"{source}: {what}; {remedy}")
+
+
+def table_items(table: Table, columns: ItemColumns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
+    """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
+    source = table.source
+    for column in columns.named:
+        if column not in table.columns:
+            raise name_not_found(f"column of {source}", column, table.columns)
+    if not len(table):
+        raise CorpusError(f"{source}: no item in it, only names of columns; give the whole table")
+    stem = corpus_name(source) if isinstance(source, Path) else source
+    for row in range(len(table)):
+        yield _item(stem, row, table, columns, form)
+
+
+def _item(stem: str, row: int, table: Table, columns: ItemColumns, form: ItemForm) -> TableItem | LeftOut:
+    where = table.place(row)
+    cells = {
+        key: form.reader(key)(table.columns[names[0]][row], where, names[0])
+        for key, names in columns.by_key.items()
+        if key != "bad"
+    }
+    group, subject = cells.get("group", stem), cells.get("subject", "")
+    name = f"{group}-{cells['id']}" if "id" in cells else f"{stem}-{table.number(row)}"
+    texts = {
+        key: _masked(cells[key], subject, f"{where}: column {quoted(columns.by_key[key][0])}", key in form.masked)
+        for key in ("text", "other", "blind")
+        if key in cells
+    }
+    good = cells.get("good", "")
+    bad = tuple(
+        form.reader("bad")(word, where, column)
+        for column in columns.bad
+        for word in _bad_of(table.columns[column][row], where, column, form)
+    )
+    if form.same and (good in bad or ("other" in form.needs and texts["text"] == texts["other"])):
+        return LeftOut(name, group, form.same)
+    cluster = cells.get("cluster") or subject or name
+    return TableItem(name, cluster, group, good=good, bad=bad, subject=subject, **texts)
+
+
+def _bad_of(value: Any, where: str, column: str, form: ItemForm) -> list[Any]:
+    """What is wrong by a cell: a sentence, or words, one or a list."""
+    if form.has_one_bad:
+        return [value]
+    is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
+    return list_cell(value, where, column) if is_list(value) or is_text_of_list else [value]
+
+
+def _masked(text: str, subject: str, where: str, has_one: bool) -> str:
+    """A text with its masks as ``{mask}``, its subject put in where it is a template."""
+    if subject and SUBJECT in text:
+        text = prompt_of(checked_template(text, where), subject)
+    text = with_masks(text, MASK)
+    if has_one and (trouble := mask_trouble(text)):
+        raise CorpusError(f"{where}: {trouble} {quoted(text)}; write {MASK} once, where the word is left out")
+    return text

@@ -13,7 +13,7 @@ from typing import Any
 
 from bertology._inputs import given_path
 from bertology.corpora._files import corpus_name
-from bertology.corpora.prompts._item_tables import columns_of, not_items
+from bertology.corpora.prompts._items import columns_of, not_items
 from bertology.corpora.prompts._items import (
     LeftOut,
     blind_prompt_of,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from bertology.pocket.grammar.lexicon import (
+from bertology.pocket._words import (
     COUNTRIES,
     KINDS,
     MEN,
@@ -15,10 +15,12 @@ from bertology.pocket.grammar.lexicon import (
     TRADES,
     WOMEN,
     Agreement,
+    Dice,
     Lexicon,
     Noun,
+    Phrase,
+    Word,
 )
-from bertology.pocket.grammar.tree import Dice, Phrase, Word
 
 Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
 
