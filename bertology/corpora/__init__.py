@@ -1,22 +1,19 @@
 """Annotated sentences from files, from treebanks by name, and from data in memory.
 
 :func:`load_corpus` reads a corpus by name or path (``_named.py``, to be read first), or makes it of an object
-(``_memory.py``); each reader is a module of :mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each
+(``_tables.py``); each format is a class of :mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each
 a :class:`Sentences`.
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._languages import multilingual_corpus, parallel_corpus
-from bertology.corpora._tables import Text, Texts, as_sentence, as_sentences, kept_table, known_table
+from bertology.corpora._languages import Links, ParallelText, multilingual_corpus, parallel_corpus, translations
 from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
-from bertology.corpora._languages import Links, ParallelText, translations
-from bertology.corpora._sentences import IGNORED, MultiwordToken, Sentence, Target
-from bertology.corpora._sentences import Sentences, WordLayer
-from bertology.corpora._tables import no_columns
+from bertology.corpora._sentences import IGNORED, MultiwordToken, Sentence, Sentences, Target, WordLayer
+from bertology.corpora._tables import Text, Texts, as_sentence, as_sentences, kept_table, known_table, no_columns
 from bertology.corpora._words import sentence_of_text
 from bertology.corpora.formats.conllu import write_conllu
+from bertology.corpora.formats.published import question_sentence
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
-from bertology.corpora.formats.squad import question_sentence
 
 __all__ = [
     "IGNORED",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import numpy as np
-from bertology._files import digest
-from bertology._names import name_not_found
-from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
-from bertology.corpora._sentences import Sentence
-from bertology.corpora._sentences import Sentences
-from bertology.errors import CorpusError, NameNotFoundError
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numpy.typing import NDArray
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import digest
+from bertology._names import name_not_found
+from bertology.corpora._files import Oddities, T, corpus_name, files_in, language_of, split_files, suffix_of
+from bertology.corpora._sentences import Sentence, Sentences
+from bertology.errors import CorpusError, NameNotFoundError
 
 SPLITS = ("train", "dev", "test")
 _FEWEST_SENTENCES, _FEWEST_KEYS = 10, 3
@@ -130,6 +134,8 @@ def _drawn_splits(name: str, sizes: Mapping[str, int], *, by: str) -> dict[str, 
 
 _CROSS_VALIDATION = "cross-validation"
 
+SENSE, TEXTS = "sense", "texts"
+"""Names of the targets that are the senses of words, ``word:sense``, and the two texts of a pair."""
 UNLABELLED = "files without labels, left out"
 """The note that names such files, as GLUE's test files are."""
 
@@ -237,33 +243,91 @@ class Corpus:
         return None
 
 
-def corpus_from_files(
+def corpus_at(
     path: Path,
-    read: Callable[[Path, Oddities], Iterable[Sentence]],
-    suffixes: Collection[str],
+    splits: Mapping[str, Iterable[Sentence]],
+    oddities: Oddities | None = None,
     *,
-    what: str,
-    language: Callable[[Mapping[str, list[Path]]], str | None] = language_of,
+    notes: Mapping[str, str] = MappingProxyType({}),
+    language: str | None = None,
+    reference: str | None = None,
 ) -> Corpus:
-    """The corpus in a folder of files, one a split, or in one file, which is the split its name states, else ``test``.
+    """The corpus in a file or folder, called as that is; splits without a sentence are left out.
 
     Args:
-        path: the folder or file.
-        read: makes the sentences of a file, and notes irregularities.
-        suffixes: those of the files of a folder that are read.
-        what: format of the files, for messages.
-        language: from the files of each split.
-
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
+        path: the file or folder.
+        splits: sentences by split, which may note irregularities while they are read.
+        oddities: the irregularities.
+        notes: further notes of the corpus.
+        language: its language, where known.
+        reference: the paper it comes from.
     """
-    oddities, files = Oddities(), split_files(path, suffixes, what=what)
-    splits = {
-        split: Sentences(sentence for file in paths for sentence in read(file, oddities))
-        for split, paths in files.items()
-    }
-    notes, skipped = oddities.notes(), oddities.skipped()
-    return Corpus(corpus_name(path), splits, language=language(files), notes=notes, skipped=skipped)
+    read = {split: some if isinstance(some, Sentences) else Sentences(some) for split, some in splits.items()}
+    oddities = oddities or Oddities()
+    return Corpus(
+        corpus_name(path),
+        {split: sentences for split, sentences in read.items() if len(sentences)},
+        language=language,
+        reference=reference,
+        notes={**notes, **oddities.notes()},
+        skipped=oddities.skipped(),
+    )
+
+
+class Format:
+    """A format of corpus files, one class, listed in ``FORMATS`` of ``_named.py``.
+
+    A format with a file for each split defines :meth:`read`, and :meth:`recognises` unless its suffixes tell it from
+    all others; one that keeps its splits in another way defines :meth:`load`.
+    """
+
+    title: ClassVar[str]
+    """Name of its files in messages."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of its files."""
+    language: ClassVar[str | None] = None
+    """Language of its texts, where all have one."""
+    names_language: ClassVar[bool] = False
+    """Whether the names of its files may state the language, as those of Universal Dependencies do."""
+    reference: ClassVar[str | None] = None
+    """The paper its files come from."""
+
+    def files(self, path: Path) -> list[Path]:
+        """The files that may be of this format: those of a folder, or the one file."""
+        return files_in(path, self.suffixes) if path.is_dir() else [path] if suffix_of(path) in self.suffixes else []
+
+    def recognises(self, file: Path) -> bool:
+        """Whether one of :meth:`files` is of this format, by its first lines."""
+        return True
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a file is of this format, or some file of a folder."""
+        return any(map(self.recognises, self.files(path)))
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences of a file, one at a time.
+
+        Args:
+            file: the file.
+            oddities: collects irregularities that are no errors.
+
+        Raises:
+            CorpusError: something in it is not as it should be; the message names file and line.
+        """
+        raise NotImplementedError
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a folder with a file for each split, or in one file: the split that its name states, or test.
+
+        Raises:
+            CorpusError: there is no such file, or one is not as it should be.
+        """
+        oddities, files = Oddities(), split_files(path, self.suffixes, what=self.title)
+        splits = {
+            split: chain.from_iterable(self.read(file, oddities) for file in paths) for split, paths in files.items()
+        }
+        language = language_of(files) if self.names_language else self.language
+        return corpus_at(path, splits, oddities, language=language, reference=self.reference)
 
 
 _WORDLESS = "_"

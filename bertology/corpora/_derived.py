@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-from bertology._files import digest
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.corpora._tables import TEXTS
-from bertology.corpora.formats.senses import SENSE
-from bertology.errors import CorpusError
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Final
+
+import numpy as np
+
+from bertology._files import digest
+from bertology.corpora._corpus import SENSE, TEXTS, Corpus
+from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.errors import CorpusError
 
 MAIN_AUXILIARY, SUBJECT_NOUN = "main_auxiliary", "subject_noun"
 """Names of the targets over auxiliaries and nouns, with the label ``yes`` for the main or the subject one, or ``no``.

@@ -100,12 +100,6 @@ def _unpacked(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() == _PACKED else path
 
 
-def one_in_ten(length: int) -> dict[str, list[int]]:
-    """Splits of items that have none: of each ten in a row the ninth is for dev and the tenth for test."""
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    return {split: [i for i in range(length) if i % 10 in places] for split, places in parts.items()}
-
-
 def corpus_name(path: Path) -> str:
     """The name of the corpus at ``path``: of a file without its suffix, of a folder as it is."""
     return _unpacked(path).stem if path.is_file() else path.resolve().name

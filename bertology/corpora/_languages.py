@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
 import re
-from bertology._inputs import exists, given_path
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
-from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.corpora._words import sentence_of_text
-from bertology.corpora.formats.columns import looks_like_columns
-from bertology.corpora.formats.text import load_text
-from bertology.errors import CorpusError, cut, cut_path, listed, quoted
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from numpy.typing import NDArray
 from pathlib import Path
 from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._inputs import exists, given_path
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
+from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.corpora._words import sentence_of_text
+from bertology.corpora.formats.columns import looks_like_columns
+from bertology.corpora.formats.text import Text
+from bertology.errors import CorpusError, cut, cut_path, listed, quoted
 
 LANGUAGE: Final = "language"
 """The target over a whole sentence whose label is its language, such as ``de``."""
@@ -214,7 +215,7 @@ def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
                     f"{path}: {length:,} lines, but {other} has {expected:,}: line N of one should translate line N of "
                     "the other; give texts of the same length"
                 )
-    return {language: load_text(path) for language, path in paths.items()}
+    return {language: Text().load(path) for language, path in paths.items()}
 
 
 def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
@@ -495,7 +496,7 @@ class LanguageParts:
                     raise CorpusError(f"{cut_path(self.name)}: language {language} is given twice; give each once")
                 corpora[language] = corpus
         if self.name.startswith(MULTILINGUAL):
-            return multilingual_corpus(corpora | {language: load_text(path) for language, path in texts.items()})
+            return multilingual_corpus(corpora | {language: Text().load(path) for language, path in texts.items()})
         corpora |= load_lines(texts)
         return parallel_corpus(corpora, links=self._links(corpora) if self.links else None)
 

@@ -7,40 +7,36 @@ import os
 import re
 import sys
 import tomllib
-from bertology._files import cache_folder, explained_write_errors
-from bertology._inputs import exists, given_path, is_numeral
-from bertology._names import name_not_found
-from bertology.corpora._derived import concatenated
-from bertology.corpora._corpus import Corpus, join_corpora
-from bertology.corpora._files import corpus_name, files_in, split_of, suffix_of
-from bertology.corpora._languages import LanguageParts
-from bertology.corpora._derived import apart, pseudowords
-from bertology.corpora._tables import DIGITS, corpus_of_data
-from bertology.corpora._tables import is_of_table, no_columns
-from bertology.corpora._derived import word_order
-from bertology.corpora.formats.penn import TREE_SUFFIXES, load_trees
-from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
-from bertology.corpora.formats.penn import conll2012_files, load_conll2012, looks_like_conll2012
-from bertology.corpora.formats.conllu import CONLLU_SUFFIXES, load_conllu
-from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
-from bertology.corpora.formats.open_sesame import load_open_sesame, open_sesame_files
-from bertology.corpora.formats.conllu import load_propbank, looks_like_propbank
-from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
-from bertology.corpora.formats.senses import SENSEVAL_LEXICAL_SUFFIXES, load_senses, load_senseval_lexical, looks_like_senseval_lexical, sense_files
-from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
-from bertology.corpora.formats.spacy_docs import load_docbin
-from bertology.corpora.formats.squad import SQUAD_SUFFIXES, load_squad, looks_like_squad
-from bertology.corpora._tables import JSON_ARRAY, TABLE_SUFFIXES, load_tables, looks_like_table
-from bertology.corpora.formats.text import load_text
-from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
-from bertology.corpora.sentence_tasks import sentence_tasks
-from bertology.errors import CorpusError, cut, cut_path
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from bertology._files import cache_folder, explained_write_errors
+from bertology._inputs import exists, given_path, is_numeral
+from bertology._names import name_not_found
+from bertology.corpora._corpus import Corpus, Format, join_corpora
+from bertology.corpora._derived import apart, concatenated, pseudowords, word_order
+from bertology.corpora._files import corpus_name
+from bertology.corpora._languages import LanguageParts
+from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
+from bertology.corpora.formats.columns import Columns
+from bertology.corpora.formats.conllu import CoNLLU, PropBank
+from bertology.corpora.formats.edge_jsonl import EdgeJsonl
+from bertology.corpora.formats.penn import OntoNotes, Trees
+from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Winograd
+from bertology.corpora.formats.senses import Senses, Senseval
+from bertology.corpora.formats.spacy_docs import DocBins
+from bertology.corpora.formats.text import Text
+from bertology.corpora.sentence_tasks import sentence_tasks
+from bertology.errors import CorpusError, cut, cut_path
+
+FORMATS: tuple[Format, ...] = (
+    *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Tables(), EdgeJsonl(), Trees(), OntoNotes()),
+    *(SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
+)
+"""All formats; a file or folder is of the first one that is there."""
 _HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"
 _TIMEOUT_S: Final = 30
 
@@ -90,7 +86,7 @@ def load_treebank(name: str, treebank: Treebank) -> Corpus:
     for split in treebank.sha256:
         _fetch(treebank, split)
     described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
-    return replace(load_conllu(treebank.folder), name=name, **described)
+    return replace(CoNLLU().load(treebank.folder), name=name, **described)
 
 
 def _fetch(treebank: Treebank, split: str) -> None:
@@ -169,7 +165,7 @@ def known_corpora() -> Mapping[str, str]:
     }
 
 
-def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name: str | None = None) -> Corpus:
+def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None = None) -> Corpus:
     """A corpus by its name or path, or made of data in memory.
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
@@ -244,7 +240,7 @@ def check_here(name_or_path: str | Path) -> None:
         )
 
 
-def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
+def _by_name(name_or_path: str | Path, columns: Stated | None) -> Corpus:
     if str(name_or_path) in _KEPT:
         if columns is not None:
             raise no_columns(columns, str(name_or_path))
@@ -263,7 +259,7 @@ def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> C
     return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
 
 
-def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
+def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
     is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
     path, layer = (Path(), None) if is_name else _with_layer(name_or_path)
@@ -272,11 +268,11 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     if columns is not None:
         if is_name or layer is not None:
             raise no_columns(columns, text)
-        return (load_tables if is_of_table(columns) else load_columns)(path, columns=columns)
+        return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
     if is_name:
         return _named(text)
     if layer is not None:
-        return load_edge_jsonl(path, layer=layer)
+        return EdgeJsonl(layer).load(path)
     corpus = _at(path, joined=joined)
     if corpus is None:
         inside = [path for path in path.iterdir() if path.is_dir() and not path.name.startswith(".")]
@@ -349,39 +345,10 @@ def _named(name: str) -> Corpus:
 
 def _at(path: Path, *, joined: bool) -> Corpus | None:
     """The corpus in a file, or in a folder in the first format of which it has files."""
-
-    def files(suffixes: Collection[str]) -> list[Path]:
-        return files_in(path, suffixes) if path.is_dir() else [path] if suffix_of(path) in suffixes else []
-
-    if treebank := files(CONLLU_SUFFIXES):
-        return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
-    if files([".spacy"]):
-        return load_docbin(path)
-    if path.is_dir() and sense_files(path):
-        return load_senses(path)
-    if path.is_dir() and open_sesame_files(path):
-        return load_open_sesame(path)
-    if any(map(looks_like_senseval_lexical, files(SENSEVAL_LEXICAL_SUFFIXES))):
-        return load_senseval_lexical(path)
-    if any(map(looks_like_table, files(TABLE_SUFFIXES if path.is_dir() else (*TABLE_SUFFIXES, JSON_ARRAY)))):
-        return load_tables(path)
-    if edges := files(EDGE_SUFFIXES):
-        raise CorpusError(f"{edges[0]}: files of edge JSONL do not say what their targets are; write {path}#layer")
-    if files(TREE_SUFFIXES):
-        return load_trees(path)
-    if conll2012_files(path) if path.is_dir() else looks_like_conll2012(path):
-        return load_conll2012(path)
-    if any(map(looks_like_semeval, files(SEMEVAL_SUFFIXES))):
-        return load_semeval(path)
-    if any(map(looks_like_senteval, files(SENTEVAL_SUFFIXES))):
-        return load_senteval(path)
-    if any(map(looks_like_winograd, files(WINOGRAD_SUFFIXES))):
-        return load_winograd(path)
-    if any(map(looks_like_squad, files(SQUAD_SUFFIXES))):
-        return load_squad(path)
-    if path.is_dir():
-        return load_columns(path) if any(map(split_of, files(COLUMN_SUFFIXES))) else None
-    return load_text(path) if files([".txt", ""]) and not looks_like_columns(path) else load_columns(path)
+    found = next((one for one in FORMATS if one.is_at(path)), None)
+    if isinstance(found, PropBank):
+        return found.load(path, joined=joined)
+    return None if found is None else found.load(path)
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
-import numpy as np
 import re
 from array import array
-from bertology._files import canonical_json, digest
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from numpy.typing import NDArray
 from types import MappingProxyType
 from typing import Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
 
 IGNORED = frozenset({"-100", "-100.0"})
 """Labels of what is not asked about, as in data prepared for Hugging Face's losses, which ignore −100."""

@@ -1,4 +1,4 @@
-"""Tables of sentences: which columns hold what, files of tables and data in memory, and the sentences of their rows."""
+"""Tables of sentences: which columns hold what, files of tables and data in memory, and the sentences of rows."""
 
 from __future__ import annotations
 
@@ -7,78 +7,61 @@ import csv
 import json
 import re
 from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
 from bertology._files import digest
 from bertology._inputs import NotJson, described, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import Corpus, UNLABELLED
-from bertology.corpora._corpus import SPLITS, divided
-from bertology.corpora._files import Oddities, corpus_name, first_line, json_objects, split_files, split_named, split_of, suffix_of, text_lines
-from bertology.corpora._sentences import IGNORED, Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.corpora._words import with_iob2
-from bertology.corpora._words import sentence_of_text, spacing_in, words_within
+from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
+from bertology.corpora._files import (
+    Oddities,
+    corpus_name,
+    first_line,
+    json_objects,
+    split_files,
+    split_named,
+    split_of,
+    suffix_of,
+    text_lines,
+)
+from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target
+from bertology.corpora._words import sentence_of_text, spacing_in, with_iob2, words_within
 from bertology.corpora.formats.spacy_docs import sentences_of_docs
 from bertology.errors import CorpusError, cut, cut_path, listed, quoted
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
-from functools import cached_property
-from itertools import islice
-from pathlib import Path
-from typing import Any, ClassVar, Self
 
-COLUMNS_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
+# Which columns hold what.
+
+_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
 _LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
 _PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("text", "text2"))
+Stated = str | Sequence[str]
+"""Columns as a person names them: ``"text=sentence,label=stars+topic"``, or its parts."""
 
 
 @dataclass(frozen=True)
-class StatedColumns:
-    """Which columns of a table hold what: fields are keys, tuples those under which several columns may be named."""
+class Columns:
+    """Columns of a table by key."""
 
-    remedy: ClassVar[str] = COLUMNS_REMEDY
-    synonyms: ClassVar[Mapping[str, str]] = {}
-    """Other names of keys."""
-    settings: ClassVar[tuple[str, ...]] = ()
-    """Keys that hold no column."""
+    by_key: Mapping[str, tuple[str, ...]]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Values of the keys that name no column."""
+    inferred: bool = field(default=False, compare=False)
 
-    @classmethod
-    def stated(cls, columns: str | Sequence[str]) -> Self:
-        """As given by the user, ``"text=sentence,label=stars+topic"``.
+    def __getitem__(self, key: str) -> tuple[str, ...]:
+        return self.by_key.get(key, ())
 
-        Raises:
-            CorpusError: a part is not ``key=column``, or a key stands twice.
-            NameNotFoundError: there is no such key.
-        """
-        keys = {item.name: isinstance(item.default, tuple) for item in cls._keys()}
-        chosen: dict[str, Any] = {}
-        for part in columns.split(",") if isinstance(columns, str) else columns:
-            key, equals, value = (piece.strip() for piece in part.partition("="))
-            if not equals or not value:
-                raise CorpusError(f"columns: {quoted(part)} is not key=column; {cls.remedy}")
-            key = cls.synonyms.get(key, key)
-            if key not in keys:
-                raise name_not_found("key of columns", key, keys)
-            if key in chosen:
-                several = " and ".join(f"{name}=" for name in keys if keys[name])
-                raise CorpusError(f"columns: {key}= stands twice; write {several} of several columns with +")
-            names = tuple(name.strip() for name in value.split("+"))
-            chosen[key] = names if keys[key] else value
-        return cls(**chosen)
-
-    @classmethod
-    def _keys(cls) -> list[Field[Any]]:
-        return [item for item in fields(cls) if item.name != "inferred"]
-
-    @cached_property
-    def by_key(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each key that has any."""
-        values = {item.name: getattr(self, item.name) for item in self._keys()}
-        return {key: value if isinstance(value, tuple) else (value,) for key, value in values.items() if value}
+    def one(self, key: str) -> str | None:
+        """The column of a key that has at most one."""
+        return next(iter(self[key]), None)
 
     @property
     def named(self) -> tuple[str, ...]:
         """All columns that are read."""
-        return tuple(name for key, names in self.by_key.items() if key not in self.settings for name in names)
+        return tuple(name for names in self.by_key.values() for name in names)
 
     @property
     def has_names(self) -> bool:
@@ -90,104 +73,116 @@ class StatedColumns:
 
 
 @dataclass(frozen=True)
-class TableColumns(StatedColumns):
-    """Which columns of a table of sentences hold what."""
+class ColumnKeys:
+    """The keys by which columns of one kind of table are named."""
 
-    settings: ClassVar[tuple[str, ...]] = ("language",)
+    keys: tuple[str, ...]
+    several: tuple[str, ...]
+    """Those under which several columns may be named, joined by ``+``."""
+    remedy: str
+    settings: tuple[str, ...] = ()
+    """Those that name no column."""
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    """Other names of keys."""
 
-    text: str | None = None
-    """The text of a sentence, or of the first of a pair; words are found by :func:`sentence_of_text`."""
-    text2: str | None = None
-    """The second text of a pair."""
-    at: str | None = None
-    """The word, or words, that a label is about, if not all: its number from 0, or ``first-last``; words of a text are
-    what spaces part."""
-    at2: str | None = None
-    """The same in the second text of a pair."""
-    words: str | None = None
-    """The words of a sentence: a list, or one text with spaces between them."""
-    label: tuple[str, ...] = ()
-    """Labels of the sentence, or of the pair: each column becomes targets of its name."""
-    tags: tuple[str, ...] = ()
-    """Labels of the words, a list as long as that of the words: each column becomes a layer of its name."""
-    split: str | None = None
-    group: str | None = None
-    """What is never parted by splits that are made, such as a document."""
-    id: str | None = None
-    language: str | None = None
-    """No column, but the language of all texts, by whose rules words are found."""
-    inferred: bool = field(default=False, compare=False)
+    def stated(self, columns: Stated) -> Columns:
+        """The columns that a person names.
 
-    @classmethod
-    def stated(cls, columns: str | Sequence[str]) -> Self:
-        """As of :class:`StatedColumns`; keys that need another one have it."""
-        return super().stated(columns)._checked()
-
-    @classmethod
-    def recognised(cls, names: Collection[str]) -> TableColumns | None:
-        """By the obvious names among those of a table; None where no column is known to hold texts or words."""
-        of = {name.lower(): name for name in names}
-        pair = next((pair for pair in _PAIRS if of.keys() >= set(pair)), None)
-        first = pair or [name for name in ("text", "sentence") if name in of][:1]
-        words = next((of[name] for name in ("words", "tokens") if name in of), None)
-        if not first and words is None:
-            return None
-        tagged = [of[name] for name in of if name == "tags" or name.endswith("_tags") or name in _LAYERS]
-        return cls(
-            text=of[first[0]] if first else None,
-            text2=of[pair[1]] if pair else None,
-            words=words,
-            label=(of["label"],) if "label" in of else (),
-            tags=tuple(tagged) if words else (),
-            split=of.get("split"),
-            inferred=True,
-        )
-
-    def _checked(self) -> Self:
-        if self.text is None and self.words is None:
-            raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
-        if self.tags and self.words is None:
-            raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
-        for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
-            if getattr(self, name) and not getattr(self, of):
-                raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
-        return self
+        Raises:
+            CorpusError: a part is not ``key=column``, or a key is there twice.
+            NameNotFoundError: there is no such key.
+        """
+        chosen: dict[str, str] = {}
+        known = (*self.keys, *self.settings)
+        for key, equals, value, part in parts_of(columns):
+            key = self.synonyms.get(key, key)
+            if not equals or not value:
+                raise CorpusError(f"columns: {quoted(part)} is not key=column; {self.remedy}")
+            if key not in known:
+                raise name_not_found("key of columns", key, known)
+            if key in chosen:
+                several = " and ".join(f"{name}=" for name in self.several)
+                raise CorpusError(f"columns: {key}= stands twice; write {several} of several columns with +")
+            chosen[key] = value
+        names: dict[str, tuple[str, ...]] = {key: (chosen[key],) for key in self.keys if key in chosen}
+        names |= {key: tuple(map(str.strip, chosen[key].split("+"))) for key in self.several if key in chosen}
+        return Columns(names, {key: chosen[key] for key in self.settings if key in chosen})
 
 
-def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
+def parts_of(columns: Stated) -> list[tuple[str, str, str, str]]:
+    """The parts of stated columns: key, ``=`` if it is there, value, and the part as it is written."""
+    parts = columns.split(",") if isinstance(columns, str) else columns
+    cells = (tuple(map(str.strip, part.partition("="))) for part in parts)
+    return [(key, equals, value, part) for (key, equals, value), part in zip(cells, parts, strict=True)]
+
+
+_SENTENCE_KEYS = ColumnKeys(
+    ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id"),
+    several=("label", "tags"),
+    remedy=_REMEDY,
+    settings=("language",),
+)
+"""Keys of tables of sentences.
+
+``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
+place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
+spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
+its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
+divide a ``group``. ``language`` is that of all texts, by whose rules words are found.
+"""
+
+
+def _stated(columns: Stated) -> Columns:
+    """Columns of a table of sentences as stated; keys that need another one must have it."""
+    chosen = _SENTENCE_KEYS.stated(columns)
+    if not (chosen["text"] or chosen["words"]):
+        raise CorpusError(f"columns: neither text= nor words= is there; {_REMEDY}")
+    if chosen["tags"] and not chosen["words"]:
+        raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
+    for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
+        if (chosen[name] or name in chosen.settings) and not chosen[of]:
+            raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
+    return chosen
+
+
+def _recognised(names: Collection[str]) -> Columns | None:
+    """Columns by the obvious names among those of a table; None where no column is known to hold texts or words."""
+    of = {name.lower(): name for name in names}
+    pair = next((pair for pair in _PAIRS if of.keys() >= set(pair)), ())
+    texts = [of[name] for name in pair] or [of[name] for name in ("text", "sentence") if name in of][:1]
+    words = [of[name] for name in ("words", "tokens") if name in of][:1]
+    if not texts and not words:
+        return None
+    tagged = [of[name] for name in of if name == "tags" or name.endswith("_tags") or name in _LAYERS]
+    found = {"text": texts[:1], "text2": texts[1:], "words": words, "label": [of[n] for n in ("label",) if n in of]}
+    found |= {"tags": tagged if words else [], "split": [of[name] for name in ("split",) if name in of]}
+    return Columns({key: tuple(columns) for key, columns in found.items() if columns}, inferred=True)
+
+
+def no_columns(columns: Stated, name: str) -> CorpusError:
     """The error for column names given with a corpus that has no columns to name."""
     what = "tables" if is_of_table(columns) else "column files"
     return CorpusError(f"columns={quoted(columns)} is for {what}; leave it out for {cut_path(name)}")
 
 
 def columns_found(names: Collection[str]) -> str:
-    """The columns of a table for an error that says which are missing, with a remedy where they were not parted."""
+    """The columns of a table for an error about missing ones, with a remedy where a wrong mark separates them."""
     only = next(iter(names), "") if len(names) == 1 else ""
     part = next((what for mark, what in (("\t", "tabs"), (",", "commas"), (";", "semicolons")) if mark in only), "")
     hint = f" (it has {part}: name a file with tabs .tsv, one with commas or semicolons .csv)" if part else ""
     return f"among {listed(names)}{hint}"
 
 
-def is_of_table(columns: str | Sequence[str]) -> bool:
+def is_of_table(columns: Stated) -> bool:
     """Whether columns are those of a table, ``text=sentence``, not of a file with one word a line, ``form,xpos``."""
     return any("=" in part for part in ([columns] if isinstance(columns, str) else columns))
 
 
+# Tables, and the sentences of their rows.
+
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
-_KINDS_OF_LABELS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
-TEXTS = "texts"
-"""Name of the targets that are the two texts of a pair."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A sentence of a table."""
-
-    sentence: Sentence
-    split: str | None
-    annotator: str = ""
-    """What there is to say of who annotated it."""
+_LABEL_KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
 
 
 @dataclass(frozen=True)
@@ -199,85 +194,67 @@ class Table:
     source: Path | str
     """The file, or what data in memory are called."""
     lines: Sequence[int] | None = None
-    """The line of each row, of a file that has lines."""
+    """The line of each row in a file that has lines."""
 
     def place(self, row: int) -> str:
-        """Where a row (from 0) stands, for messages."""
+        """Place of a row (from 0), for messages."""
         return f"{self.source}, row {row}" if self.lines is None else f"{self.source}:{self.lines[row]}"
 
     def number(self, row: int) -> int:
         """The line of a row (from 0), or its number from 1."""
         return row + 1 if self.lines is None else self.lines[row]
 
+    def check(self, columns: Columns) -> None:
+        """Raise :class:`~bertology.errors.NameNotFoundError` where a named column is lacking."""
+        for column in columns.named:
+            if column not in self.columns:
+                raise name_not_found(f"column of {self.source}", column, self.columns)
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
 
-def with_names_of_classes(table: Table, features: Mapping[str, Any]) -> Table:
-    """A table whose columns have names of classes in place of their numbers, −1 for none, where features state them.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sentence of a table."""
 
-    ``features`` are those of a data set of Hugging Face, or as it writes them into a file.
-    """
-    columns = dict(table.columns)
-    for column, names in ((column, _class_names(feature)) for column, feature in features.items()):
-        if names and column in columns:
-            columns[column] = [_named_class(value, names) for value in columns[column]]
-    return replace(table, columns=columns)
+    sentence: Sentence
+    split: str | None
+    annotator: str = ""
+    """A note on who annotated it."""
 
 
-def _class_names(feature: Any) -> Sequence[str] | None:
-    if isinstance(feature, list) and len(feature) == 1:
-        return _class_names(feature[0])
-    of = feature if isinstance(feature, Mapping) else getattr(feature, "__dict__", {})
-    names: Sequence[str] | None = of.get("names") or getattr(feature, "names", None)
-    return names or (_class_names(of["feature"]) if "feature" in of else None)
+def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Corpus:
+    """The corpus in tables of the same columns, one a split; one under None is split by its column, or here."""
+    oddities = Oddities()
+    rows, chosen = _rows_of_tables(name, tables, columns, oddities)
+    notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
+    corpus = corpus_of_rows(name, list(rows), by=chosen.one("group"), notes=notes, oddities=oddities)
+    return replace(corpus, language=chosen.settings.get("language"))
 
 
-def _named_class(value: Any, names: Sequence[str]) -> Any:
-    if is_list(value):
-        return [_named_class(each, names) for each in value]
-    return value if is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
-
-
-def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str | Sequence[str] | None) -> Corpus:
-    """The corpus in tables of the same columns, one a split; under None one that is split here.
-
-    That is by the column of splits, else by :func:`corpus_of_rows`.
+def _rows_of_tables(
+    name: str, tables: Mapping[str | None, Table], columns: Stated | None, oddities: Oddities, **words: Any
+) -> tuple[Iterator[Row], Columns]:
+    """The sentences of tables, in their order, and their columns; ``words`` are options of :func:`sentence_of_text`.
 
     Raises:
         CorpusError: a table or a value in it is not as it should be; the message names row and column.
         NameNotFoundError: there is no such column.
     """
-    oddities = Oddities()
-    rows, chosen = rows_of_tables(name, tables, columns, oddities)
-    notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
-    corpus = corpus_of_rows(name, list(rows), by=chosen.group, notes=notes, oddities=oddities)
-    return replace(corpus, language=chosen.language)
-
-
-def rows_of_tables(
-    name: str,
-    tables: Mapping[str | None, Table],
-    columns: str | Sequence[str] | None,
-    oddities: Oddities,
-    **words: Any,
-) -> tuple[Iterator[Row], TableColumns]:
-    """The sentences of tables, in their order, and which columns they are from; see :func:`corpus_of_tables`.
-
-    ``words`` are options of :func:`sentence_of_text`, by which words of texts are found.
-    """
     first = next(iter(tables.values()))
-    chosen = TableColumns.recognised(first.columns) if columns is None else TableColumns.stated(columns)
+    chosen = _recognised(first.columns) if columns is None else _stated(columns)
     if chosen is None:
-        raise CorpusError(f"{name}: no column of texts or words {columns_found(first.columns)}; {COLUMNS_REMEDY}")
+        raise CorpusError(f"{name}: no column of texts or words {columns_found(first.columns)}; {_REMEDY}")
     for table in tables.values():
-        for column in chosen.named:
-            if column not in table.columns:
-                raise name_not_found(f"column of {table.source}", column, table.columns)
+        table.check(chosen)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
-    reader = _RowReader(chosen, tables, oddities, {"language": chosen.language, **words})
-    return (row for split, table in tables.items() for row in reader.rows(table, split)), chosen
+    options = {"language": chosen.settings.get("language"), **words}
+    spelt = {label: _Spelling.of(label, tables, in_lists=False) for label in chosen["label"]}
+    spelt |= {tags: _Spelling.of(tags, tables, in_lists=True) for tags in chosen["tags"]}
+    reader = _RowReader(chosen, spelt, oddities, options)
+    return (reader.row(table, row, split) for split, table in tables.items() for row in range(len(table))), chosen
 
 
 def corpus_of_rows(
@@ -321,54 +298,41 @@ def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentence
     return with_iob2(sentences, place, oddities)
 
 
+@dataclass(frozen=True)
 class _RowReader:
-    """The sentences of tables that have the same columns."""
+    """Reader of the rows of tables that have the same columns."""
 
-    def __init__(
-        self,
-        columns: TableColumns,
-        tables: Mapping[str | None, Table],
-        oddities: Oddities,
-        words: Mapping[str, Any],
-    ) -> None:
-        self._columns, self._oddities, self._words = columns, oddities, words
-        self._spelt = {name: _Spelling.of(name, tables, in_lists=False) for name in columns.label}
-        self._spelt |= {name: _Spelling.of(name, tables, in_lists=True) for name in columns.tags}
+    columns: Columns
+    spelt: Mapping[str, _Spelling]
+    oddities: Oddities
+    options: Mapping[str, Any]
+    """Options of :func:`sentence_of_text`."""
 
-    def rows(self, table: Table, split: str | None) -> Iterator[Row]:
-        """The rows of a table, of the split that it is, or of that which a column states."""
-        columns = self._columns
-        for number in range(len(table)):
-            where = table.place(number)
-            cells = {name: table.columns[name][number] for name in columns.named}
-            sentence = self._sentence(cells, number, where)
-            group = None if columns.group is None else _plain(cells[columns.group])
-            if not is_missing(group):
-                sentence = replace(sentence, group=str(group))
-            stated = split
-            if columns.split is not None:
-                stated = split_named(name_cell(cells[columns.split], where, columns.split))
-            yield Row(sentence, stated)
+    def row(self, table: Table, number: int, split: str | None) -> Row:
+        """A row of a table, of the split that the table is, or of that which a column states."""
+        where, columns = table.place(number), self.columns
+        cells = {name: table.columns[name][number] for name in columns.named}
+        name = name_cell(cells[column], where, column) if (column := columns.one("id")) else str(number)
+        sentence = self._sentence(cells, name, where)
+        if (column := columns.one("group")) and not _is_missing(group := _plain(cells[column])):
+            sentence = replace(sentence, group=str(group))
+        if column := columns.one("split"):
+            split = split_named(name_cell(cells[column], where, column))
+        return Row(sentence, split)
 
-    def _sentence(self, cells: Mapping[str, Any], row: int, where: str) -> Sentence:
-        columns = self._columns
-        name = name_cell(cells[columns.id], where, columns.id) if columns.id else str(row)
+    def _sentence(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         sentence = self._first(cells, name, where)
-        n, span1 = len(sentence), self._span(columns.at, cells, sentence, where)
-        layers = {tags: self._tags(tags, cells, n, where) for tags in columns.tags}
-        second = None
-        if columns.text2 is not None:
-            other = sentence_of_text(
-                text_cell(cells[columns.text2], where, columns.text2), where=f"{where}: ", **self._words
-            )
-            first, last = self._span(columns.at2, cells, other, where)
+        n, span1, second = len(sentence), self._span("at", cells, sentence, where), None
+        layers = {tags: self._tags(tags, cells, n, where) for tags in self.columns["tags"]}
+        if column := self.columns.one("text2"):
+            other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **self.options)
+            first, last = self._span("at2", cells, other, where)
             sentence, second = joined(sentence, other), (first + n, last + n)
             layers = {tags: (*values, *[None] * (len(sentence) - n)) for tags, values in layers.items()}
         targets = dict(sentence.targets)
-        for column in columns.label:
-            label = self._spelt[column](cells[column])
-            if label is None:
-                self._oddities.note(f"rows without a label in {column}", where)
+        for column in self.columns["label"]:
+            if (label := self.spelt[column](cells[column])) is None:
+                self.oddities.note(f"rows without a label in {column}", where)
             else:
                 targets[column] = (Target(span1, label, second),)
         layers = {tags: values for tags, values in layers.items() if any(values)}
@@ -376,30 +340,29 @@ class _RowReader:
 
     def _first(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         """The sentence of the first text, or of the words."""
-        columns = self._columns
-        text = None if columns.text is None else text_cell(cells[columns.text], where, columns.text)
-        if columns.words is None:
-            return sentence_of_text(text or "", name=name, where=f"{where}: ", **self._words)
-        words = list_cell(cells[columns.words], where, columns.words)
+        text = None if (column := self.columns.one("text")) is None else text_cell(cells[column], where, column)
+        if (column := self.columns.one("words")) is None:
+            return sentence_of_text(text or "", name=name, where=f"{where}: ", **self.options)
+        words = list_cell(cells[column], where, column)
         if not words:
-            raise CorpusError(f"{where}: column {quoted(columns.words)} has no word; leave the row out")
+            raise CorpusError(f"{where}: column {quoted(column)} has no word; leave the row out")
         for number, word in enumerate(words, 1):
             if not isinstance(word, str) or not word.strip():
-                what = "is empty" if isinstance(word, str) or is_missing(word) else f"is {quoted(word)}, no text"
-                raise CorpusError(f"{where}: word {number} of column {quoted(columns.words)} {what}; give every word")
+                what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
+                raise CorpusError(f"{where}: word {number} of column {quoted(column)} {what}; give every word")
         spaced = None if text is None else spacing_in(text, words)
         if text is not None and spaced is None:
-            self._oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
+            self.oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
         return Sentence.from_words(words, id=name, space_after=spaced)
 
-    def _span(self, column: str | None, cells: Mapping[str, Any], sentence: Sentence, where: str) -> tuple[int, int]:
+    def _span(self, key: str, cells: Mapping[str, Any], sentence: Sentence, where: str) -> tuple[int, int]:
         """The words that a label is about: all, or those at a place that a column states."""
-        if column is None:
+        if (column := self.columns.one(key)) is None:
             return 0, len(sentence)
         stated = name_cell(cells[column], where, column)
         # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
         parts = sentence.spans
-        if self._columns.words is None or column == self._columns.at2:
+        if not self.columns["words"] or key == "at2":
             parts = tuple(match.span() for match in re.finditer(r"\S+", sentence.text))
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
@@ -409,20 +372,18 @@ class _RowReader:
         return words_within(list(sentence.spans), parts[first][0], parts[last][1])
 
     def _tags(self, column: str, cells: Mapping[str, Any], n: int, where: str) -> tuple[str | None, ...]:
-        if is_missing(cells[column]):
-            self._oddities.note(f"rows without a label in {column}", where)
+        if _is_missing(cells[column]):
+            self.oddities.note(f"rows without a label in {column}", where)
             return (None,) * n
         values = list_cell(cells[column], where, column)
         if len(values) != n:
-            words = quoted(self._columns.words)
-            raise CorpusError(
-                f"{where}: {n} words in column {words} but {len(values)} labels in {quoted(column)}; give one a word"
-            )
-        return tuple(self._spelt[column](value) for value in values)
+            what = f"{n} words in column {quoted(self.columns.one('words'))} but {len(values)} labels"
+            raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
+        return tuple(self.spelt[column](value) for value in values)
 
 
 def joined(first: Sentence, second: Sentence) -> Sentence:
-    """Two texts as one sentence, a space between them; the targets ``texts`` tell where each stands."""
+    """Two texts as one sentence, a space between them; the targets ``texts`` are the two."""
     shift = len(first.text) + 1
     spans = (*first.spans, *((start + shift, end + shift) for start, end in second.spans))
     n, words = len(first), first.words + second.words
@@ -433,7 +394,7 @@ def joined(first: Sentence, second: Sentence) -> Sentence:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """How the labels of one column are spelt: text as it is, numbers by their ``repr``, all alike if one is a float."""
+    """Spelling of the labels of one column: text as it is, numbers by ``repr``, all as floats if one is a float."""
 
     as_float: bool
 
@@ -444,11 +405,11 @@ class _Spelling:
         for table in tables.values():
             for row, cell in enumerate(table.columns[column]):
                 where = table.place(row) if in_lists and isinstance(cell, str) else ""
-                for value in list_cell(cell, where, column) if in_lists and not is_missing(cell) else [cell]:
+                for value in list_cell(cell, where, column) if in_lists and not _is_missing(cell) else [cell]:
                     value = _plain(value)
-                    if is_missing(value) or str(value) in IGNORED or type(value) in types:
+                    if _is_missing(value) or str(value) in IGNORED or type(value) in types:
                         continue
-                    kind = next((kind for known, kind in _KINDS_OF_LABELS.items() if isinstance(value, known)), None)
+                    kind = next((kind for known, kind in _LABEL_KINDS.items() if isinstance(value, known)), None)
                     if kind is None:
                         what = f"is {quoted(value)} ({type(value).__name__})"
                         raise CorpusError(f"{table.place(row)}: column {quoted(column)} {what}; give text or a number")
@@ -461,7 +422,7 @@ class _Spelling:
 
     def __call__(self, value: Any) -> str | None:
         value = _plain(value)
-        if is_missing(value):
+        if _is_missing(value):
             return None
         return value if isinstance(value, str) else repr(float(value) if self.as_float else value)
 
@@ -476,8 +437,8 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and not isinstance(value, str) else value
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is none: None, NaN, pandas' NA, or an empty text."""
+def _is_missing(value: Any) -> bool:
+    """Whether a value is missing: None, NaN, pandas' NA, or an empty text."""
     if value is None or isinstance(value, str):
         return not value
     return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
@@ -485,13 +446,12 @@ def is_missing(value: Any) -> bool:
 
 def text_cell(value: Any, where: str, column: str) -> str:
     """A text on one line, white space as single spaces."""
-    if is_missing(value) or (isinstance(value, str) and not value.strip()):
-        raise CorpusError(f"{where}: column {quoted(column)} is empty; give a text, or leave the row out")
-    if not isinstance(value, str):
-        raise CorpusError(
-            f"{where}: column {quoted(column)} is {quoted(value)}, no text; make it text, or name another column"
-        )
-    return " ".join(value.split())
+    if isinstance(value, str) and (words := value.split()):
+        return " ".join(words)
+    what = "empty; give a text, or leave the row out"
+    if not (_is_missing(value) or isinstance(value, str)):
+        what = f"{quoted(value)}, no text; make it text, or name another column"
+    raise CorpusError(f"{where}: column {quoted(column)} is {what}")
 
 
 def name_cell(value: Any, where: str, column: str) -> str:
@@ -503,6 +463,9 @@ def name_cell(value: Any, where: str, column: str) -> str:
 
 def list_cell(value: Any, where: str, column: str) -> list[Any]:
     """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""
+    if is_list(value):
+        return list(value)
+    trouble = f"where a list was due; {_REMEDY}"
     if isinstance(value, str):
         if not _LIST.fullmatch(value):
             return value.split()
@@ -513,74 +476,72 @@ def list_cell(value: Any, where: str, column: str) -> list[Any]:
                 continue
             if isinstance(items, list):
                 return items
-        remedy = 'write JSON, ["a", "b"], or values with spaces between them'
-        raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)}, no list; {remedy}")
-    if is_list(value):
-        return list(value)
-    raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)} where a list was due; {COLUMNS_REMEDY}")
+        trouble = 'no list; write JSON, ["a", "b"], or values with spaces between them'
+    raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)}{',' * isinstance(value, str)} {trouble}")
 
 
 def _of_python(text: str) -> Any:
-    """What Python wrote by ``repr``; not what reads like it, as numpy's ``['a' 'b']``, which would be ``['ab']``."""
+    """The value that Python wrote by ``repr``; numpy's ``['a' 'b']`` reads like it, but would be ``['ab']``."""
     value = ast.literal_eval(text)
     if repr(value) != text.strip():
         raise ValueError(text)
     return value
 
 
+# Files of tables.
+
 _ALWAYS = (".csv", ".parquet")
 JSON_SUFFIXES = (".json", ".jsonl")
-TABLE_SUFFIXES = (*_ALWAYS, ".jsonl", ".tsv")
-"""Ends of the names of tables, for telling them from what else lies in a folder."""
-JSON_ARRAY = ".json"
-"""End of the name of a table that is one array of JSON objects, or has one object a line."""
-_LOOKED_AT = 5
 _COLA = ("source", "label", "mark", "sentence")
 _COLA_ROW = re.compile(r"[a-z][a-z&_-]*[0-9]{2}\t[01]\t[*? ]*\t[^\t]*\S[^\t]*\n?")
 """A row of GLUE's CoLA, which has no row of names: source (``gj04``), label, mark of the author (``*``), sentence."""
 
 
-def load_tables(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """The corpus in a table, or in a folder of tables, one a split.
+class Tables(Format):
+    """Tables: ``.csv``, ``.json`` (an array of objects), ``.jsonl``, ``.parquet``, and values with tabs between them.
 
-    A table is read as its suffix states: ``.csv``, ``.json``, ``.jsonl``, ``.parquet``, and any other as lines of
-    values with tabs between them. Where the columns are named by numbers alone (``"text=4,label=2"``, from 1), the
-    first line is a row like all others. GLUE's CoLA has no row of names: its columns are ``source``, ``label``,
-    ``mark`` and ``sentence``. Where columns are recognised by their names, files without those of labels are left out,
-    as GLUE's test files. One file whose name states no split is split here.
-
-    Raises:
-        CorpusError: a file, or a value in it, is not as it should be; the message names line and column.
-        NameNotFoundError: there is no such column.
+    Where the columns are named by numbers alone (``"text=4,label=2"``, from 1), the first line is a row like all
+    others. GLUE's CoLA has no row of names: its columns are ``source``, ``label``, ``mark`` and ``sentence``.
     """
-    files = {split: file for split, (file,) in split_files(path, TABLE_SUFFIXES, what="table").items()}
-    has_header = columns is None or TableColumns.stated(columns).has_names
-    is_whole = path.is_file() and split_of(path) is None
-    tables = {None if is_whole else split: read_table(file, has_header=has_header) for split, file in files.items()}
-    recognised = TableColumns.recognised(next(iter(tables.values())).columns) if columns is None else None
-    labels = set(recognised.label) if recognised is not None else set()
-    unlabelled = {split: table for split, table in tables.items() if not labels <= table.columns.keys()}
-    tables = {split: table for split, table in tables.items() if split not in unlabelled}
-    corpus = corpus_of_tables(corpus_name(path), tables, columns)
-    left_out = ", ".join(Path(table.source).name for table in unlabelled.values())
-    return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
+    title, suffixes = "table", (*_ALWAYS, ".jsonl", ".tsv")
 
-def _is_cola(path: Path) -> bool:
-    lines = list(islice(text_lines(path), _LOOKED_AT))
-    return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
+    def files(self, path: Path) -> list[Path]:
+        """The files of a folder, of which those of JSON are lines of objects; or one file."""
+        return [path] if path.is_file() and suffix_of(path) == ".json" else super().files(path)
 
+    def recognises(self, file: Path) -> bool:
+        """Whether a column is known to hold texts or words."""
+        if suffix_of(file) in _ALWAYS:
+            return True
+        names = names_of_columns(file)
+        return names is not None and "targets" not in names and _recognised(names) is not None
 
-def looks_like_table(path: Path) -> bool:
-    """Whether a file is a table of which a column is known to hold texts or words."""
-    if suffix_of(path) in _ALWAYS:
-        return True
-    names = names_of_columns(path)
-    return names is not None and "targets" not in names and TableColumns.recognised(names) is not None
+    def load(self, path: Path, *, columns: Stated | None = None) -> Corpus:
+        """The corpus in a table, or in a folder of tables, one a split.
+
+        Where columns are recognised by their names, files without those of labels are left out, as GLUE's test files.
+        One file whose name states no split is split here.
+
+        Raises:
+            CorpusError: a file, or a value in it, is not as it should be; the message names line and column.
+            NameNotFoundError: there is no such column.
+        """
+        files = {split: file for split, (file,) in split_files(path, self.suffixes, what=self.title).items()}
+        has_header = columns is None or _stated(columns).has_names
+        is_whole = path.is_file() and split_of(path) is None
+        tables = {None if is_whole else split: read_table(file, has_header=has_header) for split, file in files.items()}
+        recognised = _recognised(next(iter(tables.values())).columns) if columns is None else None
+        labels = set(recognised["label"]) if recognised is not None else set()
+        unlabelled = {split: table for split, table in tables.items() if not labels <= table.columns.keys()}
+        tables = {split: table for split, table in tables.items() if split not in unlabelled}
+        corpus = _corpus_of_tables(corpus_name(path), tables, columns)
+        left_out = ", ".join(Path(table.source).name for table in unlabelled.values())
+        return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
 
 def names_of_columns(path: Path) -> Collection[str] | None:
-    """What the first row of a table calls the columns, of JSON the first object; None of a file that is no table."""
+    """Names in the first row of a table, of JSON those of the first object; None of a file that is no table."""
     suffix = suffix_of(path)
     if suffix == ".parquet":
         return _parquet(path).columns
@@ -589,11 +550,12 @@ def names_of_columns(path: Path) -> Collection[str] | None:
             return _COLA
         rows = (_csv_rows if suffix == ".csv" else _tab_rows)(path, array("q"))
         return [name.strip() for name in next(iter(rows), [])]
+    first = first_line(path)
     try:
-        value = parsed_json(first_line(path))
+        value = parsed_json(first)
     except NotJson:
         value = None
-    if suffix == JSON_ARRAY and not isinstance(value, dict) and first_line(path).lstrip().startswith("["):
+    if suffix == ".json" and not isinstance(value, dict) and first.lstrip().startswith("["):
         return _json_array(path).columns
     return value if isinstance(value, dict) else None
 
@@ -608,9 +570,14 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     lines = array("q")
     rows = _csv_rows(path, lines) if suffix == ".csv" else _tab_rows(path, lines)
     if has_header and suffix == ".tsv" and _is_cola(path):
-        table = _table_of_rows(path, rows, lines, has_header=False)
+        table = _of_lines(path, rows, lines, has_header=False)
         return replace(table, columns=dict(zip(_COLA, table.columns.values(), strict=True)))
-    return _table_of_rows(path, rows, lines, has_header=has_header)
+    return _of_lines(path, rows, lines, has_header=has_header)
+
+
+def _is_cola(path: Path) -> bool:
+    lines = list(islice(text_lines(path), 5))
+    return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
 
 
 def _csv_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
@@ -645,7 +612,7 @@ def _unquoted(cell: str) -> str:
     return cell
 
 
-def _table_of_rows(path: Path, rows: Iterable[list[str]], lines: array[int], *, has_header: bool) -> Table:
+def _of_lines(path: Path, rows: Iterable[list[str]], lines: array[int], *, has_header: bool) -> Table:
     names: list[str] = []
     columns: list[list[str]] = []
     for row in rows:
@@ -658,10 +625,9 @@ def _table_of_rows(path: Path, rows: Iterable[list[str]], lines: array[int], *, 
             if has_header:
                 continue
         if len(row) != len(names):
-            raise CorpusError(
-                f"{path}:{lines[-1]}: {len(row)} values where the table has {len(names)} columns; mend the line, "
-                "or write the table as CSV or JSON Lines"
-            )
+            what = f"{len(row)} values where the table has {len(names)} columns"
+            remedy = "mend the line, or write the table as CSV or JSON Lines"
+            raise CorpusError(f"{path}:{lines[-1]}: {what}; {remedy}")
         for column, value in zip(columns, row, strict=True):
             column.append(value)
     if not names:
@@ -669,12 +635,18 @@ def _table_of_rows(path: Path, rows: Iterable[list[str]], lines: array[int], *, 
     return Table(dict(zip(names, columns, strict=True)), path, lines[1:] if has_header else lines)
 
 
+def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str) -> Table:
+    """The table of records, whose fields are columns, in order of first appearance."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table({str(name): [row.get(name) for row in rows] for name in names}, source)
+
+
 def _json_lines(path: Path) -> Table:
     lines = array("q")
     columns: dict[str, list[Any]] = {}
     for number, value in json_objects(path):
-        for name in value.keys() - columns.keys():
-            columns[name] = [None] * len(lines)
+        for name in value:
+            columns.setdefault(name, [None] * len(lines))
         lines.append(number)
         for name, column in columns.items():
             column.append(value.get(name))
@@ -692,8 +664,7 @@ def _json_array(path: Path) -> Table:
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise CorpusError(f"{path}, row {number}: {described(row)} where an object was due")
-    names = dict.fromkeys(name for row in rows for name in row)
-    return Table({name: [row.get(name) for row in rows] for name in names}, path)
+    return _of_records(rows, path)
 
 
 def _parquet(path: Path) -> Table:
@@ -706,17 +677,44 @@ def _parquet(path: Path) -> Table:
         except (pyarrow.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())
             raise CorpusError(f"{path}: not a Parquet file ({reason}); write it again") from error
-    read = Table(table.to_pydict(), path)
     stated: Mapping[bytes, bytes] = table.schema.metadata or {}
     features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    return with_names_of_classes(read, features)
+    return _with_names_of_classes(Table(table.to_pydict(), path), features)
 
+
+def _with_names_of_classes(table: Table, features: Mapping[str, Any]) -> Table:
+    """A table whose columns have names of classes in place of their numbers, −1 for none, where features state them.
+
+    ``features`` are those of a data set of Hugging Face, or as it writes them into a file.
+    """
+    columns = dict(table.columns)
+    for column, names in ((column, _class_names(feature)) for column, feature in features.items()):
+        if names and column in columns:
+            columns[column] = [_named_class(value, names) for value in columns[column]]
+    return replace(table, columns=columns)
+
+
+def _class_names(feature: Any) -> Sequence[str] | None:
+    if isinstance(feature, list) and len(feature) == 1:
+        return _class_names(feature[0])
+    of = feature if isinstance(feature, Mapping) else getattr(feature, "__dict__", {})
+    names: Sequence[str] | None = of.get("names") or getattr(feature, "names", None)
+    return names or (_class_names(of["feature"]) if "feature" in of else None)
+
+
+def _named_class(value: Any, names: Sequence[str]) -> Any:
+    if is_list(value):
+        return [_named_class(each, names) for each in value]
+    return value if _is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
+
+
+# Data in memory: frames, data sets, lists, documents.
 
 IN_MEMORY = "data in memory"
 _MOST_ROWS = 10_000_000
-"""Rows of data that do not say how many they are: more are taken for an iterable without end."""
+"""Most rows of data that do not state how many they are: more are taken for an iterable without end."""
 DIGITS = 8
-"""Of the hash in the name of what is in memory."""
+"""Digits of the hash in the name of what is in memory."""
 _TABLES: dict[str, Table] = {}
 """Tables in memory that this process knows by name."""
 _KINDS = (
@@ -724,10 +722,14 @@ _KINDS = (
     "spaCy documents, or a dict of such by split"
 )
 _UNSTATED = "not stated by the documents; taken for people (from_docs names a pipeline)"
-_USUAL = ("train", "dev", "test")
+
+Text = Sentence | str | Sequence[str]
+"""What :func:`as_sentence` makes a sentence of."""
+Texts = Sentences | Sentence | str | Sequence[Text]
+"""What :func:`as_sentences` makes sentences of."""
 
 
-def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str | None) -> Corpus:
+def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Corpus:
     """The corpus in an object of Python, of the kinds that :func:`load_corpus` lists.
 
     Raises:
@@ -739,18 +741,17 @@ def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str 
             raise no_columns(columns, f"{data.name}, which is loaded already")
         return replace(data, name=name) if name else data
     name = name or IN_MEMORY
-    is_split = isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data)
     parts: dict[str | None, Any] = {None: data}
-    if is_split:
+    if _has_splits(data):
         parts = {split_named(str(key)): part for key, part in data.items()}
-    if is_split and len(parts) < len(data):
-        raise CorpusError(f"{name}: two of {cut(', '.join(map(str, data)))} are the same split; keep one")
+        if len(parts) < len(data):
+            raise CorpusError(f"{name}: two of {cut(', '.join(map(str, data)))} are the same split; keep one")
     if list(parts) == ["train"]:  # as data sets come that have no splits
         parts = {None: parts["train"]}
     read = {split: _part(part, name if split is None else f"{name}, {split}", columns) for split, part in parts.items()}
     tables = {split: part for split, part in read.items() if isinstance(part, Table)}
     if len(tables) == len(read):
-        return corpus_of_tables(name, tables, columns)
+        return _corpus_of_tables(name, tables, columns)
     if tables:
         raise CorpusError(f"{name}: some splits are tables, others sentences; give all of one kind")
     if columns is not None:
@@ -758,6 +759,10 @@ def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str 
     rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
     annotators = {row.annotator for row in rows} - {""}
     return corpus_of_rows(name, rows, notes={"annotator": "; ".join(annotators)} if annotators else {})
+
+
+def _has_splits(data: Any) -> bool:
+    return isinstance(data, Mapping) and any(split_named(str(key)) in SPLITS for key in data)
 
 
 def kept_table(data: Any) -> str | None:
@@ -776,14 +781,6 @@ def known_table(name: str) -> Table | None:
     return _TABLES.get(name)
 
 
-Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
-"""What :func:`as_sentences` makes sentences of."""
-
-
-Text = Sentence | str | Sequence[str]
-"""What :func:`as_sentence` makes a sentence of."""
-
-
 def as_sentence(text: Text, *, language: str | None = None, split_at_spaces: bool = False) -> Sentence:
     """One text as a sentence: a sentence as it is, a list of words, or a text, whose words are found by
     :func:`sentence_of_text`.
@@ -797,14 +794,14 @@ def as_sentence(text: Text, *, language: str | None = None, split_at_spaces: boo
 
 
 def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: bool = False) -> Sentences:
-    """What is given as text, as sentences: a text, texts, lists of words, sentences, or what a split is made of.
+    """Anything given as text, as sentences: a text, texts, lists of words, sentences, or what a split is made of.
 
     Args:
         text: a :class:`Sentence`, :class:`Sentences`, a text, or data in memory as of :func:`load_corpus` without
             splits; a text is one sentence, and its words are found by :func:`sentence_of_text`. A list or tuple of
             words within a list is a sentence of these words.
-        language: of the texts, by whose rules words are found.
-        split_at_spaces: words of texts are what white space parts.
+        language: that of the texts, by whose rules words are found.
+        split_at_spaces: white space separates the words of texts.
 
     Raises:
         CorpusError: it is nothing of the kind, or has no word.
@@ -819,20 +816,19 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
     if isinstance(rows, list | tuple):
         rows = [_as_words(row, number) for number, row in enumerate(rows)]
     part = _part(rows, IN_MEMORY, None)
-    if not isinstance(part, Table):
-        return Sentences(row.sentence for row in part)
-    words = {"language": language, "split_at_spaces": split_at_spaces}
-    return Sentences(row.sentence for row in rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **words)[0])
+    if isinstance(part, Table):
+        options = {"language": language, "split_at_spaces": split_at_spaces}
+        part, _ = _rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **options)
+    return Sentences(row.sentence for row in part)
 
 
 def _as_words(row: Any, number: int) -> Any:
-    """A tuple of words, such as those of a sentence, as a list: of texts no labels are asked for."""
+    """A tuple of words, such as those of a sentence, as a list: with texts no labels are asked for."""
     if not isinstance(row, tuple) or not all(isinstance(word, str) for word in row):
         return row
     if any(len(word.split()) > 1 for word in row):
-        raise CorpusError(
-            f"{IN_MEMORY}, row {number}: {quoted(row)} is neither a text nor words; give texts alone, or lists of words"
-        )
+        what = f"{quoted(row)} is neither a text nor words; give texts alone, or lists of words"
+        raise CorpusError(f"{IN_MEMORY}, row {number}: {what}")
     return list(row)
 
 
@@ -844,7 +840,7 @@ def table_of_data(data: Any) -> Table | None:
     Raises:
         CorpusError: it is neither, or has splits of which none is given.
     """
-    if isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data):
+    if _has_splits(data):
         if len(data) > 1:
             raise CorpusError(f"{IN_MEMORY}: a table was due, not splits ({cut(', '.join(map(str, data)))}); give one")
         (data,) = data.values()
@@ -858,11 +854,10 @@ def table_of_data(data: Any) -> Table | None:
     return part if isinstance(part, Table) else None
 
 
-def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table | list[Row]:
+def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Row]:
     """The table, or sentences, in an object."""
-
     if isinstance(data, str | Path):
-        return read_table(Path(data), has_header=columns is None or TableColumns.stated(columns).has_names)
+        return read_table(Path(data), has_header=columns is None or _stated(columns).has_names)
     if isinstance(data, Sentences):
         return [Row(sentence, None) for sentence in data]
     if hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -882,7 +877,7 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table |
         raise CorpusError(f"{where}: nothing in it; {_KINDS}")
     part = _of_rows(rows, where)
     features = getattr(data, "features", None) if hasattr(data, "column_names") else None
-    return with_names_of_classes(part, features) if features and isinstance(part, Table) else part
+    return _with_names_of_classes(part, features) if features and isinstance(part, Table) else part
 
 
 def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
@@ -904,8 +899,7 @@ def _of_rows(rows: list[Any], where: str) -> Table | list[Row]:
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
         return [Row(sentence, None, _UNSTATED) for sentence in sentences_of_docs(rows)]
     if all(isinstance(row, Mapping) for row in rows):
-        names = dict.fromkeys(str(name) for row in rows for name in row)
-        return Table({name: [row.get(name) for row in rows] for name in names}, where)
+        return _of_records(rows, where)
     shape = _shape(rows[0])
     if shape is None:
         raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
@@ -916,7 +910,7 @@ def _of_rows(rows: list[Any], where: str) -> Table | list[Row]:
 
 
 def _shape(row: Any) -> tuple[str, ...] | None:
-    """What the parts of a row of a list are; None for what is no row."""
+    """The parts of a row of a list; None for what is no row."""
     if isinstance(row, str):
         return ("text",)
     if isinstance(row, tuple) and len(row) > 1:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
 import re
-import regex
-from bertology._names import name_not_found
-from bertology.corpora._files import Oddities
-from bertology.corpora._sentences import IGNORED, Sentence, Target
-from bertology.corpora._sentences import Integers, Sentences, WordLayer
-from bertology.errors import CorpusError, cut, quoted
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from numpy.typing import NDArray
 from pathlib import PurePath
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
-from typing import TYPE_CHECKING
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bertology._names import name_not_found
+from bertology.corpora._files import Oddities
+from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences, Target, WordLayer
+from bertology.errors import CorpusError, cut, quoted
 
 if TYPE_CHECKING:
     from spacy.tokenizer import Tokenizer

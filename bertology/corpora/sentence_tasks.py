@@ -1,12 +1,7 @@
-"""The ten probing tasks of Conneau et al. (2018), made from a treebank: sentences, some of them changed, with labels."""
+"""The ten probing tasks of Conneau et al. (2018) made from a treebank: sentences, some of them changed, with labels."""
 
 from __future__ import annotations
 
-from bertology._names import name_not_found
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.errors import CorpusError
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +11,11 @@ from hashlib import blake2b
 from itertools import pairwise
 from statistics import median
 from typing import Final
+
+from bertology._names import name_not_found
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.errors import CorpusError
 
 _FEWEST_WORDS, _MOST_WORDS = 5, 28
 _RAREST_LABEL, _AT_MOST = 0.05, 3

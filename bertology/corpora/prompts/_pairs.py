@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
-from bertology._inputs import is_numeral
-from bertology.corpora._files import corpus_name, suffix_of
-from bertology.corpora._tables import JSON_SUFFIXES, read_table
-from bertology.corpora.prompts._items import ITEM_FORMS, ITEM_SUFFIXES, ItemColumns, TableItem, columns_of, not_items, read_item_table, table_items
-from bertology.corpora.prompts._items import LeftOut, MASK, files_of, numbered_rows, records, words_field
-from bertology.errors import CorpusError, quoted
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
+
+from bertology._inputs import is_numeral
+from bertology.corpora._files import corpus_name, suffix_of
+from bertology.corpora._tables import JSON_SUFFIXES, Columns, Stated, read_table
+from bertology.corpora.prompts._items import (
+    ITEM_FORMS,
+    ITEM_SUFFIXES,
+    MASK,
+    LeftOut,
+    TableItem,
+    columns_of,
+    files_of,
+    not_items,
+    numbered_rows,
+    read_item_table,
+    records,
+    table_items,
+    words_field,
+)
+from bertology.errors import CorpusError, quoted
 
 PairKind = Literal["blimp", "marvin_linzen", "table"]
 
@@ -39,7 +53,7 @@ class MinimalPair:
     """Identifier shared by pairs that are not independent."""
 
 
-def read_minimal_pairs(source: Any, *, columns: str | Sequence[str] | None = None) -> Iterator[MinimalPair | LeftOut]:
+def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[MinimalPair | LeftOut]:
     """Minimal pairs of a file, of the files of a folder, or of a table in memory, in the order in which they come.
 
     - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
@@ -75,10 +89,10 @@ def _pairs(path: Path) -> Iterator[MinimalPair | LeftOut]:
     if not names:
         raise CorpusError(f"{path}: no item in it; name a file of minimal pairs")
     table, kind = read_table(path), _TABLE
-    columns = ItemColumns.recognised(table.columns, _FORM)
+    columns = _FORM.recognised(table.columns)
     if {_BLIMP["good"], _BLIMP["bad"]} <= set(table.columns):
-        found = [f"{key}={name}" for key, name in _BLIMP.items() if name in table.columns]
-        columns, kind = ItemColumns.stated(found), "blimp"
+        found = {key: (name,) for key, name in _BLIMP.items() if name in table.columns}
+        columns, kind = Columns(found), "blimp"
     if columns is None:
         raise not_items(path, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {STIMULI}")
     for item in table_items(table, columns, _FORM):
@@ -336,7 +350,7 @@ def _attractors(number: int) -> str:
     return f"{number} attractor{'' if number == 1 else 's'}"
 
 
-def read_agreement(source: Any, *, columns: str | Sequence[str] | None = None) -> Iterator[AgreementPair | LeftOut]:
+def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[AgreementPair | LeftOut]:
     """Agreement items of a file, a folder with files of one kind, or a table in memory, in their order.
 
     - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table without names of
