@@ -12,7 +12,7 @@ import numpy as np
 
 from bertology._files import digest
 from bertology.corpora._corpus import SENSE, TEXTS, Corpus
-from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.corpora._sentences import Sentence, Sentences, Target, as_one, part_of
 from bertology.errors import CorpusError
 
 MAIN_AUXILIARY, SUBJECT_NOUN = "main_auxiliary", "subject_noun"
@@ -79,7 +79,7 @@ _ASKED: Final[dict[str, tuple[str, Callable[[tuple[int, ...], int, str], bool]]]
     MAIN_AUXILIARY: ("AUX", _is_main),
     SUBJECT_NOUN: ("NOUN", _is_subject),
 }
-"""By name of targets the part of speech, and which of its words is the one."""
+"""Part of speech, and the test for the word with the label ``yes``, by name of targets."""
 
 
 def _parts(sentence: Sentence) -> bool:
@@ -109,26 +109,17 @@ def apart(corpus: Corpus) -> Corpus:
 def _halves(sentence: Sentence) -> Iterator[Sentence]:
     for place, half in enumerate(sentence.targets.get(TEXTS, ())):
         first, last = half.span1
-        start = sentence.spans[first][0] if first < last else 0
         targets = {
             name: tuple(
-                Target((span[0] - first, span[1] - first), target.label)
+                Target((target.span1, target.span2)[place], target.label).moved(-first)
                 for target in of_name
                 if target.span2 is not None
-                for span in [(target.span1, target.span2)[place]]
             )
             for name, of_name in sentence.targets.items()
             if name != TEXTS
         }
-        yield Sentence(
-            f"{sentence.id}/{place + 1}",
-            sentence.text[start : sentence.spans[last - 1][1]],
-            sentence.words[first:last],
-            tuple((begin - start, end - start) for begin, end in sentence.spans[first:last]),
-            {name: values[first:last] for name, values in sentence.layers.items()},
-            targets=targets,
-            group=sentence.group or sentence.id,
-        )
+        name, group = f"{sentence.id}/{place + 1}", sentence.group or sentence.id
+        yield replace(part_of(sentence, first, last), id=name, targets=targets, group=group)
 
 
 def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
@@ -140,8 +131,8 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     changed, so that a model reads the nouns themselves: this tests what is done with vectors, and no model.
 
     Args:
-        corpus: with parts of speech.
-        seed: of what is drawn.
+        corpus: a corpus with parts of speech.
+        seed: seed of the draw.
 
     Raises:
         CorpusError: it has too few nouns, or no train or test.
@@ -170,7 +161,7 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
 
 
 def _drawn(corpus: Corpus, seed: int) -> dict[str, str]:
-    """By noun its label, that of a coin without what the coin decides."""
+    """Label of each noun; that of a coin lacks what the coin decides."""
     counts = {
         split: Counter(noun for sentence in corpus[split] for noun in _nouns(sentence) if noun)
         for split in ("train", "test")
@@ -195,7 +186,7 @@ def _nouns(sentence: Sentence) -> list[str | None]:
 
 ADDED = "added"
 """The target of the word in the sentence that follows."""
-_JOINT = " and "
+_JOINT = "and"
 _ENDS = frozenset(".!?…")
 
 
@@ -216,8 +207,8 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     the target ``added``. A full stop before *and* is taken out. Train is not changed.
 
     Args:
-        corpus: with senses.
-        seed: of what is drawn.
+        corpus: a corpus with senses.
+        seed: seed of the draw.
 
     Raises:
         CorpusError: it has no test, or no word with two senses there.
@@ -263,19 +254,11 @@ def _items(sentences: Sentences) -> Iterator[_Item]:
 
 def _joined(base: Sentence, added: _Item, kind: str) -> Sentence:
     n_kept = len(base) - (base.words[-1] in _ENDS and base.targets[SENSE][0].span1[1] < len(base))
-    text = base.text[: base.spans[n_kept - 1][1]] + _JOINT
-    words = (*base.words[:n_kept], _JOINT.strip(), *added.sentence.words)
-    start = len(text)
-    spans = (
-        *base.spans[:n_kept],
-        (start - len(_JOINT) + 1, start - 1),
-        *((first + start, last + start) for first, last in added.sentence.spans),
+    both = as_one([part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added.sentence, targets={})])
+    span = (added.span[0] + n_kept + 1, added.span[1] + n_kept + 1)
+    return replace(
+        both,
+        id=f"{base.id}/{kind}",
+        layers={name: both.layers[name] for name in base.layers if name in added.sentence.layers},
+        targets={**base.targets, ADDED: (Target(span, f"{added.word}:{added.sense}"),)},
     )
-    layers = {
-        name: (*values[:n_kept], None, *added.sentence.layers[name])
-        for name, values in base.layers.items()
-        if name in added.sentence.layers
-    }
-    place = (added.span[0] + n_kept + 1, added.span[1] + n_kept + 1)
-    targets = {**base.targets, ADDED: (Target(place, f"{added.word}:{added.sense}"),)}
-    return Sentence(f"{base.id}/{kind}", text + added.sentence.text, words, spans, layers=layers, targets=targets)

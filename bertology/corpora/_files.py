@@ -228,7 +228,7 @@ class Oddities:
         self._skipped.setdefault(kind, []).append(where)
 
     def notes(self) -> dict[str, str]:
-        """By kind, the number and the place of the first, or of skipped items the first places; notes of a corpus."""
+        """Notes of a corpus by kind: the number and the first place, or the first places of skipped items."""
         notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
         for kind, places in self._skipped.items():
             more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
@@ -236,5 +236,5 @@ class Oddities:
         return notes
 
     def skipped(self) -> dict[str, tuple[str, ...]]:
-        """By kind, every place of a skipped item."""
+        """Every place of a skipped item, by kind."""
         return {kind: tuple(places) for kind, places in self._skipped.items()}

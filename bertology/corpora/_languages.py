@@ -41,7 +41,7 @@ class Links:
 
     sure: Pairs
     possible: Pairs = frozenset()
-    """Those that are possible without being sure."""
+    """Links that are possible without being sure."""
 
     def turned(self) -> Links:
         """The same links from the second sentence to the first."""
@@ -63,9 +63,9 @@ def translations(
     ``"p4"``), and ``""`` where it is linked with none.
 
     Args:
-        sentences: by language.
+        sentences: a sentence for each language.
         unit: names what they have in common; None for sentences that do not translate each other.
-        links: by pair of languages.
+        links: gold links by pair of languages.
 
     Raises:
         ValueError: links of a language that is not there, or of words that are not.
@@ -111,7 +111,7 @@ class ParallelText:
 
     sentences: Sentences
     languages: tuple[str, ...]
-    """In order of first appearance."""
+    """Languages in order of first appearance."""
     language: NDArray[np.int64]
     """``[sentence]`` number of its language, −1 for none."""
     unit: NDArray[np.int64]
@@ -200,7 +200,7 @@ def is_text(path: Path, language: str) -> bool:
 
 
 def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
-    """By language the corpora of texts whose sentences of one line translate each other, named by their lines.
+    """Corpora by language of texts whose lines translate each other; sentences are named by their lines.
 
     Raises:
         CorpusError: a file cannot be read, or texts of one split have different numbers of lines.
@@ -219,7 +219,7 @@ def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
 
 
 def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
-    """By language the corpora of one file whose lines hold a sentence in each, with ``|||`` between.
+    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between.
 
     Raises:
         CorpusError: the file cannot be read, or a line has more or fewer sentences.
@@ -253,7 +253,7 @@ def read_links(
 
     Args:
         path: the file.
-        lengths: by line, from 1, the numbers of words of both sentences; lines without both are left out.
+        lengths: numbers of words of both sentences by line, from 1; lines without both are left out.
         start: the number of a first word; inferred when left out.
 
     Returns:
@@ -304,7 +304,7 @@ _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 _MOST_OUT_OF_RANGE = 10
 """One alignment in so many may have a link of words that are not there; of more the texts are not those of the file."""
 _HELD_OUT = 10
-"""Where there is train and no dev, every so manieth unit of train is dev."""
+"""Step between units of train that become dev where there is none."""
 
 
 def parallel_corpus(
@@ -321,10 +321,10 @@ def parallel_corpus(
     is dev.
 
     Args:
-        corpora: by language.
-        links: by pair of languages, then by id, gold word alignments. One with a link of words that are not there is
+        corpora: a corpus for each language.
+        links: gold word alignments by pair of languages, then by id. One with a link of words that are not there is
             left out and counted.
-        name: what to call it; ``parallel:en,de`` when left out.
+        name: its name; ``parallel:en,de`` when left out.
 
     Raises:
         CorpusError: fewer than two languages, no sentence that all have, or more than a tenth of the alignments with
@@ -371,8 +371,8 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
     and no dev, every tenth sentence of train is dev.
 
     Args:
-        corpora: by language.
-        name: what to call it; ``multilingual:en,fr`` when left out.
+        corpora: a corpus for each language.
+        name: its name; ``multilingual:en,fr`` when left out.
 
     Raises:
         CorpusError: fewer than two languages.
@@ -437,11 +437,11 @@ def _corpus(
 
 @dataclass(frozen=True)
 class LanguageParts:
-    """What the name of a corpus of several languages states, as in ``parallel:en=one.txt,de=other.txt,links=gold``."""
+    """The parts of a name of a corpus of several languages: ``parallel:en=one.txt,de=other.txt,links=gold``."""
 
     name: str
     corpora: Mapping[tuple[str, ...], str]
-    """By language, or by the languages of one file, the corpus; languages to be inferred are empty."""
+    """Corpus by language, or by the languages of one file; languages to be inferred are empty."""
     links: str | None
     start: LinkStart | None
 

@@ -36,7 +36,7 @@ FORMATS: tuple[Format, ...] = (
     *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Tables(), EdgeJsonl(), Trees(), OntoNotes()),
     *(SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
 )
-"""All formats; a file or folder is of the first one that is there."""
+"""All formats; a file or folder is of the first that recognises it."""
 _HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"
 _TIMEOUT_S: Final = 30
 
@@ -48,7 +48,7 @@ class Treebank:
     repository: str
     commit: str
     prefix: str
-    """How its files are named: ``<prefix>-ud-<split>.conllu``."""
+    """Beginning of the names of its files: ``<prefix>-ud-<split>.conllu``."""
     sha256: Mapping[str, str]
     """Hash of the file of each split that is offered."""
     description: str
@@ -62,7 +62,7 @@ class Treebank:
 
     @property
     def folder(self) -> Path:
-        """Where its files are kept."""
+        """Folder of its files."""
         return cache_folder() / "corpora" / self.repository / self.commit
 
 
@@ -116,7 +116,7 @@ def _fetch(treebank: Treebank, split: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong with a request, in a few words."""
+    """Reason why a request failed, in a few words."""
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
@@ -147,14 +147,7 @@ _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "concatenated:": concatenated,
     "word_order:": word_order,
 }
-"""By the beginning of a name what is made of the corpus that the rest of it names."""
-_KINDS = (
-    "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
-    "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
-    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
-    ".tsv, .json, .jsonl, .parquet) of texts, SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev "
-    "or test in the name"
-)
+"""Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
 
 def known_corpora() -> Mapping[str, str]:
@@ -208,7 +201,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
         columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
             what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``words``,
             ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
-        name: what to call the corpus; as its files, or *data in memory*, when left out.
+        name: name of the corpus; that of its files, or *data in memory*, when left out.
 
     Raises:
         NameNotFoundError: no corpus of that name, or no column.
@@ -278,12 +271,15 @@ def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bo
         inside = [path for path in path.iterdir() if path.is_dir() and not path.name.startswith(".")]
         if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
             return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
-        raise CorpusError(f"{path}: no corpus in this folder; it should hold {_KINDS}")
+        kinds = (
+            one.described or f"{one.title} ({', '.join(one.suffixes)})" for one in FORMATS if type(one) is not Text
+        )
+        raise CorpusError(f"{path}: no corpus in this folder; it should hold {', '.join(dict.fromkeys(kinds))}")
     return corpus
 
 
 def _made(name_or_path: str | Path) -> tuple[Callable[[Corpus], Corpus], str] | None:
-    """What makes a corpus of another, and the name of that one, unless there is a path of that name."""
+    """The function that changes another corpus, and the name of that corpus, unless there is a path of that name."""
     text = str(name_or_path)
     starts = (start for start in _MADE if text.startswith(start) and not exists(name_or_path))
     return next(((_MADE[start], text.removeprefix(start)) for start in starts), None)

@@ -35,6 +35,11 @@ class Target:
         """All labels of the target, as a tuple."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
+    def moved(self, by: int) -> Target:
+        """The same target ``by`` words further on."""
+        (start, end), other = self.span1, self.span2
+        return Target((start + by, end + by), self.label, other and (other[0] + by, other[1] + by))
+
 
 @dataclass(frozen=True, slots=True)
 class MultiwordToken:
@@ -117,6 +122,45 @@ class Sentence:
         text, spans = _place_multiword(words, spaced, multiword) if multiword else _place(words, spaced)
         more = layers, heads, targets, tuple(multiword), comments, empty_nodes, derived, group
         return cls(id, text, words, tuple(spans), *more)
+
+
+def part_of(sentence: Sentence, first: int, last: int) -> Sentence:
+    """The words from ``first`` up to, not including, ``last`` as a sentence, with their layers alone."""
+    start = sentence.spans[first][0] if first < last else 0
+    return Sentence(
+        sentence.id,
+        sentence.text[start : sentence.spans[last - 1][1]],
+        sentence.words[first:last],
+        tuple((begin - start, end - start) for begin, end in sentence.spans[first:last]),
+        {name: values[first:last] for name, values in sentence.layers.items()},
+    )
+
+
+def as_one(sentences: Sequence[Sentence]) -> Sentence:
+    """Several sentences as one, spaces between them, with the annotation of their words and spans, without trees."""
+    names = dict.fromkeys(chain.from_iterable(sentence.layers for sentence in sentences))
+    nothing = (None,)
+    layers = {
+        name: tuple(chain.from_iterable(one.layers.get(name, nothing * len(one)) for one in sentences))
+        for name in names
+    }
+    spans: list[tuple[int, int]] = []
+    targets: dict[str, list[Target]] = {}
+    start = word = 0
+    for sentence in sentences:
+        spans += [(first + start, last + start) for first, last in sentence.spans]
+        for name, of_name in sentence.targets.items():
+            targets.setdefault(name, []).extend(target.moved(word) for target in of_name)
+        start, word = start + len(sentence.text) + 1, word + len(sentence)
+    return Sentence(
+        id=sentences[0].id,
+        text=" ".join(sentence.text for sentence in sentences),
+        words=tuple(chain.from_iterable(sentence.words for sentence in sentences)),
+        spans=tuple(spans),
+        layers=layers,
+        targets={name: tuple(of_name) for name, of_name in targets.items()},
+        derived=frozenset[str]().union(*(sentence.derived for sentence in sentences)),
+    )
 
 
 def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
@@ -323,7 +367,7 @@ class Sentences(Sequence[Sentence]):
 
     @cached_property
     def written(self) -> WordLayer:
-        """What the text shows of each word, :attr:`forms` themselves where no token stands for several words.
+        """Each word as the text shows it, :attr:`forms` themselves where no token stands for several words.
 
         Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
         """

@@ -16,7 +16,7 @@ from typing import Any
 from bertology._files import digest
 from bertology._inputs import NotJson, described, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
+from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
     corpus_name,
@@ -28,7 +28,7 @@ from bertology.corpora._files import (
     suffix_of,
     text_lines,
 )
-from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target
+from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target, as_one
 from bertology.corpora._words import sentence_of_text, spacing_in, with_iob2, words_within
 from bertology.corpora.formats.spacy_docs import sentences_of_docs
 from bertology.errors import CorpusError, cut, cut_path, listed, quoted
@@ -78,10 +78,10 @@ class ColumnKeys:
 
     keys: tuple[str, ...]
     several: tuple[str, ...]
-    """Those under which several columns may be named, joined by ``+``."""
+    """Keys under which several columns may be named, joined by ``+``."""
     remedy: str
     settings: tuple[str, ...] = ()
-    """Those that name no column."""
+    """Keys that name no column."""
     synonyms: Mapping[str, str] = field(default_factory=dict)
     """Other names of keys."""
 
@@ -265,30 +265,30 @@ def corpus_of_rows(
     notes: Mapping[str, str],
     oddities: Oddities | None = None,
 ) -> Corpus:
-    """The corpus of some sentences; those of no split are :func:`divided`, or all ``test`` where none is annotated.
+    """The corpus of some sentences, all in splits, or in none: then divided, or all ``test`` if none is annotated.
 
     Args:
-        name: what to call the corpus.
+        name: name of the corpus.
         rows: its sentences.
-        by: what their groups are called, where a person named them.
-        notes: those of the corpus.
+        by: name of their groups, where a person named them.
+        notes: notes of the corpus.
         oddities: irregularities to be listed in its notes.
 
     Raises:
         CorpusError: there are too few sentences or groups, or a tag of ``ner`` or ``chunk`` is malformed.
     """
-    notes, oddities = dict(notes), oddities or Oddities()
-    by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-    undivided = [row.sentence for row in rows if row.split is None]
-    if any(row.sentence.layers or row.sentence.targets or row.sentence.heads for row in rows) and undivided:
-        by_split, notes["splits"] = divided(name, undivided, by=by)
-        undivided = []
-    for split, sentence in [*((row.split, row.sentence) for row in rows), *(("test", one) for one in undivided)]:
-        if split is not None:
-            by_split.setdefault(split, []).append(sentence)
-    splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
+    oddities = oddities or Oddities()
+    by_split: dict[str, list[Sentence]] = {}
+    for row in rows:
+        by_split.setdefault(row.split or "test", []).append(row.sentence)
+    usual = {split: by_split[split] for split in SPLITS if split in by_split}
+    splits = {split: Sentences(part) for split, part in {**usual, **by_split}.items()}
     groups = f"groups by {by}" if by not in (None, "document") else "documents"
-    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
+    corpus = Corpus(name, splits, notes=dict(notes), groups=groups)
+    if rows and rows[0].split is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
+        corpus = corpus.divided(by=by)
+    splits = {split: _with_spans(name, sentences, oddities) for split, sentences in corpus.splits.items()}
+    return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
 
 
 def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:
@@ -384,12 +384,9 @@ class _RowReader:
 
 def joined(first: Sentence, second: Sentence) -> Sentence:
     """Two texts as one sentence, a space between them; the targets ``texts`` are the two."""
-    shift = len(first.text) + 1
-    spans = (*first.spans, *((start + shift, end + shift) for start, end in second.spans))
-    n, words = len(first), first.words + second.words
-    texts = (Target((0, n), "1"), Target((n, len(words)), "2"))
-    text = f"{first.text} {second.text}"
-    return Sentence(first.id, text, words, spans, targets={TEXTS: texts}, derived=frozenset({TEXTS}))
+    n, both = len(first), as_one([first, second])
+    texts = (Target((0, n), "1"), Target((n, len(both)), "2"))
+    return replace(both, targets={TEXTS: texts}, derived=frozenset({TEXTS}))
 
 
 @dataclass(frozen=True)
@@ -505,6 +502,7 @@ class Tables(Format):
     """
 
     title, suffixes = "table", (*_ALWAYS, ".jsonl", ".tsv")
+    described = "tables of texts (.csv, .tsv, .json, .jsonl, .parquet)"
 
     def files(self, path: Path) -> list[Path]:
         """The files of a folder, of which those of JSON are lines of objects; or one file."""
@@ -724,9 +722,9 @@ _KINDS = (
 _UNSTATED = "not stated by the documents; taken for people (from_docs names a pipeline)"
 
 Text = Sentence | str | Sequence[str]
-"""What :func:`as_sentence` makes a sentence of."""
+"""Input of :func:`as_sentence`."""
 Texts = Sentences | Sentence | str | Sequence[Text]
-"""What :func:`as_sentences` makes sentences of."""
+"""Input of :func:`as_sentences`."""
 
 
 def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Corpus:

@@ -104,7 +104,7 @@ def sentence_of_text(
         language: its code, such as ``en``, ``fr`` or ``zh``.
         split_at_spaces: words are what white space parts.
         name: identifier of the sentence.
-        where: what error messages begin with.
+        where: beginning of error messages.
 
     Raises:
         CorpusError: there is no word in the text; it is of a script without spaces between words and its language is

@@ -59,7 +59,7 @@ class Row:
         return [place for place in found if self.relation(place) in relations] if relations else found
 
     def depths(self) -> list[int]:
-        """How many dependencies lead from the root to each word."""
+        """Number of dependencies from the root to each word."""
         heads, depths = self.sentence.heads or (), []
         for word in range(len(heads)):
             depth = 0
@@ -150,7 +150,7 @@ class Rows:
         return kept
 
     def capped(self, items: Iterable[Item], task: str) -> list[Item]:
-        """In each split at most thrice as many items of a label as of the label in the middle."""
+        """Items of which each split has at most thrice as many of a label as of the label in the middle."""
         groups: dict[str, dict[str, list[Item]]] = {split: defaultdict(list) for split in self.splits}
         for item in items:
             groups[item.split][item.label].append(item)
@@ -162,7 +162,7 @@ class Rows:
         return kept
 
     def halves(self, rows: Collection[Row], task: str, change: Callable[[Row], Sentence], label: str) -> list[Item]:
-        """Of the rows of each split half as they are, ``original``, and half changed; one too many is left out."""
+        """Items of each split, half as they are, ``original``, and half changed; one too many is left out."""
         items = []
         for split in self.splits:
             of_split = self.drawn((row for row in rows if row.split == split), task)
@@ -235,7 +235,7 @@ def depth(rows: Rows) -> list[Item]:
     lengths = {(split, n) for split, n, _ in cells}
 
     def left(first: int) -> dict[tuple[str, int], int]:
-        """How many sentences of each depth remain at each length, with depths from ``first`` on."""
+        """Number of sentences of each depth that remain at each length, with depths from ``first`` on."""
         depths = range(first, first + _N_DEPTHS)
         return {(split, n): min(len(cells.get((split, n, of_row), ())) for of_row in depths) for split, n in lengths}
 
@@ -269,7 +269,7 @@ def top(rows: Rows) -> list[Item]:
 
 
 def _sequence(row: Row) -> str:
-    """What lies just below the top: phrases and tags of words, or else relations with the root in its place."""
+    """The sequence just below the top: phrases and tags of words, or else relations with the root in its place."""
     if row.phrases:
         labels, word = [], 0
         inside = [phrase for phrase in row.phrases if phrase.span1 != (0, len(row))]
@@ -368,12 +368,12 @@ def _free(row: Row, word: int) -> bool:
 
 @dataclass(frozen=True)
 class _Counts:
-    """How often words, pairs of words, and words of one tag and features occur."""
+    """Frequencies of words, of pairs of words, and of words of one tag and features."""
 
     words: Counter[str]
     pairs: Counter[tuple[str, str]]
     alike: dict[tuple[str, ...], list[tuple[int, str]]]
-    """By tag, features, initial and split the forms with their frequencies, in ascending order."""
+    """Forms with their frequencies, in ascending order, by tag, features, initial and split."""
 
     @classmethod
     def of(cls, rows: Rows) -> _Counts:
@@ -608,8 +608,8 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
 
     Args:
         corpus: the treebank, with parts of speech and heads.
-        tasks: those to make.
-        seed: of all draws, which depend on it and on the sentences alone.
+        tasks: the tasks to make.
+        seed: seed of all draws, which depend on it and on the sentences alone.
 
     Raises:
         NameNotFoundError: there is no such task.
@@ -644,7 +644,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
 
 
 def _mixed(sentences: Collection[Sentence], rows: Rows) -> list[Sentence]:
-    """In an order drawn at random: the first ones, to which a run may be limited, are of all tasks and labels."""
+    """Sentences in random order: the first ones, to which a run may be limited, are of all tasks and labels."""
     return sorted(sentences, key=lambda sentence: rows.draw("order", sentence.id))
 
 

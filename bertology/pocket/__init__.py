@@ -15,13 +15,16 @@ from bertology._lazy import lazy_attributes
 from bertology.corpora import Corpus
 from bertology.errors import CorpusError, cut
 from bertology.pocket._bilingual import load_bilingual
-from bertology.pocket._items import AgreementItem, agreement_items, fact_prompts, role_prompts
+from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._items import fact_prompts as fact_prompts
+from bertology.pocket._items import role_prompts as role_prompts
 from bertology.pocket._texts import load_corpus, pretraining_documents
 from bertology.pocket._world import Fact, candidates, facts
 
 if TYPE_CHECKING:
     from bertology.pocket._pretrain import pretrain
-    from bertology.pocket._recipe import load_settings, recipe_schema
+    from bertology.pocket._recipe import load_settings
+    from bertology.pocket._recipe import recipe_schema as recipe_schema
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -30,16 +33,12 @@ __all__ = [
     "Fact",
     "agreement_items",
     "candidates",
-    "corpus_by_name",
-    "fact_prompts",
     "facts",
     "load_corpus",
     "load_settings",
     "model_folder",
     "pretrain",
     "pretraining_documents",
-    "recipe_schema",
-    "role_prompts",
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bertology._inputs import is_numeral
-from bertology.corpora import Corpus, Links, Sentence, Sentences, Target, translations
+from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, translations
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket import _function_words as fw
 from bertology.pocket._texts import Line, document_trees, lines_of, read, statement, written
@@ -49,7 +49,7 @@ _CLOSED = frozenset({"DET", "PRON", "ADP", "SCONJ", "CCONJ", "PART", "AUX"})
 
 
 class Sense(NamedTuple):
-    """What has a translation of its own."""
+    """A meaning with a translation of its own."""
 
     lemma: str
     upos: str
@@ -127,7 +127,7 @@ def _words_in(values: Iterable[Any]) -> Iterator[Word]:
 
 
 Order = Literal["same", "own", "reversed"]
-"""Of words in the second language: as in the first, its own, or that of the first backwards."""
+"""Order of words in the second language: as in the first, its own, or that of the first reversed."""
 
 # What comes before the head (negative) and after it; parts of one rank keep their order.
 _RANKS = {
@@ -163,7 +163,7 @@ class Translated(NamedTuple):
 
 
 class _Marks(NamedTuple):
-    """What is to be expressed at the head word of a phrase."""
+    """Marks to be expressed at the head word of a phrase."""
 
     suffixes: frozenset[str] = frozenset()
     sure: tuple[int, ...] = ()
@@ -176,11 +176,11 @@ class _Marks(NamedTuple):
         return self._replace(suffixes=self.suffixes | {*suffixes}, possible=possible)
 
     def only_verbal(self) -> _Marks:
-        """What is expressed at the verb or copula of a clause."""
+        """The marks expressed at the verb or copula of a clause."""
         return _Marks(self.suffixes & _VERBAL, possible=self.possible if self.suffixes & _VERBAL else ())
 
     def without_verbal(self) -> _Marks:
-        """What is expressed at a predicate that has a copula."""
+        """The marks expressed at a predicate that has a copula."""
         return self._replace(
             suffixes=self.suffixes - _VERBAL, possible=() if self.suffixes & _VERBAL else self.possible
         )
@@ -355,7 +355,7 @@ MOST_ALIKE = 0.3
 
 
 class Language(BaseModel):
-    """What the second language is like, by the elements of Dufter & Schütze (2020, section 3)."""
+    """Properties of the second language, the elements of Dufter & Schütze (2020, section 3)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -369,7 +369,7 @@ class Language(BaseModel):
 
     @property
     def translator(self) -> Translator:
-        """What makes its sentences."""
+        """The translator that makes its sentences."""
         return Translator(order=self.order, anchors=self.anchors, shifted=self.fake == "shift")
 
     @property
@@ -468,7 +468,7 @@ def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed
     Args:
         second: the second language.
         sizes: pairs in each split.
-        seed: of the sentences.
+        seed: seed of the sentences.
         joined: number of successive sentences that make one text. Texts of several sentences have no trees. Words of
             one part of speech are linked by chance in a short sentence more often than in a long text.
     """
@@ -500,7 +500,7 @@ def pair(lines: Sequence[tuple[Line, Sentence]], second: Language) -> list[Sente
         frozenset((i + first, j + other) for (first, other), one in zip(places, of_kind, strict=True) for i, j in one)
         for of_kind in zip(*((one.sure, one.possible) for one in links), strict=True)
     )
-    both = {FIRST: _in_one(firsts), second.code: _in_one(others)}
+    both = {FIRST: _text_of(firsts), second.code: _text_of(others)}
     return translations(both, unit=firsts[0].id, links={(FIRST, second.code): Links(*moved)})
 
 
@@ -519,41 +519,13 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
     )
 
 
-def _in_one(sentences: Sequence[Sentence]) -> Sentence:
-    """One text of several sentences, with the annotation of their words and spans, without their trees."""
-    if len(sentences) == 1:
-        return sentences[0]
-    names = dict.fromkeys(chain.from_iterable(sentence.layers for sentence in sentences))
-    nothing = (None,)
-    layers = {
-        name: tuple(chain.from_iterable(one.layers.get(name, nothing * len(one)) for one in sentences))
-        for name in names
-    }
-    spans, targets = [], defaultdict[str, list[Target]](list)
-    ends = accumulate((len(sentence.text) + 1 for sentence in sentences), initial=0)
-    for sentence, start, word in zip(sentences, ends, _starts(sentences), strict=False):
-        spans += [(first + start, last + start) for first, last in sentence.spans]
-        for name, of_name in sentence.targets.items():
-            targets[name] += [_moved(target, word) for target in of_name]
-    return Sentence(
-        id=sentences[0].id,
-        text=" ".join(sentence.text for sentence in sentences),
-        words=tuple(chain.from_iterable(sentence.words for sentence in sentences)),
-        spans=tuple(spans),
-        layers=layers,
-        targets={name: tuple(of_name) for name, of_name in targets.items()},
-        derived=frozenset[str]().union(*(sentence.derived for sentence in sentences)),
-    )
+def _text_of(sentences: Sequence[Sentence]) -> Sentence:
+    return sentences[0] if len(sentences) == 1 else as_one(sentences)
 
 
 def _starts(sentences: Sequence[Sentence]) -> list[int]:
     """The place of the first word of each sentence in a text of them."""
     return [*accumulate(map(len, sentences[:-1]), initial=0)]
-
-
-def _moved(target: Target, by: int) -> Target:
-    (start, end), other = target.span1, target.span2
-    return Target((start + by, end + by), target.label, other and (other[0] + by, other[1] + by))
 
 
 def _senses(sentence: Sentence) -> tuple[str | None, ...]:

@@ -647,7 +647,7 @@ class Clauses:
     def _complements(
         self, frame: Frame, subject: Nominal, depth: int, *, embedded: bool, omit_object: bool
     ) -> tuple[list[Part], bool]:
-        """What the verb takes, and whether the phrase is closed to adjuncts because they would be ambiguous."""
+        """Complements of the verb, and whether the phrase is closed to adjuncts because they would be ambiguous."""
         if frame.pattern == "intransitive":
             return [], False
         if frame.pattern == "that":

@@ -130,7 +130,7 @@ def _verb_and_rest(dice: Dice, words: Lexicon, subject: Agreement, other: Agreem
 
 
 _COPULAR: dict[Relation, int] = {"lives_in": 1, "born_in": 0, "works_as": 1, "capital_of": 0}
-"""Which template of a relation has *is* or *was*, which takes *not* with no other change."""
+"""Number of the template of each relation that has *is* or *was*, which takes *not* with no other change."""
 _KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "event")
 _SENTENCES_OF_A_VERB = 4
 

@@ -356,7 +356,7 @@ def _fact_prompt(fact: Fact) -> str:
 
 
 def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact]) -> list[tuple[bool, bool]]:
-    """For each fact, whether its object is the best piece of all, and the best candidate."""
+    """Whether the object of each fact is the best piece of all, and whether it is the best candidate."""
     recalled = []
     for fact, logits in zip(facts, _mask_logits(model, tokenizer, list(map(_fact_prompt, facts))), strict=True):
         names = candidates(fact.relation)
@@ -417,7 +417,7 @@ the next sentence from a random one in about 70 % of held-out pairs."""
 
 
 def _second_language(second: SecondLanguage) -> str:
-    """What the second language is like, and how the model reads it."""
+    """Description of the second language and of how the model reads it."""
     if second.fake:
         made = "It is the first once more, each word in other letters, so that no piece is shared."
     else:

@@ -353,7 +353,7 @@ def _pp(preposition: str, nominal: Tree) -> Phrase:
 
 
 def _of(noun: str, owner: Phrase) -> Phrase:
-    """What is of someone: *the capital of Arvia*."""
+    """A noun with its owner: *the capital of Arvia*."""
     return phrase(
         "NP", head(phrase("NP", Part("det", fw.DET["the"]), head(_noun(noun)))), Part("nmod", _pp("of", owner))
     )
@@ -440,7 +440,7 @@ def pretraining_documents(
 
     Args:
         n_documents: number of documents.
-        seed: of the text.
+        seed: seed of the text.
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
     """
     for trees in document_trees(n_documents, seed=seed, stated=stated):

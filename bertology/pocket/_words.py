@@ -30,9 +30,9 @@ class Word(NamedTuple):
     novelty: str | None = None
     """``held`` for words kept out of the probing splits, ``new`` for words kept out of pretraining too."""
     sure: tuple[int, ...] = ()
-    """In a translation, the places of the words that this one translates."""
+    """Places of the words that this one translates, in a translation."""
     possible: tuple[int, ...] = ()
-    """In a translation, the places of grammatical words that this one has suffixes for."""
+    """Places of grammatical words that this one has suffixes for, in a translation."""
 
 
 class Part(NamedTuple):
@@ -54,7 +54,7 @@ class Phrase(NamedTuple):
     referent: int = 0
     """Number of the referent in its sentence; mentions of one number corefer. 0 for none."""
     gap: str | None = None
-    """In a relative clause, the role that the modified noun phrase plays in it."""
+    """Role of the modified noun phrase in a relative clause."""
 
 
 Tree: TypeAlias = Word | Phrase
@@ -153,7 +153,7 @@ VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
 Number = Literal["Sing", "Plur"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
-"""Which words a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
+"""Words that a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
 
 KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "part", "event", "role")
 _GROUPS = {

@@ -44,6 +44,7 @@ class Columns(Format):
     """
 
     title = "column"
+    described = "column files (.conll, .iob2, .txt …) with train, dev or test in the name"
     suffixes = (
         *(".annotated", ".bio", ".bioes", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train"),
         *(".tsv", ".txt"),

@@ -642,6 +642,7 @@ class CoNLLU(Format):
     """CoNLL-U (https://universaldependencies.org/format.html), and CoNLL-U Plus, whose columns its first line names."""
 
     title, suffixes, names_language = "CoNLL-U", (".conllu", ".conllup"), True
+    described = "CoNLL-U (.conllu)"
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences as :func:`read_conllu` reads them."""

@@ -39,7 +39,7 @@ class EdgeJsonl(Format):
     that the words spell, that is the sentence's; else words are joined by single spaces.
     """
 
-    title, suffixes = "edge JSONL", (".jsonl",)
+    title, suffixes, described = "edge JSONL", (".jsonl",), "edge JSONL (.jsonl, as PATH#layer)"
 
     def __init__(self, layer: str | None = None) -> None:
         """A reader whose targets are called ``layer``: ``srl``, ``coref``, ``proto_roles`` … or any other name."""

@@ -225,7 +225,7 @@ class OntoNotes(Format):
     as far as a file has them. Words are written and spaced as in :class:`Trees`; documents are groups.
     """
 
-    title = "CoNLL-2012"
+    title, described = "CoNLL-2012", "CoNLL-2012 (…_conll)"
     _begin = re.compile(r"#begin document \(?(?P<name>\S+?)\)?;?(?: part (?P<part>\d+))?\s*")
     _end = "#end document"
     _number, _word, _tag, _parse, _lemma, _names, _first_role = 2, 3, 4, 5, 6, 10, 11
@@ -304,7 +304,7 @@ class OntoNotes(Format):
             )
 
     def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
-        """What is wrong with the last of the rows of a sentence; empty if nothing is."""
+        """The mistake in the last of the rows of a sentence; empty if there is none."""
         *before, cells = rows
         if len(cells) < self._fewest_columns:
             return f"{len(cells)} columns where CoNLL-2012 has {self._fewest_columns} or more"

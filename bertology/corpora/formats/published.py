@@ -90,7 +90,7 @@ class SentEval(Format):
     ``sentence:tense`` in ``past_present.txt``, whose label is that of the file (``PAST``). Spaces separate words.
     """
 
-    title, suffixes = "SentEval", (".txt",)
+    title, suffixes, described = "SentEval", (".txt",), "tasks of SentEval (.txt)"
     _splits: Final = {"tr": "train", "va": "dev", "te": "test"}
     _tasks: Final = {
         "sentence_length": "length",
@@ -208,6 +208,7 @@ class Squad(Format):
     """
 
     title, suffixes, language = "questions in SQuAD's JSON", (".json",), "en"
+    described = "SQuAD (.json)"
     reference = "Rajpurkar et al. 2016, 2018"
     _bytes_looked_at = 1 << 16
 
@@ -242,7 +243,7 @@ class Winograd(Format):
     candidates or pronoun are nowhere are left out, counted and listed.
     """
 
-    title, suffixes = "hard pronouns", (".txt", ".c")
+    title, suffixes, described = "hard pronouns", (".txt", ".c"), "pronouns of DPR and WSC273 (.txt, .c)"
     _determiners: Final = frozenset(
         ["the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "this", "that", "these", "those", "some"]
     )
@@ -368,7 +369,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 _Lines = Mapping[int, tuple[list[str], int]]
-"""By number of a line its words, and the place of the one that is asked for."""
+"""Words of each line, by its number, and the place of the word that is asked for."""
 
 
 class OpenSesame(Format):
@@ -383,6 +384,7 @@ class OpenSesame(Format):
     """
 
     title, suffixes = "Lin et al. 2019", (".train", ".test", ".gen")
+    described = "sentences of Lin et al. 2019 (aux.train …)"
     _targets: Final = {"aux": MAIN_AUXILIARY, "sbjn": SUBJECT_NOUN}
     _dev_every = 10
     _modifiers: Final = frozenset({"queen", "worker", "house", "race", "german"})

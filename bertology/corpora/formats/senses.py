@@ -30,7 +30,7 @@ class Senses(Format):
     are, with single spaces between them.
     """
 
-    title, suffixes = "word senses", (".txt",)
+    title, suffixes, described = "word senses", (".txt",), "senses of CoarseWSD-20, WiC and WiC-TSV"
 
     def files(self, path: Path) -> list[Path]:
         """The files of these sets in a folder and in its own folders, in order of name."""
@@ -169,7 +169,7 @@ class Senseval(Format):
     Spaces are restored by the rules of the Penn Treebank. They have no splits: split 8 : 1 : 1 by a hash of the text.
     """
 
-    title, suffixes = "lexical sample", (".pos",)
+    title, suffixes, described = "lexical sample", (".pos",), "senses of Senseval (.pos)"
     _instance = re.compile(r'<instance id="([^"]*)"')
     _answer = re.compile(r'<answer .*senseid="([^"]*)"')
     _item = re.compile(r'<lexelt item="([^"]*)"')

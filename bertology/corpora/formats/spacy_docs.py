@@ -37,8 +37,8 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
         docs: documents with sentence boundaries.
         annotator: name and version of the pipeline that made the labels (results are then marked silver), or
             ``None`` when people made them.
-        name: what to call the corpus.
-        split: which split the documents are.
+        name: name of the corpus.
+        split: split of the documents.
 
     Raises:
         CorpusError: a document has no sentence boundaries, or a head outside the sentence.
@@ -115,7 +115,7 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
 class DocBins(Format):
     """``.spacy`` files; documents may state the pipeline that annotated them as ``user_data["annotator"]``."""
 
-    title, suffixes = ".spacy", (".spacy",)
+    title, suffixes, described = ".spacy", (".spacy",), "spaCy (.spacy)"
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file, or in a folder of files, one a split."""

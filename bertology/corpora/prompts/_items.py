@@ -36,7 +36,7 @@ from bertology.errors import CorpusError, listed, quoted
 MADE = "made"
 """The name, in place of a path, of items that are made by rule."""
 MASK = "{mask}"
-"""How a mask is written in the texts that readers return."""
+"""The mask in the texts that readers return."""
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
@@ -178,7 +178,7 @@ class ItemForm:
     needs: tuple[str, ...]
     may: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
-    """Those that have one mask."""
+    """Columns that have one mask."""
     same: str = ""
     """Reason why an item cannot be scored in which two of its columns are the same."""
 
@@ -241,7 +241,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
     "changes": ItemForm(("text", "other"), ("subject",), ("text", "other"), "the two texts are the same"),
     "next_sentence": ItemForm(("text", "other", "good")),
 }
-"""By what is asked of items (:data:`bertology.probing.ClozeAsks`); ``facts`` are answers whose subject is known."""
+"""Forms by kind of question (:data:`bertology.probing.ClozeAsks`); ``facts`` are answers whose subject is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
     Args:
         source: a file or folder of files (CSV, TSV, JSON, JSON Lines, Parquet); the name of a table in memory, or the
             table itself: a DataFrame, a data set, records, tuples, a dict of columns.
-        asks: which of :data:`ITEM_FORMS` its rows are.
+        asks: the one of :data:`ITEM_FORMS` that its rows have.
         columns: ``"good=sen,bad=wrong_sen,group=phenomenon"``; by number, from 1, of a file without a row of names. A
             ``language`` among them names no column (:func:`split_language`).
 

@@ -132,11 +132,11 @@ class Construction:
     """A construction of Marvin & Linzen."""
 
     name: str
-    """As Goldberg (2019, Table 3) calls it."""
+    """Its name in Goldberg (2019, Table 3)."""
     subject: Literal["first", "second"] = "first"
-    """Which noun after *the* decides."""
+    """The noun after *the* that decides."""
     agreeing: int = 0
-    """How many words after the subject another one stands that agrees with it; 0 if none does before the form."""
+    """Distance in words of another word that agrees with the subject before the form; 0 if there is none."""
     between: bool = False
     """Whether another noun stands between the subject and the form, or before the item that needs a licensor."""
     polarity: bool = False
@@ -160,7 +160,7 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
     "simple_npi": Construction("simple NPI", polarity=True),
     "npi_across": Construction("NPI across a relative clause", between=True, polarity=True),
 }
-"""By case, animate and inanimate subjects together (``prep_anim`` and ``prep_inanim`` are ``prep``)."""
+"""Constructions by case, animate and inanimate subjects together (``prep_anim`` and ``prep_inanim`` are ``prep``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Stimulus:
 
     @property
     def n_attractors(self) -> int | None:
-        """How many nouns of the other number stand between subject and form; None if unknown."""
+        """Number of nouns of the other number between subject and form; None if unknown."""
         construction = self.construction
         if construction is None or construction.polarity:
             return None
@@ -325,7 +325,7 @@ class AgreementPair:
 
     id: str
     kind: AgreementKind
-    """Whose set it is from."""
+    """The set it is from."""
     text: str
     """The sentence, its form written ``{mask}``."""
     good: str
@@ -336,7 +336,7 @@ class AgreementPair:
     structure: str = ""
     """The construction; empty if the source does not state it."""
     n_attractors: int | None = None
-    """How many nouns of the other number stand between subject and form; None if the source does not state it."""
+    """Number of nouns of the other number between subject and form; None if the source does not state it."""
     blind: str = ""
     """The text with the subject masked too, and what agrees with it before the form; empty if they are not known."""
 

@@ -40,7 +40,7 @@ class PragmaticItem:
     within_category: str
     between_category: str
     constraint: Literal["high", "low"]
-    """How strongly the context constrains the word, by human judgements."""
+    """Strength of the context's constraint on the word, by human judgements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +404,7 @@ class Thing:
     size: float
     """Longest side, in metres."""
     weight: float
-    """In kilograms."""
+    """Weight in kilograms."""
 
 
 def things() -> tuple[Thing, ...]:
@@ -414,7 +414,7 @@ def things() -> tuple[Thing, ...]:
 
 
 def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
-    """Which of two objects is the larger, or the heavier.
+    """Questions for the larger, or the heavier, of two objects.
 
     Objects are paired at random by a fixed seed, each used once, with one at least ten times as large as the other.
     Every pair is asked in both orders, in three wordings: the answer is *larger* as often as *smaller*, so that a
@@ -436,7 +436,7 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
 
 
 def affordance_items() -> tuple[TableItem, ...]:
-    """What people can do with an object: 80 objects of ten actions, three wordings, 240 items.
+    """Questions for what people can do with an object: 80 objects of ten actions, three wordings, 240 items.
 
     Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
     right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
@@ -473,7 +473,7 @@ def _pairs_of_things(by: Literal["size", "weight"]) -> list[tuple[Thing, Thing]]
 
 
 def _ratio(one: Thing, other: Thing, by: Literal["size", "weight"]) -> float:
-    """How many times the one is as large or heavy as the other, the larger over the smaller."""
+    """Ratio of the sizes or weights of two objects, the larger over the smaller."""
     measures = (one.size, other.size) if by == "size" else (one.weight, other.weight)
     return max(measures) / min(measures)
 
