@@ -26,7 +26,7 @@ from bertology.readouts._base import (
     check_same_shape,
     item_weights,
 )
-from bertology.readouts._moments import Items, Moments
+from bertology.readouts._items import Items, Moments
 from bertology.readouts._sources import FeatureSource, Floats, Integers
 
 Value = TypeVar("Value")

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.readouts import ArraySpans, Targets
-from bertology.readouts.edge._fitted import FittedEdge
-from bertology.readouts.edge._readouts import SpanReadout
+from bertology.readouts._edge import FittedEdge, SpanReadout
 
 
 @dataclass(frozen=True)

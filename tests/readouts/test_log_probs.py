@@ -7,9 +7,9 @@ import pytest
 
 from bertology.errors import FitError
 from bertology.readouts import FittedReadout, LinearReadout, Readout, Targets
+from bertology.readouts._linear import RidgeReadout
+from bertology.readouts._neural import MlpReadout
 from bertology.readouts._sources import subset
-from bertology.readouts.linear._affine import RidgeReadout
-from bertology.readouts.neural._perceptrons import MlpReadout
 from tests.readouts.conftest import Split
 
 SMALL = {
