@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
-from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.errors import FitError
@@ -28,7 +27,16 @@ from bertology.readouts._base import (
     class_weights,
     item_weights,
 )
-from bertology.readouts._fitting import ADAM, IMPOSSIBLE, EarlyStopping, LabelReadout, TrainingData, moved
+from bertology.readouts._fitting import (
+    IMPOSSIBLE,
+    AdamState,
+    EarlyStopping,
+    FitLoop,
+    LabelReadout,
+    TrainingData,
+    drawn_alike,
+    moved,
+)
 from bertology.readouts._items import JoinedChunks
 from bertology.readouts._sources import (
     AnySource,
@@ -126,23 +134,21 @@ class Design:
 
         Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
         """
-        parameters: dict[str, list[Tensor]] = {}
-        for problem in range(n_problems):
-            random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
-            for name, shape in self.shapes().items():
-                if name in ("mix", "norm_bias"):
-                    value = torch.zeros(shape)
-                elif name in ("gamma", "norm"):
-                    value = torch.ones(shape)
-                else:
-                    inputs = self.shapes()[name.removesuffix("_bias")][0]
-                    value = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
-                parameters.setdefault(name, []).append(value)
-        n_columns = len(self.columns)
-        return {
-            name: torch.stack(values)[:, None].repeat(1, n_columns, *[1] * values[0].ndim)
-            for name, values in parameters.items()
-        }
+        shapes = self.shapes()
+
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            return {name: drawn(name, shape, random) for name, shape in shapes.items()}
+
+        def drawn(name: str, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+            if name in ("mix", "norm_bias"):
+                return torch.zeros(shape)
+            if name in ("gamma", "norm"):
+                return torch.ones(shape)
+            inputs = shapes[name.removesuffix("_bias")][0]
+            value: Tensor = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
+            return value
+
+        return drawn_alike(n_problems, len(self.columns), seed, draw)
 
     def weights(self, parameters: Parameters, columns: Tensor, dropped: Tensor | None = None) -> Tensor:
         """``[fit, layer]`` the weights of mixes: softmax over the layers that a column reads."""
@@ -554,130 +560,75 @@ class Goals:
         return losses.sum() / len(items)
 
 
-@dataclass(frozen=True)
-class State:
-    """Parameters of fits and the state of their optimisers (Adam, Kingma & Ba 2015), by name, fits first."""
-
-    parameters: Parameters
-    averages: Parameters
-    """Of gradients."""
-    squares: Parameters
-    """Averages of their squares."""
-
-    @classmethod
-    def start(cls, parameters: Parameters) -> State:
-        averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
-        return cls({name: value.clone() for name, value in parameters.items()}, averages, squares)
-
-    def some(self, places: slice | list[int]) -> State:
-        """The state of some fits: a view for a slice, a copy for a list."""
-        parts = (self.parameters, self.averages, self.squares)
-        return State(*({name: value[places] for name, value in part.items()} for part in parts))
-
-
 class FitShard:
     """Neighbouring fits, problem by problem and column by column, that one worker computes in the same products.
 
-    Steps change ``state`` in place; ``steps`` is how many they have behind them.
+    Steps change ``state`` in place.
     """
 
-    def __init__(self, design: Design, fits: Sequence[int], state: State, steps: int) -> None:
-        self.group = Group.of(design, fits)
-        # .data: torch is not to take another shard's steps, in the same memory beside these, for changes of these
+    def __init__(self, design: Design, fits: Sequence[int], state: AdamState) -> None:
+        self.group, self._state = Group.of(design, fits), state
+        # .data: torch is not to take another shard's steps, in the same memory, for changes of these
         self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
-        self._averages, self._squares = list(state.averages.values()), list(state.squares.values())
-        device = self._averages[0].device
-        self._steps = torch.tensor(float(steps), device=device)
-        self._problems = torch.tensor(self.group.problems, device=device)
+        self._problems = torch.tensor(self.group.problems, device=next(iter(self.parameters.values())).device)
 
     def learn(
-        self, words: Tensor, batch: SpanBatch, goals: Goals, *, learning_rates: Sequence[float], weight_decay: float
+        self, words: Tensor, batch: SpanBatch, goals: Goals, learning_rates: Sequence[float], weight_decay: float
     ) -> None:
         """One step on one batch, at the learning rate of each fit."""
         scores = self.group.scores(self.parameters, words, batch)
         loss = goals.loss(scores, self._problems, batch.items)
-        values = list(self.parameters.values())
         # what a batch does not reach (attention over spans of one word) has gradient 0
-        gradients = torch.autograd.grad(loss, values, allow_unused=True, materialize_grads=True)
-        # in one call where it can be: fits that cool down are few, and for a short time
-        are_alike = len(set(learning_rates)) == 1
-        for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
-            state = (values, gradients, self._averages, self._squares)
-            steps = [self._steps.clone() for _ in values]
-            options = {"lr": rate, "weight_decay": weight_decay, "decoupled_weight_decay": True, **ADAM}
-            with torch.no_grad():
-                chosen, slopes, averages, squares = ([part[place] for part in parts] for parts in state)
-                adam(chosen, slopes, averages, squares, [], steps, **options)
-        self._steps += 1
+        gradients = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True, materialize_grads=True)
+        self._state.step(gradients, learning_rates, weight_decay=weight_decay)
 
 
-class EdgeTrainer:
-    """All fits that have not ended yet, in a shard for each worker.
+class EdgeLoop(FitLoop):
+    """The training of all probes of a design, those that have not ended yet in a shard for each worker.
 
-    They begin at ``start`` ``[problem, column, …]``; Adam's weight decay is decoupled (Loshchilov & Hutter 2019).
+    A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        start: Parameters,
-        goals: Goals,
-        workers: Workers,
-        *,
-        learning_rate: float,
-        weight_decay: float,
-    ) -> None:
-        flat = {name: value.flatten(0, 1) for name, value in start.items()}
-        self._design, self._goals, self._workers = design, goals, workers
-        self._learning_rate, self._weight_decay = learning_rate, weight_decay
-        self._steps, self._n_seen = 0, 0
-        self._cools: dict[int, tuple[int, int]] = {}  # by fit: items learned from before, and in cooling down
-        self._state = State.start(flat)
-        self.fits = list(range(len(flat["out"])))
-        """Numbers of those that have not ended."""
-        self._cut()
+    what = "edge probes: round"
 
-    def keep(self, fits: Sequence[int]) -> None:
-        if list(fits) == self.fits:
-            return  # nothing has ended: no state need be copied
-        self._state = self._state.some([self.fits.index(fit) for fit in fits])
-        self.fits = list(fits)
+    def __init__(
+        self, design: Design, schedule: Schedule, data: TrainingData, workers: Workers, *, is_sigmoid: bool
+    ) -> None:
+        targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
+        stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
+        super().__init__(stopping, schedule.n_rounds, data.progress)
+        self._design, self._schedule, self._data, self._workers = design, schedule, data, workers
+        self._shape, self._is_sigmoid = shape, is_sigmoid
+        self.goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=data.device)
+        start = {name: value.to(data.device) for name, value in design.start(targets.n_problems, data.seed).items()}
+        self.best = start
+        """The probes at their best, ``[problem, column, …]``."""
+        used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
+        random = torch.Generator().manual_seed(data.seed)
+        rates = (schedule.dropout, schedule.layer_dropout)
+        shuffle = Shuffle(schedule.batch_items, random, design.hidden, *rates)
+        self._windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=data.device)
+        self._n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
+        self._n_seen = 0
+        self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
+        self._state = AdamState.start({name: value.flatten(0, 1) for name, value in start.items()})
+        self.fits = list(range(len(self._state.steps)))
+        """Numbers of those that have not ended."""
         self._cut()
 
     def _cut(self) -> None:
         n_shards = max(1, min(self._workers.n, len(self.fits)))
         bounds = [shard * len(self.fits) // n_shards for shard in range(n_shards + 1)]
         self._places = [slice(*pair) for pair in itertools.pairwise(bounds)]
-        self._shards = [FitShard(self._design, self.fits[p], self._state.some(p), self._steps) for p in self._places]
+        self._shards = [FitShard(self._design, self.fits[p], self._state.some(p)) for p in self._places]
 
-    @property
-    def parts(self) -> list[tuple[Group, Parameters]]:
-        return [
-            (shard.group, self._state.some(places).parameters)
-            for shard, places in zip(self._shards, self._places, strict=True)
-        ]
+    def learn(self) -> None:
+        for _ in range(self._schedule.passes):
+            for window in self._windows:
+                self.learn_window(moved(window, self._data.device))
+                del window  # or it would be held while the next is made
 
-    def copy(self, fits: Sequence[int], into: Parameters) -> None:
-        """Copy the probes of some fits into parameters ``[problem, column, …]``."""
-        wanted = set(fits)
-        chosen = [place for place, fit in enumerate(self.fits) if fit in wanted]
-        numbers = [self.fits[place] for place in chosen]
-        for name, value in self._state.parameters.items():
-            into[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
-
-    def cool(self, fits: Sequence[int], best: Parameters, *, n_items: int) -> None:
-        """Let the learning rate of some fits fall to 0 over ``n_items``, from their ``best`` parameters."""
-        places = [self.fits.index(fit) for fit in fits]
-        for name, value in self._state.parameters.items():
-            value[places] = best[name].flatten(0, 1)[list(fits)]
-        self._cools |= dict.fromkeys(fits, (self._n_seen, n_items))
-
-    def _rates(self, n_seen: float) -> list[float]:
-        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
-        cooled = ((n_seen - first) / n for first, n in (self._cools.get(fit, (n_seen, 1)) for fit in self.fits))
-        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
-
-    def learn(self, window: SpanWindow) -> None:
+    def learn_window(self, window: SpanWindow) -> None:
         """Take every fit through the batches of a window."""
         ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
         rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
@@ -685,62 +636,45 @@ class EdgeTrainer:
         def work(number: int) -> None:
             shard, places = self._shards[number], self._places[number]
             for batch, rate in zip(window.batches, rates, strict=True):
-                rates_of_shard = rate[places]
-                shard.learn(
-                    window.words, batch, self._goals, learning_rates=rates_of_shard, weight_decay=self._weight_decay
-                )
+                shard.learn(window.words, batch, self.goals, rate[places], self._schedule.weight_decay)
 
         self._workers.map(work, len(self._shards))
-        self._steps += len(window.batches)
         self._n_seen = ends[-1]
 
+    def _rates(self, n_seen: float) -> list[float]:
+        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
+        return [self._schedule.learning_rate * max(0.0, 1 - part) for part in cooled]
 
-def fit_edge(name: str, design: Design, schedule: Schedule, data: TrainingData, *, is_sigmoid: bool) -> FittedEdge:
-    """Train probes of a design on spans until every fit has ended or the last round is over."""
-    targets, device = data.targets, data.device
-    goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=device)
-    start = {name: value.to(device) for name, value in design.start(targets.n_problems, data.seed).items()}
-    best = {name: value.clone() for name, value in start.items()}
-    used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
-    shape = targets.n_problems, len(design.columns)
-    stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
-    random = torch.Generator().manual_seed(data.seed)
-    shuffle = Shuffle(schedule.batch_items, random, design.hidden, schedule.dropout, schedule.layer_dropout)
-    windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=device)
-    n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
-    with Workers(device) as workers:
-        rates = {"learning_rate": schedule.learning_rate, "weight_decay": schedule.weight_decay}
-        trainer = EdgeTrainer(design, start, goals, workers, **rates)
-        for epoch in range(1, schedule.n_rounds + 1):
-            for _ in range(schedule.passes):
-                for window in windows:
-                    trainer.learn(moved(window, device))
-                    del window  # or it would be held while the next is made
-            scorer = Scorer(trainer.parts, goals.absent, workers, device)
-            scores = scorer(with_parts(data.dev, design.pooling))
-            score, loss = np.full(stopping.running.size, -1.0), np.full(stopping.running.size, np.inf)
-            score[trainer.fits], loss[trainer.fits] = dev_scores(
-                scores, scorer.problems, data.dev_targets, is_sigmoid=is_sigmoid
-            )
-            dev_loss = loss.reshape(shape) if schedule.watches_loss else None
-            better = stopping.judge(epoch, score.reshape(shape), dev_loss)
-            trainer.copy(np.flatnonzero(better).tolist(), best)
-            data.progress(f"edge probes: round {epoch}, {stopping.n_ended} of {better.size} have ended")
-            if stopping.n_ended == better.size:
-                break
-            trainer.cool(np.flatnonzero(stopping.begins_to_cool).tolist(), best, n_items=n_cooling)
-            trainer.keep(np.flatnonzero(stopping.running).tolist())
-    return FittedEdge(
-        name=name,
-        design=design,
-        parameters=best,
-        layers=tuple(data.train.layers),
-        n_spans=data.train.n_spans,
-        absent=goals.absent,
-        is_sigmoid=is_sigmoid,
-        is_multi_label=targets.is_multi_label,
-        report=stopping.report(),
-    )
+    def dev_scores(self) -> tuple[Floats, Floats | None]:
+        shards = zip(self._shards, self._places, strict=True)
+        parts = [(shard.group, self._state.some(places).parameters) for shard, places in shards]
+        scorer = Scorer(parts, self.goals.absent, self._workers, self._data.device)
+        scored = scorer(with_parts(self._data.dev, self._design.pooling))
+        score, loss = np.full(self.stopping.running.size, -1.0), np.full(self.stopping.running.size, np.inf)
+        score[self.fits], loss[self.fits] = dev_scores(
+            scored, scorer.problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
+        )
+        return score.reshape(self._shape), loss.reshape(self._shape) if self._schedule.watches_loss else None
+
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        chosen = [place for place, fit in enumerate(self.fits) if better.flat[fit]]
+        numbers = [self.fits[place] for place in chosen]
+        for name, value in self._state.parameters.items():
+            self.best[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
+        self.cool(np.flatnonzero(self.stopping.begins_to_cool).tolist())
+        running = np.flatnonzero(self.stopping.running).tolist()
+        if running and running != self.fits:
+            self._state = self._state.some([self.fits.index(fit) for fit in running])
+            self.fits = running
+            self._cut()
+
+    def cool(self, fits: Sequence[int]) -> None:
+        """Let the learning rate of some fits fall to 0 from now on, from their best parameters."""
+        places = [self.fits.index(fit) for fit in fits]
+        for name, value in self._state.parameters.items():
+            value[places] = self.best[name].flatten(0, 1)[list(fits)]
+        self._cools |= dict.fromkeys(fits, self._n_seen)
 
 
 Columns = tuple[tuple[int, ...], ...]
@@ -865,7 +799,21 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
             temperature=self.mixing[0],
         )
         schedule = self._schedule(int((item_weights(data.targets) > 0).any(axis=0).sum()))
-        return fit_edge(self.name, design, schedule, replace(data, train=train, dev=dev), is_sigmoid=is_sigmoid)
+        with Workers(data.device) as workers:
+            spans = replace(data, train=train, dev=dev)
+            loop = EdgeLoop(design, schedule, spans, workers, is_sigmoid=is_sigmoid)
+            report = loop.run().report()
+        return FittedEdge(
+            name=self.name,
+            design=design,
+            parameters=loop.best,
+            layers=layers,
+            n_spans=train.n_spans,
+            absent=loop.goals.absent,
+            is_sigmoid=is_sigmoid,
+            is_multi_label=data.targets.is_multi_label,
+            report=report,
+        )
 
     def _schedule(self, n_items: int) -> Schedule:
         batch_items = min(self.batch_items, max(self.least_batch, n_items // self.round_steps))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
@@ -17,16 +18,18 @@ from bertology.readouts._base import FittedPosterior
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
     EarlyStopping,
+    FitLoop,
     FittedScores,
     LabelReadout,
     Standardised,
     TrainingData,
     accuracies,
+    drawn_alike,
     label_log_probs,
     single_report,
     surprisals,
 )
-from bertology.readouts._items import Items, Moments, survey, shuffled_batches
+from bertology.readouts._items import Items, Moments, shuffled_batches, survey
 from bertology.readouts._sources import FeatureSource, Floats, Integers, resident
 
 
@@ -41,15 +44,14 @@ class Perceptrons(Standardised):
         super().__init__(moments, n_classes)
         self.is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
-        first, second = [], []
-        for problem in range(n_problems):
-            random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
-            first.append(torch.randn(hidden, dim, generator=random) * (2 / dim) ** 0.5)  # He et al. 2015
-            second.append(torch.randn(n_classes, hidden, generator=random) * (1 / hidden) ** 0.5)
         device = moments.mean.device
-        # every layer begins alike: what differs between layers is what they hold
-        self.first = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
-        self.second = nn.Parameter(torch.stack(second)[:, None].repeat(1, n_layers, 1, 1).to(device))
+
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            first = torch.randn(hidden, dim, generator=random) * (2 / dim) ** 0.5  # He et al. 2015
+            return {"first": first, "second": torch.randn(n_classes, hidden, generator=random) * (1 / hidden) ** 0.5}
+
+        start = drawn_alike(n_problems, n_layers, seed, draw)
+        self.first, self.second = (nn.Parameter(start[name].to(device)) for name in ("first", "second"))
         self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, 0 if is_linear else hidden, device=device))
         self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
         self.absent: Tensor
@@ -95,29 +97,41 @@ class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
     def fit_to(self, data: TrainingData) -> FittedScores[Perceptrons]:
         if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give numbers above 0")
-        items = data.items
-        train, dev = (resident(source, data.device) for source in (data.train, data.dev))
-        perceptrons = self.start(survey(train, items.weights)[0], items, data.seed)
-        stopping, best = EarlyStopping(data.shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
-        optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
-        random = torch.Generator().manual_seed(data.seed)
-        # Cross-entropy per item of the batch, summed over problems and layers, which share no parameter.
-        mean_weight = (items.total / items.weights.shape[1]).float()[:, None, None]
-        for epoch in range(1, self.max_epochs + 1):
-            for numbers, vectors in shuffled_batches(train, items, self.batch_items, random):
-                optimiser.zero_grad()
-                losses = surprisals(perceptrons(vectors), items, numbers) / mean_weight
-                (losses.sum() / len(numbers)).backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-            accuracy = accuracies(perceptrons.scores(dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
-            better = torch.from_numpy(stopping.judge(epoch, accuracy)).to(best.mean.device)
-            with torch.no_grad():
-                for kept, now in zip(best.parameters(), perceptrons.parameters(), strict=True):
-                    kept[better] = now[better]
-            data.progress(f"perceptrons: epoch {epoch}, {stopping.n_ended} of {better.numel()} have ended")
-            if stopping.n_ended == better.numel():
-                break
-        return FittedScores(self.name, best, stopping.report())
+        loop = _PerceptronLoop(self, data)
+        return FittedScores(self.name, loop.best, loop.run().report())
+
+
+class _PerceptronLoop(FitLoop):
+    what = "perceptrons: epoch"
+
+    def __init__(self, readout: PerceptronReadout, data: TrainingData) -> None:
+        super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.progress)
+        self._data, self._items, self._batch_items = data, data.items, readout.batch_items
+        self._train, self._dev = (resident(source, data.device) for source in (data.train, data.dev))
+        moments = survey(self._train, self._items.weights)[0]
+        self._now = readout.start(moments, self._items, data.seed)
+        self.best = copy.deepcopy(self._now).requires_grad_(False)
+        self._optimiser = torch.optim.Adam(self._now.parameters(), lr=readout.learning_rate)
+        self._random = torch.Generator().manual_seed(data.seed)
+        self._mean_weight = (self._items.total / self._items.weights.shape[1]).float()[:, None, None]
+
+    def learn(self) -> None:
+        """Cross-entropy per item of each batch, summed over problems and layers, which share no parameter."""
+        for numbers, vectors in shuffled_batches(self._train, self._items, self._batch_items, self._random):
+            self._optimiser.zero_grad()
+            losses = surprisals(self._now(vectors), self._items, numbers) / self._mean_weight
+            (losses.sum() / len(numbers)).backward()  # type: ignore[no-untyped-call]
+            self._optimiser.step()
+
+    def dev_scores(self) -> tuple[Floats, None]:
+        shape = (*self._data.shape, 1)
+        return accuracies(self._now.scores(self._dev), shape, self._data.dev_targets)[:, :, 0], None
+
+    @torch.no_grad()
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        chosen = torch.from_numpy(better).to(self.best.mean.device)
+        for kept, now in zip(self.best.parameters(), self._now.parameters(), strict=True):
+            kept[chosen] = now[chosen]
 
 
 @dataclass(frozen=True)
@@ -181,17 +195,12 @@ class _Groups(nn.Module):
 
     def __init__(self, shape: tuple[int, int], n_in: int, n_out: int, seed: int, device: torch.device) -> None:
         super().__init__()
-        n_problems, n_layers = shape
-        first = []
-        for problem in range(n_problems):
-            random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
-            first.append(torch.randn(n_out, n_in, generator=random) * _SIZE)
+        start = drawn_alike(*shape, seed, lambda random: {"mean": torch.randn(n_out, n_in, generator=random) * _SIZE})
 
         def full(value: float, *tail: int) -> nn.Parameter:
             return nn.Parameter(torch.full((*shape, *tail), value, device=device))
 
-        # every layer begins alike: what differs between layers is what they hold
-        self.mean = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
+        self.mean = nn.Parameter(start["mean"].to(device))
         self.log_variance = full(_LOG_VARIANCE, n_out, n_in)
         self.bias = full(0.0, n_out)
         self.bias_log_variance = full(_LOG_VARIANCE, n_out)

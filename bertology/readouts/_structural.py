@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._base import Progress, Settings, check_same_shape, check_weights
-from bertology.readouts._fitting import ADAM, moved
+from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._items import JoinedChunks
 from bertology.readouts._kept import load_fit, save_fit
 from bertology.readouts._sources import Floats, Integers, SpanSource, check_finite
@@ -225,78 +224,67 @@ def _check_lengths(items: Integers, spans: Integers, targets: TreeTargets) -> No
 
 _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
+_RANK = 64
+"""The rank of a map where none is given, of vectors that are as wide."""
 _LEAST_GAIN = 1e-4
 """By which a dev loss must fall to be a new minimum (as the authors' code has it)."""
 
 
-@dataclass(frozen=True)
 class Maps:
-    """The linear maps of one rank, of all layers and problems, and the state of their optimiser."""
+    """The linear maps of one rank, of some layers and all problems, and the state of their optimisers.
 
-    rank: int
-    values: Tensor
-    """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
-    first: Tensor
-    """Running mean of gradients, shaped as ``values``."""
-    second: Tensor
-    """Running mean of their squares."""
-    steps: Tensor
-    """``[layer, problem]`` steps since the optimiser was last begun anew."""
-    rates: Tensor
-    """``[layer, problem]`` learning rates."""
+    Fits are numbered by layer, and by problem within a layer.
+    """
+
+    def __init__(self, state: AdamState, rates: NDArray[np.float32]) -> None:
+        self.state, self.rates = state, rates
+        n_layers, n_problems = rates.shape  # learning rates
+        flat = state.parameters["map"]
+        self.values = flat.view(n_layers, n_problems, *flat.shape[1:])
+        """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
 
     @classmethod
     def start(
         cls, rank: int, *, n_layers: int, dim: int, n_problems: int, seed: int, rate: float, device: torch.device
     ) -> Maps:
         """Maps as they begin: each problem its own, in which all layers begin alike."""
-        drawn = [
-            (2 * torch.rand(dim, rank, generator=torch.Generator().manual_seed(seed * 1_000_003 + problem)) - 1).T
-            for problem in range(n_problems)
-        ]
-        values = (_START * torch.stack(drawn))[None].repeat(n_layers, 1, 1, 1).to(device)
-        steps = torch.zeros(n_layers, n_problems, device=device)
-        return cls(
-            rank, values, torch.zeros_like(values), torch.zeros_like(values), steps, torch.full_like(steps, rate)
-        )
 
-    def some(self, layers: Sequence[int]) -> Maps:
-        index = torch.tensor(layers, device=self.values.device)
-        parts = (self.values, self.first, self.second, self.steps, self.rates)
-        return Maps(self.rank, *(part[index] for part in parts))
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            return {"map": _START * (2 * torch.rand(dim, rank, generator=random) - 1).T}
 
-    def put(self, layers: Sequence[int], other: Maps) -> None:
-        self.values[layers], self.first[layers], self.second[layers] = other.values, other.first, other.second
-        self.steps[layers] = other.steps
+        drawn = drawn_alike(n_problems, n_layers, seed, draw)["map"].transpose(0, 1)
+        state = AdamState.start({"map": drawn.flatten(0, 1).contiguous().to(device)})
+        return cls(state, np.full((n_layers, n_problems), rate, dtype=np.float32))
+
+    @property
+    def rank(self) -> int:
+        return int(self.values.shape[2])
+
+    def some(self, layers: list[int]) -> Maps:
+        """Copies of the maps of some layers."""
+        return Maps(self.state.some(self._fits(layers)), self.rates[layers])
+
+    def put(self, layers: list[int], other: Maps) -> None:
+        """Take over the maps of some layers."""
+        self.state.put(self._fits(layers), other.state)
+
+    def _fits(self, layers: list[int]) -> list[int]:
+        n_problems = self.rates.shape[1]
+        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
 
     def slow_down(self, which: NDArray[np.bool_], factor: float) -> None:
         """Begin the optimiser of some ``[layer, problem]`` anew, at a lower rate."""
-        chosen = torch.from_numpy(which).to(self.values.device)
-        kept = (~chosen).to(self.values.dtype)
-        for part in (self.first, self.second):
-            part.mul_(kept[:, :, None, None])
-        self.steps.mul_(kept)
-        self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
+        self.state.reset(np.flatnonzero(which).tolist())
+        self.rates = np.where(which, self.rates * np.float32(factor), self.rates)
 
     def mapped(self, words: Tensor) -> Tensor:
         """``[layer, word, problem × rank]`` vectors ``[layer, word, dim]`` under the maps."""
         # Products with a transpose are slow where it is not a matrix in memory.
         return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
 
-    @cached_property
-    def _each(self) -> tuple[list[Tensor], ...]:
-        """Of every map on its own its values, the state of its optimiser and its steps, all in the memory they are."""
-        parts = (self.values, self.first, self.second)
-        return (*(list(part.flatten(0, 1).unbind()) for part in parts), list(self.steps.flatten().unbind()))
-
     def step(self, gradients: Tensor) -> None:
-        """One step of Adam (Kingma & Ba 2015) on gradients shaped as ``values``."""
-        parts = (list(gradients.flatten(0, 1).unbind()), *self._each)
-        rates = self.rates.flatten().tolist()
-        for rate in sorted(set(rates)):
-            chosen = [number for number, own in enumerate(rates) if own == rate]
-            slopes, values, first, second, steps = ([part[number] for number in chosen] for part in parts)
-            adam(values, slopes, first, second, [], steps, lr=rate, weight_decay=0.0, **ADAM)
+        """One step of Adam on gradients shaped as ``values``."""
+        self.state.step([gradients.flatten(0, 1)], self.rates.ravel().tolist())
 
 
 def learn(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
@@ -363,25 +351,6 @@ def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
     return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
 
 
-class Plateau:
-    """Early stopping and slower learning for every layer and problem on its own (Hewitt & Manning 2019, appendix)."""
-
-    def __init__(self, shape: tuple[int, int], patience: int) -> None:
-        self._patience = patience
-        self.running = np.ones(shape, dtype=bool)
-        self.loss = np.full(shape, np.inf)
-        self.best_epoch = np.zeros(shape, dtype=np.int64)
-        self.epochs = np.zeros(shape, dtype=np.int64)
-
-    def judge(self, epoch: int, loss: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """By ``[layer, problem]`` losses, which fits are better than ever, and which are to go on more slowly."""
-        better: NDArray[np.bool_] = self.running & (loss < self.loss - _LEAST_GAIN)
-        self.loss[better], self.best_epoch[better] = loss[better], epoch
-        self.epochs[self.running] = epoch
-        self.running &= epoch - self.best_epoch < self._patience
-        return better, self.running & ~better
-
-
 class MapShard(NamedTuple):
     """Maps of one rank and some layers, by their places, which one worker trains."""
 
@@ -390,19 +359,57 @@ class MapShard(NamedTuple):
     maps: Maps
 
 
-class MapTrainer:
-    """All maps that have not ended yet, by rank, in shards for each worker."""
+class MapLoop(FitLoop):
+    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
 
-    def __init__(self, maps: Sequence[Maps], asks: Asks, workers: Workers) -> None:
-        self._maps, self._asks, self._workers = maps, asks, workers
+    After an epoch without a new minimum of the dev loss, the optimiser of a map begins anew at a lower rate.
+    """
+
+    what = "structural probes: epoch"
+
+    def __init__(
+        self,
+        readouts: Sequence[StructuralReadout],
+        train: SpanSource,
+        targets: TreeTargets,
+        dev: SpanSource,
+        dev_targets: TreeTargets,
+        seed: int,
+        workers: Workers,
+        device: torch.device,
+        progress: Progress,
+    ) -> None:
+        readout = readouts[0]  # alike but for their rank
+        shape = len(readouts), train.n_layers, targets.n_problems
+        stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
+        super().__init__(stopping, readout.max_epochs, progress)
+        self._asks, self._slow_down, self._workers, self._device = targets.asks, readout.slow_down, workers, device
+        self._dev, self._dev_targets = dev, replace(dev_targets, weights=None)
+        self._windows = TreeWindows(train, targets, batch_sentences=readout.batch_sentences, device=device)
+        self._random = torch.Generator().manual_seed(seed)
+        alike: dict[str, Any] = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
+        alike |= {"seed": seed, "rate": readout.learning_rate, "device": device}
+        ranks = [min(_RANK, train.dim) if one.rank is None else one.rank for one in readouts]
+        self._maps = [Maps.start(rank, **alike) for rank in ranks]
+        self.best = [maps.values.clone() for maps in self._maps]
+        """By rank, the maps at their best, ``[layer, problem, rank, dim]``."""
         self._shards: list[list[MapShard]] = []
 
-    def begin(self, running: Sequence[NDArray[np.bool_]]) -> None:
-        """Deal the maps out for an epoch, the largest first, to the worker with the least to compute."""
+    def learn(self) -> None:
+        self._shards = self._dealt()
+
+        def take(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
+            learn(shard.maps, words, batch, self._asks)
+
+        for window in self._windows.all(self._random):
+            self._each(moved(window, self._device), take)
+
+    def _dealt(self) -> list[list[MapShard]]:
+        """The maps that go on, by worker: the largest first, to the worker with the least to compute."""
         jobs = [
             (maps.rank, place, layer)
             for place, maps in enumerate(self._maps)
-            for layer in np.flatnonzero(running[place].any(axis=1)).tolist()
+            for layer in np.flatnonzero(self.stopping.running[place].any(axis=1)).tolist()
         ]
         loads = [0.0] * self._workers.n
         layers: list[dict[int, list[int]]] = [{} for _ in loads]
@@ -411,23 +418,31 @@ class MapTrainer:
             # What a map costs beside its products, in units of rank.
             loads[worker] += rank + 8
             layers[worker].setdefault(place, []).append(layer)
-        self._shards = [
+        return [
             [MapShard(place, sorted(chosen), self._maps[place].some(sorted(chosen))) for place, chosen in dealt.items()]
             for dealt in layers
         ]
 
-    def learn(self, window: TreeWindow) -> None:
-        self._each(window, lambda shard, words, batch: learn(shard.maps, words, batch, self._asks))
-
-    def losses(self, window: TreeWindow) -> list[Tensor]:
-        """By rank, ``[layer, problem]`` losses summed over the window's sentences; 0 for what has ended."""
-        total = [torch.zeros(maps.steps.shape, dtype=torch.float64) for maps in self._maps]
+    def dev_scores(self) -> tuple[Floats, None]:
+        """``[rank, layer, problem]`` the dev loss, negative: the lower the better."""
+        totals = np.zeros(self.stopping.running.shape)
 
         def add(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
-            total[shard.rank][shard.layers] += losses(shard.maps, words, batch, self._asks).cpu()
+            totals[shard.rank, shard.layers] += losses(shard.maps, words, batch, self._asks).cpu().numpy()
 
-        self._each(window, add)
-        return total
+        for window in held_out(self._dev, self._dev_targets):
+            self._each(moved(window, self._device), add)
+            del window  # or it would be held while the next is read
+        for shard in itertools.chain.from_iterable(self._shards):
+            self._maps[shard.rank].put(shard.layers, shard.maps)
+        return -totals / self._dev.n_items, None
+
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        slower = self.stopping.running & ~better
+        for place, maps in enumerate(self._maps):
+            chosen = torch.from_numpy(better[place]).to(maps.values.device)
+            self.best[place][chosen] = maps.values[chosen]
+            maps.slow_down(slower[place], self._slow_down)
 
     def _each(self, window: TreeWindow, job: Callable[[MapShard, Tensor, TreeBatch], None]) -> None:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
@@ -442,14 +457,6 @@ class MapTrainer:
                     job(shard, gathered[layers], batch)
 
         self._workers.map(work, len(self._shards))
-
-    def end(self) -> None:
-        for shards in self._shards:
-            for shard in shards:
-                self._maps[shard.rank].put(shard.layers, shard.maps)
-
-
-_RANK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,75 +565,23 @@ def fit_ranks(
             their rank, sentences that do not fit their trees, or vectors that are not finite.
     """
     _check(readouts, train, targets, dev, dev_targets)
-    plain, place, tell = readouts[0], torch.device(device), progress or (lambda line: None)
-    fits = [_RankFits(readout, train, targets, seed, place) for readout in readouts]
-    random = torch.Generator().manual_seed(seed)
-    learnt = TreeWindows(train, targets, batch_sentences=plain.batch_sentences, device=place)
-    unweighted = replace(dev_targets, weights=None)
-    n_fits = sum(one.plateau.running.size for one in fits)
-    with Workers(place) as workers:
-        trainer = MapTrainer([one.maps for one in fits], targets.asks, workers)
-        for epoch in range(1, plain.max_epochs + 1):
-            trainer.begin([one.plateau.running for one in fits])
-            for window in learnt.all(random):
-                trainer.learn(moved(window, place))
-            losses = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
-            trainer.end()
-            for one, loss in zip(fits, losses, strict=True):
-                one.judge(epoch, loss)
-            n_ended = n_fits - sum(int(one.plateau.running.sum()) for one in fits)
-            tell(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
-            if n_ended == n_fits:
-                break
-    return [one.fitted(targets.asks, train.layers) for one in fits]
-
-
-class _RankFits:
-    """The fits of one rank: as they are, at their best, and whether they go on."""
-
-    def __init__(
-        self, readout: StructuralReadout, train: SpanSource, targets: TreeTargets, seed: int, device: torch.device
-    ) -> None:
-        self._readout = readout
-        self.maps = Maps.start(
-            min(_RANK, train.dim) if readout.rank is None else readout.rank,
-            n_layers=train.n_layers,
-            dim=train.dim,
-            n_problems=targets.n_problems,
-            seed=seed,
-            rate=readout.learning_rate,
-            device=device,
+    device_of_all, tell = torch.device(device), progress or (lambda line: None)
+    data = train, targets, dev, dev_targets
+    with Workers(device_of_all) as workers:
+        loop = MapLoop(readouts, *data, seed, workers, device_of_all, tell)
+        stopping = loop.run()
+    return [
+        FittedStructural(
+            readout=readout.name,
+            asks=targets.asks,
+            maps=loop.best[place].permute(1, 0, 3, 2).contiguous().cpu(),
+            layers=tuple(train.layers),
+            dev_loss=-stopping.score[place].T,
+            epochs=stopping.epochs[place].T,
+            converged=~stopping.running[place].T,
         )
-        self._best = self.maps.values.clone()
-        self.plateau = Plateau((train.n_layers, targets.n_problems), readout.patience)
-
-    def judge(self, epoch: int, loss: Floats) -> None:
-        """Keep what is better than ever and slow down what is not, by dev losses ``[layer, problem]``."""
-        better, slower = self.plateau.judge(epoch, loss)
-        for layer, problem in np.argwhere(better).tolist():
-            self._best[layer, problem] = self.maps.values[layer, problem]
-        self.maps.slow_down(slower, self._readout.slow_down)
-
-    def fitted(self, asks: Asks, layers: Sequence[int]) -> FittedStructural:
-        return FittedStructural(
-            readout=self._readout.name,
-            asks=asks,
-            maps=self._best.permute(1, 0, 3, 2).contiguous().cpu(),
-            layers=tuple(layers),
-            dev_loss=self.plateau.loss.T,
-            epochs=self.plateau.epochs.T,
-            converged=~self.plateau.running.T,
-        )
-
-
-def _dev_losses(trainer: MapTrainer, dev: SpanSource, targets: TreeTargets, device: torch.device) -> list[Floats]:
-    """By rank, ``[layer, problem]`` the losses of dev sentences, summed."""
-    total: list[Floats] = []
-    for window in held_out(dev, targets):
-        losses = [loss.numpy() for loss in trainer.losses(moved(window, device))]
-        total = [a + b for a, b in zip(total, losses, strict=True)] if total else losses
-        del window  # or it would be held while the next is read
-    return total
+        for place, readout in enumerate(readouts)
+    ]
 
 
 def _check(

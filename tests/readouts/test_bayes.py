@@ -14,9 +14,9 @@ from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, Codelength, LinearReadout, Targets, variational_codelength
 from bertology.readouts._codelength import codelength_of
 from bertology.readouts._neural import BayesReadout, FittedBayes, _Groups
-from tests.readouts.test_online import shuffled
 from tests.readouts.conftest import Split, World
 from tests.readouts.test_mlp import exclusive_or
+from tests.readouts.test_online import shuffled
 
 SHORT = BayesReadout(steps=400, batch_items=64)
 SHORT_HIDDEN = BayesReadout(hidden=16, steps=400, batch_items=64)

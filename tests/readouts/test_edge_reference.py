@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from bertology._workers import Workers
 from bertology.readouts import EdgeReadout
-from bertology.readouts._edge import Design, EdgeTrainer, Goals, Shuffle, SpanWindow, TrainingWindows
-from tests.readouts.spans import Spans, planted
+from bertology.readouts._edge import Design, Shuffle, SpanWindow, TrainingWindows
+from tests.readouts.spans import Spans, edge_loop, planted
 
 N_STEPS = 12
 
@@ -53,14 +53,12 @@ class PlainProbe(nn.Module):
 def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
     train = planted(300, 5, multi=is_sigmoid)
     design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=6, hidden=10)
-    start = design.start(1, seed=3)
-    goals = Goals.of(train.targets, is_sigmoid=is_sigmoid, device=torch.device("cpu"))
-    window = first_window(train)
+    start, window = design.start(1, seed=3), first_window(train)
     with Workers(torch.device("cpu")) as workers:
-        trainer = EdgeTrainer(design, start, goals, workers, learning_rate=1e-2, weight_decay=0.0)
-        trainer.learn(window)
-    found = {name: torch.empty_like(value) for name, value in start.items()}
-    trainer.copy(range(3), found)
+        loop = edge_loop(train, design, workers, is_sigmoid=is_sigmoid)
+        loop.learn_window(window)
+        loop.keep(np.ones((1, 3), dtype=bool))
+    found = loop.best
     for layer in range(3):
         probe = by_hand(train, layer, window, {name: value[0, layer] for name, value in start.items()}, is_sigmoid)
         for mine, theirs in (
@@ -77,21 +75,19 @@ def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
 def test_fits_that_go_on_go_on_as_if_all_did(kept: list[int]) -> None:
     train = planted(300, 5)
     design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=6, hidden=10)
-    start = design.start(1, seed=3)
-    goals = Goals.of(train.targets, is_sigmoid=False, device=torch.device("cpu"))
-    window = first_window(train)
+    start, window = design.start(1, seed=3), first_window(train)
     found = []
     with Workers(torch.device("cpu")) as workers:
         for fits in (kept, None):
-            trainer = EdgeTrainer(design, start, goals, workers, learning_rate=1e-2, weight_decay=0.0)
-            trainer.learn(window)
+            loop = edge_loop(train, design, workers)
+            loop.learn_window(window)
             if fits is not None:
-                trainer.keep(fits)
-                assert trainer.fits == fits
-            trainer.learn(window)
-            into = {name: torch.zeros_like(value) for name, value in start.items()}
-            trainer.copy(kept, into)
-            found.append(into)
+                loop.stopping.running[0] = np.isin(np.arange(3), fits)
+                loop.keep(np.zeros((1, 3), dtype=bool))
+                assert loop.fits == fits
+            loop.learn_window(window)
+            loop.keep(np.isin(np.arange(3), kept)[None])
+            found.append(loop.best)
     for name, value in found[1].items():
         torch.testing.assert_close(found[0][name], value, atol=2e-5, rtol=1e-4)
         assert (value[0, kept] != start[name][0, kept]).any()

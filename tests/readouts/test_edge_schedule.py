@@ -11,8 +11,8 @@ import torch
 
 from bertology._workers import Workers
 from bertology.readouts import get_readout
-from bertology.readouts._edge import Design, EdgeTrainer, FitShard, Goals, Shuffle, SpanReadout, TrainingWindows
-from tests.readouts.spans import accuracy, fit, planted
+from bertology.readouts._edge import Design, EdgeLoop, FitShard, Shuffle, SpanReadout, TrainingWindows
+from tests.readouts.spans import accuracy, edge_loop, fit, planted
 
 PLAIN = {"learning_rate": 1e-3, "batch_items": 64, "least_batch": 64, "max_steps": 0, "patience": 3, "cool_down": 0}
 """Patience alone ends a fit, and no batch is small."""
@@ -73,9 +73,11 @@ def test_steps_are_bounded_in_whole_rounds_and_the_learning_rate_ends_with_them(
     rates: list[float] = []
     learn = FitShard.learn
 
-    def noted(self: FitShard, *args: Any, learning_rates: Sequence[float], **others: Any) -> None:
+    def noted(
+        self: FitShard, words: Any, batch: Any, goals: Any, learning_rates: Sequence[float], decay: float
+    ) -> None:
         rates.extend(learning_rates)
-        learn(self, *args, learning_rates=learning_rates, **others)
+        learn(self, words, batch, goals, learning_rates, decay)
 
     monkeypatch.setattr(FitShard, "learn", noted)
     train, dev = (planted(n, seed, n_layers=1, layer=0) for seed, n in ((1, 100), (2, 40)))
@@ -94,21 +96,19 @@ def test_steps_are_bounded_in_whole_rounds_and_the_learning_rate_ends_with_them(
 def test_a_fit_cools_down_from_its_best_round_and_the_others_go_on() -> None:
     train = planted(60, 5)
     design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=4, hidden=4)
-    start = design.start(1, seed=3)
-    goals = Goals.of(train.targets, is_sigmoid=False, device=torch.device("cpu"))
     shuffle = Shuffle(20, torch.Generator().manual_seed(0))
     (window,) = TrainingWindows(train.source, torch.ones(60, dtype=torch.bool), shuffle)
-    found = []
+    start, found = design.start(1, seed=3), []
     with Workers(torch.device("cpu")) as workers:
         for cools in (True, False):
-            trainer = EdgeTrainer(design, start, goals, workers, learning_rate=1e-2, weight_decay=0.0)
-            trainer.learn(window)
+            loop = edge_loop(train, design, workers, batch_items=20)
+            loop.learn_window(window)
             if cools:
-                trainer.cool([1], start, n_items=60)
-            before = parameters(trainer, start)
+                loop.cool([1])
+            before = parameters(loop)
             for _ in range(2):
-                trainer.learn(window)
-            found.append((before, parameters(trainer, start)))
+                loop.learn_window(window)
+            found.append((before, parameters(loop)))
     (before, cooled), (_, plain) = found
     assert (before["out"][0, 1] == start["out"][0, 1]).all()
     for name, value in cooled.items():
@@ -126,8 +126,6 @@ def made(name: str, **settings: Any) -> SpanReadout:
     return readout
 
 
-def parameters(trainer: EdgeTrainer, start: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def parameters(loop: EdgeLoop) -> dict[str, torch.Tensor]:
     """The probes as they are now."""
-    found = {name: torch.empty_like(value) for name, value in start.items()}
-    trainer.copy(trainer.fits, found)
-    return found
+    return {name: value.clone()[None] for name, value in loop._state.parameters.items()}

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _items
 from bertology.readouts import _structural as _batches
-from bertology.readouts._structural import Block, Maps, Plateau, TreeWindow, TreeWindows, learn, losses
+from bertology.readouts._fitting import EarlyStopping
+from bertology.readouts._structural import Block, Maps, TreeWindow, TreeWindows, learn, losses
 from tests.readouts.trees import DIM, Trees, fit_one, planted
 
 CPU = torch.device("cpu")
@@ -117,20 +118,20 @@ def by_hand(
 
 
 def test_each_layer_and_problem_stops_by_itself() -> None:
-    """Losses of three epochs, judged as one would one by one."""
-    plateau = Plateau((1, 3), patience=2)
+    """Losses of four epochs, judged as one would one by one."""
+    stopping = EarlyStopping((1, 3), 2, least_gain=1e-4, floor=-np.inf)
     steps = []
     for epoch, loss in enumerate([[3.0, 3.0, 3.0], [2.0, 3.0, 2.99995], [1.0, 2.0, 4.0], [1.5, 5.0, 0.0]], start=1):
-        better, slower = plateau.judge(epoch, np.array([loss]))
-        steps.append((better[0].tolist(), slower[0].tolist(), plateau.running[0].tolist()))
+        better = stopping.judge(epoch, -np.array([loss]))
+        steps.append((better[0].tolist(), stopping.running[0].tolist()))
     assert steps == [
-        ([True, True, True], [False, False, False], [True, True, True]),
-        ([True, False, False], [False, True, True], [True, True, True]),
-        ([True, True, False], [False, False, False], [True, True, False]),
-        ([False, False, False], [True, True, False], [True, True, False]),
+        ([True, True, True], [True, True, True]),
+        ([True, False, False], [True, True, True]),
+        ([True, True, False], [True, True, False]),
+        ([False, False, False], [True, True, False]),
     ]
-    assert plateau.loss.tolist() == [[1.0, 2.0, 3.0]]
-    assert plateau.epochs.tolist() == [[4, 4, 3]]
+    assert stopping.score.tolist() == [[-1.0, -2.0, -3.0]]
+    assert stopping.epochs.tolist() == [[4, 4, 3]]
 
 
 def test_slowing_down_begins_anew() -> None:
@@ -138,9 +139,9 @@ def test_slowing_down_begins_anew() -> None:
     maps.step(torch.ones_like(maps.values))
     maps.slow_down(np.array([[True, False]]), 0.5)
     assert maps.rates.tolist() == [[pytest.approx(0.05), pytest.approx(0.1)]]
-    assert maps.steps.tolist() == [[0.0, 1.0]]
-    assert not maps.first[:, 0].any()
-    assert maps.first[:, 1].all()
+    assert maps.state.steps.tolist() == [0, 1]
+    assert not maps.state.averages["map"][0].any()
+    assert maps.state.averages["map"][1].all()
     before = maps.values.clone()
     maps.step(torch.ones_like(maps.values))
     # A first step of Adam is as long as its rate, and so are further ones along the same gradient.
