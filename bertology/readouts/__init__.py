@@ -1,8 +1,8 @@
 """Readouts: what is fitted to vectors, every layer, problem and strength at once.
 
-A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Each sub-package holds the
-readouts of one kind and declares them in its ``__init__``. Open ``_registry`` for what a declaration holds, ``_base``
-for all that a readout takes and returns, ``linear`` for the readout that most probes use.
+A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Open ``registry`` for the
+readouts that there are, ``_base`` for all that a readout takes and returns, ``_linear`` for the readout that most
+probes use, ``_fitting`` for the loop of those that are trained in rounds.
 """
 
 from typing import TYPE_CHECKING

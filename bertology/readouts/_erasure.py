@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,11 +13,9 @@ from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
 from bertology.readouts._sources import (
     AnySource,
-    Derived,
-    DerivedSpans,
     FeatureSource,
     Integers,
-    SpanSource,
+    changed,
     check_finite,
     used_chunks,
 )
@@ -105,17 +103,7 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
         FitError: the erasure is of other layers or another width.
     """
     check_same_shape(source, *erasure.bias.shape)
-    shape = source.n_layers, source.n_items, source.dim, source.layers
-
-    def at(places: Sequence[int]) -> AnySource:
-        return erased(source.at(places), erasure.at(places))
-
-    if isinstance(source, SpanSource):
-        chunks = source.chunks
-        return DerivedSpans(
-            *shape, lambda: (replace(one, words=erasure.erase(one.words)) for one in chunks()), source.n_spans, at=at
-        )
-    return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()), at=at)
+    return changed(source, erasure.erase, lambda places: erased(source.at(places), erasure.at(places)))
 
 
 def fit_erasure(
@@ -321,14 +309,4 @@ def rescaled(source: AnySource, own: Moments, other: Moments) -> AnySource:
         scale, offset = (part[:, None].to(vectors.device, vectors.dtype) for part in (factor, shift))
         return vectors * scale + offset
 
-    def at(places: Sequence[int]) -> AnySource:
-        return rescaled(source.at(places), own.at(places), other.at(places))
-
-    shape = source.n_layers, source.n_items, source.dim, source.layers
-    if isinstance(source, SpanSource):
-        spans = source
-        return DerivedSpans(
-            *shape, lambda: (replace(one, words=moved(one.words)) for one in spans.chunks()), spans.n_spans, at=at
-        )
-    vectors_of = source
-    return Derived(*shape, lambda: ((items, moved(vectors)) for items, vectors in vectors_of.chunks()), at=at)
+    return changed(source, moved, lambda places: rescaled(source.at(places), own.at(places), other.at(places)))

@@ -107,12 +107,6 @@ def test_parts_add_up(found: Codelength, fitted: FittedBayes, train: Split) -> N
     assert (found.block_bits[:, :, 0] > at_mean).all()
 
 
-def test_probabilities_of_all_classes_sum_to_one(fitted: FittedBayes, test: Split) -> None:
-    each = [fitted.log_probs(test.source, np.full_like(test.labels, label)) for label in range(4)]
-    np.testing.assert_allclose(np.exp(each).sum(0), 1, rtol=1e-9)
-    np.testing.assert_array_equal(np.argmax(each, axis=0), fitted.predict(test.source).labels)
-
-
 def test_sampled_outputs_are_those_of_sampled_weights() -> None:
     """Mean and variance of what is drawn, against weights and scales drawn one by one."""
     groups = _Groups((1, 1), 3, 2, 0, torch.device("cpu")).requires_grad_(False)
@@ -168,23 +162,6 @@ def test_divergence_against_integrals() -> None:
     assert free == pytest.approx(float(gaussian.sum() + bias.sum()), rel=1e-5)
 
 
-def test_layers_and_problems_together_are_layers_and_problems_apart() -> None:
-    train, dev, test = (World().split(n, number) for number, n in ((1, 300), (2, 100), (3, 200)))
-    readout = BayesReadout(steps=40, batch_items=64, hidden=5)
-    together = fit(train, dev, readout).log_probs(test.source, test.labels)
-    for layer in range(3):
-        alone = fit(train.layers(layer).problems(0), dev.layers(layer).problems(0), readout)
-        found = alone.log_probs(test.layers(layer).source, test.labels[:1])
-        np.testing.assert_allclose(together[:1, layer], found[:, 0], atol=2e-3)
-
-
-def test_seed_decides(train: Split, dev: Split, test: Split) -> None:
-    readout = BayesReadout(steps=20)
-    once, again, other = (fit(train, dev, readout, seed=seed).predict(test.source).log_prob for seed in (1, 1, 2))
-    np.testing.assert_array_equal(once, again)
-    assert (once != other).any()
-
-
 def test_unused_items_do_not_enter_and_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
     used = np.random.default_rng(0).random(900) < 0.5
     broken = train.vectors.copy()
@@ -200,17 +177,6 @@ def test_unused_items_do_not_enter_and_chunks_do_not_matter(train: Split, dev: S
     )
     found = codelength_of(other, ArrayFeatures(train.vectors, chunk_items=37), Targets(labels, 4)).bits
     np.testing.assert_allclose(found, codes[0], rtol=0.01)
-
-
-def test_dev_accuracy_is_reported(dev: Split, fitted: FittedBayes) -> None:
-    assert (fitted.report.iterations == SHORT.steps).all()
-    accuracy = (fitted.predict(dev.source).labels == dev.labels[:, None]).mean(2)
-    np.testing.assert_allclose(accuracy, fitted.report.dev_accuracy[..., 0])
-
-
-def test_number_of_parameters(train: Split, dev: Split) -> None:
-    assert fit(train, dev, BayesReadout(steps=1)).n_params == 12 * 4 + 4 + 12
-    assert fit(train, dev, BayesReadout(steps=1, hidden=7)).n_params == 12 * 7 + 7 + 12 + 7 * 4 + 4 + 7
 
 
 def test_what_cannot_be_fitted(train: Split, dev: Split) -> None:

@@ -86,62 +86,6 @@ def test_several_labels(splits: tuple[Spans, Spans, Spans]) -> None:
     np.testing.assert_allclose(fitted.log_probs(test.source, found.labels[:, 1])[0, 1], found.log_prob[0, 1], atol=1e-5)
 
 
-def test_probabilities_are_those_of_the_classes(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    fitted = fit(replace(SMALL, max_epochs=3), train, dev)
-    by_class = np.stack([fitted.log_probs(test.source, np.full((1, 800), label))[0] for label in range(3)])
-    np.testing.assert_allclose(np.exp(by_class).sum(0), 1, atol=1e-5)
-    found = fitted.predict(test.source)
-    np.testing.assert_array_equal(by_class.argmax(0), found.labels[0])
-    np.testing.assert_allclose(by_class.max(0), found.log_prob[0], atol=1e-5)
-    assert np.isnan(fitted.log_probs(test.source, np.full((1, 800), -1))).all()
-    with pytest.raises(FitError, match="labels run from 0 to 3: give -1 to 2"):
-        fitted.log_probs(test.source, np.arange(800)[None] % 4)
-
-
-def test_classes_without_training_items_are_never_predicted(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    fitted = fit(replace(SMALL, max_epochs=2), replace(train, n_classes=4), replace(dev, n_classes=4))
-    assert fitted.predict(test.source).labels.max() == 2
-    assert (fitted.log_probs(test.source, np.full((1, 800), 3)) == -np.inf).all()
-
-
-def test_seed_decides(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    brief = replace(SMALL, max_epochs=2)
-    once, again, other = (fit(brief, train, dev, seed=seed).predict(test.source).log_prob for seed in (1, 1, 2))
-    np.testing.assert_array_equal(once, again)
-    assert (once != other).any()
-
-
-def test_layers_together_are_layers_apart(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    together = fit(replace(SMALL, max_epochs=6, patience=2), train, dev)
-    for layer in range(3):
-        alone = fit(replace(SMALL, max_epochs=6, patience=2), train.layers(layer), dev.layers(layer))
-        np.testing.assert_array_equal(together.report.iterations[:, layer], alone.report.iterations[:, 0])
-        np.testing.assert_allclose(
-            together.predict(test.source).log_prob[:, layer],
-            alone.predict(test.layers(layer).source).log_prob[:, 0],
-            atol=1e-3,
-        )
-
-
-def test_problems_together_are_problems_apart(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    brief = replace(SMALL, max_epochs=3)
-
-    def both(part: Spans) -> Targets:
-        return Targets(np.stack([part.labels, (part.labels.astype(np.int64) + 1) % 3]).astype(np.int64), 3)
-
-    together = brief.fit(train.source, both(train), dev=dev.source, dev_targets=both(dev))
-    alone = fit(brief, train, dev)
-    assert together.predict(test.source).labels.shape == (2, 3, 800)
-    np.testing.assert_allclose(
-        together.predict(test.source).log_prob[0], alone.predict(test.source).log_prob[0], atol=1e-3
-    )
-
-
 def test_best_epoch_is_kept_and_ends_are_reported(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
     fitted = fit(replace(SMALL, max_epochs=30, patience=2), train, dev)
@@ -161,31 +105,6 @@ def test_of_few_dev_items_the_loss_says_whether_a_fit_still_learns(splits: tuple
     # the layer that has the answer
     assert by_loss.iterations[0, 1, 0] > 2 * by_score.iterations[0, 1, 0]
     assert by_loss.dev_accuracy[0, 1, 0] > by_score.dev_accuracy[0, 1, 0] + 0.1
-
-
-def test_unused_items_do_not_enter(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
-    used = np.random.default_rng(0).random(1600) < 0.5
-    words = train.words.copy()
-    for low, high in train.spans[~used].reshape(-1, 2):
-        words[:, low:high] = np.nan
-    labels = np.where(used, train.labels, -1)
-    one, other = (
-        fit(replace(SMALL, max_epochs=2), replace(train, words=given, labels=labels), dev).predict(test.source).log_prob
-        for given in (train.words, words)
-    )
-    np.testing.assert_array_equal(one, other)
-
-
-def test_weights_weigh() -> None:
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 2, size=(1, 2000))  # nothing to learn but the prior
-    source = ArrayFeatures(random.normal(size=(1, 2000, 3)).astype(np.float32))
-    targets = Targets(labels, 2, np.where(labels == 1, 3.0, 1.0).astype(np.float32))
-    fitted = replace(SMALL, hidden=4, max_epochs=4).fit(source, targets, dev=source, dev_targets=targets)
-    found = fitted.predict(source)
-    assert (found.labels == 1).mean() > 0.97
-    assert 0.65 < np.exp(found.log_prob).mean() < 0.8
 
 
 def test_windows_are_bounded_and_hold_every_used_item_once(

@@ -44,20 +44,6 @@ def test_log_prob_is_of_the_predicted_label(train: Split, dev: Split, test: Spli
     np.testing.assert_allclose(found.log_prob[1, 2], expected.max(1), atol=1e-4)
 
 
-def test_problems_together_are_problems_apart(train: Split, dev: Split, test: Split) -> None:
-    together = fit(TIGHT, train, dev).predict(test.source)
-    for problem in range(2):
-        alone = fit(TIGHT, train.problems(problem), dev.problems(problem)).predict(test.source)
-        np.testing.assert_allclose(together.log_prob[problem], alone.log_prob[0], atol=2e-3)
-
-
-def test_layers_together_are_layers_apart(train: Split, dev: Split, test: Split) -> None:
-    together = fit(TIGHT, train, dev).predict(test.source)
-    for layer in range(3):
-        alone = fit(TIGHT, train.layers(layer), dev.layers(layer)).predict(test.layers(layer).source)
-        np.testing.assert_allclose(together.log_prob[:, layer], alone.log_prob[:, 0], atol=2e-3)
-
-
 def test_weights_are_repetitions(train: Split, dev: Split, test: Split) -> None:
     times = np.random.default_rng(3).integers(0, 4, size=900)
     rows = np.repeat(np.arange(900), times)
@@ -181,12 +167,6 @@ def test_strength_is_chosen_on_dev_and_equals_go_to_the_strongest(train: Split, 
         first = int(np.flatnonzero(report.dev_accuracy[problem, layer] == best[problem, layer])[0])
         assert report.chosen[problem, layer] == report.strengths[first]
     assert (report.chosen[:, 1:] == 0.1).all()
-
-
-def test_dev_accuracy_is_that_of_the_predictions(train: Split, dev: Split) -> None:
-    fitted = fit(LinearReadout(), train, dev)
-    accuracy = (fitted.predict(dev.source).labels == dev.labels[:, None]).mean(2)
-    np.testing.assert_allclose(accuracy, np.nanmax(fitted.report.dev_accuracy, axis=2))
 
 
 def test_class_absent_from_one_problem_is_never_predicted_there(train: Split, dev: Split, test: Split) -> None:

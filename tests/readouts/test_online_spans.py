@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, Targets, online_codelength
+from bertology.readouts import ArraySpans, EdgeReadout, Targets, online_codelength
 from bertology.readouts._edge import EdgeMixReadout
-from bertology.readouts._neural import BayesReadout, LowRankReadout
 from bertology.readouts._sources import subset
 
 FEW = (0.1, 0.4, 1.0)
@@ -97,11 +96,3 @@ def test_a_subset_of_spans_has_their_words_alone(train: Data) -> None:
     assert seen == list(range(len(numbers))) == list(range(some.n_items))
     with pytest.raises(FitError, match="one for each item"):
         subset(train[0], chosen[:5])
-
-
-def test_readouts_of_one_class_refuse_several(train: Data, dev: Data) -> None:
-    vectors = ArrayFeatures(np.zeros((1, 900, 3), dtype=np.float32))
-    targets = Targets(train[1][None], 2)
-    for readout in (BayesReadout(), LowRankReadout(rank=1)):
-        with pytest.raises(FitError, match="gives each item one class"):
-            readout.fit(vectors, targets, dev=vectors, dev_targets=targets)
