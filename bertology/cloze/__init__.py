@@ -24,8 +24,7 @@ from bertology.cloze._prompts import (
 if TYPE_CHECKING:
     from bertology.cloze._ask import ClozeReading, ask, distribution, read_cloze
     from bertology.cloze._lens import TunedLens, fit_lens, lens_measures, load_lens
-    from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood
-    from bertology.cloze._surprisal import surprisal
+    from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood, surprisal
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

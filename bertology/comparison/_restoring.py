@@ -16,9 +16,9 @@ from bertology._inputs import given_path
 from bertology._names import name_not_found
 from bertology.corpora import load_corpus
 from bertology.encoders import Encoder, ModelSource, model_fingerprint, open_encoder
-from bertology.encoders.loading.weights import weight_places
-from bertology.encoders.loading.whole import blocks_of
-from bertology.encoders.resuming import Replay
+from bertology.encoders.interventions import Replay
+from bertology.encoders.loading import blocks_of
+from bertology.encoders.weights import weight_places
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed

@@ -12,7 +12,7 @@ import torch
 from bertology.compression import Compressed, read_compressed, timed_passes
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import ModelSource, model_name, open_encoder, resolve_model
-from bertology.encoders.loading.weights import StoredWeights
+from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology.encoders import Encoder, model_name, resolve_model
-from bertology.encoders.loading.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace
+from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:

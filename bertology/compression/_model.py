@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
 from bertology.encoders import Encoder, ModelSource, load_encoder, save_model
-from bertology.encoders.loading.whole import WholeModel, blocks_of, load_whole
+from bertology.encoders.loading import WholeModel, blocks_of, load_whole
 from bertology.errors import ModelError
 
 _FULL_BITS = 32

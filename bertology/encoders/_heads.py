@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, check_finite
-from bertology.encoders.loading.description import Init, ModelSource
-from bertology.encoders.loading.quiet import quiet_loading
-from bertology.encoders.resuming import forward_replaced, is_plain_linear
+from bertology.encoders.interventions import forward_replaced, is_plain_linear
+from bertology.encoders.sources import Init, ModelSource, quiet_loading
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from bertology.encoders._modules import check_finite, no_parameters_learn
-from bertology.encoders.loading.description import MemorySource
-from bertology.encoders.loading.folder import read_config
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders.sources import MemorySource, quiet_loading, read_config
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.encoders import Encoder, Pieces
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.errors import ModelError
 from bertology.finetuning._items import Items, TuningTask, second_start
 

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 
 from bertology._files import write_atomically
 from bertology.activations import Progress
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders.sources import quiet_loading
 from bertology.errors import BertologyError, FitError, ModelError
 from bertology.finetuning._inputs import Collator, Row
 from bertology.finetuning._settings import FineTuneSettings

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from bertology.cloze import MASK, Prompt, _prompts, ask, distribution, spell_pieces, vocabulary_ids
-from bertology.cloze import _read as questions
+from bertology.cloze import _ask as questions
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._heads import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bertology.cloze import Prompt, _prompts, ask, pseudo_log_likelihood
-from bertology.cloze import _read as questions
+from bertology.cloze import _ask as questions
 from bertology.encoders import Encoder
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 from tests.cloze.conftest import FAMILIES

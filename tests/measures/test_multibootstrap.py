@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertology.measures import Bootstrap, bootstrap, multibootstrap
-from bertology.measures._bootstrap import weight_blocks
-from bertology.measures._multibootstrap import _drawn_shares
+from bertology.measures._bootstrap import _drawn_shares, weight_blocks
 
 DICE = np.random.default_rng(5)
 

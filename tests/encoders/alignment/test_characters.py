@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertology.encoders.alignment.characters import code_points, trim_spaces, words_to_pieces
+from bertology.encoders.alignment import code_points, trim_spaces, words_to_pieces
 
 quick = settings(derandomize=True, max_examples=150, deadline=None, database=None)
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=12)

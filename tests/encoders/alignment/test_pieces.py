@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.encoders import Encoder, Pieces, load_encoder
-from bertology.encoders.alignment import pieces as pieces_module
+from bertology.encoders import alignment as pieces_module
 from bertology.errors import CorpusError, ModelError
 
 Encoders = Callable[[str], Encoder]

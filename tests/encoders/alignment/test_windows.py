@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertology.encoders.alignment.characters import windows_of
+from bertology.encoders.alignment import windows_of
 
 quick = settings(derandomize=True, max_examples=150, deadline=None, database=None)
 

@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from bertology.encoders import Encoder, load_encoder, resolve_model
-from bertology.encoders.loading.weights import StoredWeights
+from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
 
 Tiny = Callable[[str], Path]

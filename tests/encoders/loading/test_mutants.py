@@ -128,7 +128,7 @@ def test_damaged_indexes(sharded: Path) -> None:
 
 def test_weights_that_are_read_are_those_that_were_saved(sharded: Path) -> None:
     """What the checks count is what the shards hold."""
-    from bertology.encoders.loading.folder import check_safetensors, weight_files
+    from bertology.encoders.sources import check_safetensors, weight_files
 
     for path in weight_files(sharded):
         assert check_safetensors(path) == sum(values.numel() for values in load_file(path).values())

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bertology.encoders import ModelSource, known_models, load_encoder, resolve_model
-from bertology.encoders.loading import resolve
+from bertology.encoders import resolving as resolve
 from bertology.errors import ModelError, NameNotFoundError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from bertology.encoders import load_classifier, load_encoder, model_copies, model_fingerprint, resolve_model
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders.sources import quiet_loading
 from bertology.errors import ModelError
 
 IDS = torch.tensor([[6, 9, 12, 30, 8]])

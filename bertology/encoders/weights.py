@@ -1,4 +1,4 @@
-"""The stored weights of a model, read one tensor at a time, with the layer and the part of the encoder of each."""
+"""The weights of a model, stored or loaded, one tensor at a time, with the layer and part of each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, find_blocks
-from bertology.encoders.loading.configuration import load_config
-from bertology.encoders.loading.description import MemorySource, ModelSource, model_shape
-from bertology.encoders.loading.folder import AGAIN, weight_files
-from bertology.encoders.loading.load import check_files
-from bertology.encoders.loading.quiet import one_line, quiet_loading
+from bertology.encoders.loading import check_files
+from bertology.encoders.sources import (
+    AGAIN,
+    MemorySource,
+    ModelSource,
+    load_config,
+    model_shape,
+    one_line,
+    quiet_loading,
+    weight_files,
+)
 from bertology.errors import ModelError
 
 WeightKind = Literal["embeddings", "query", "key", "value", "query_key_value", "output", "feed_forward", "norm", "head"]
