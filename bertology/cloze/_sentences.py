@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
@@ -71,17 +73,18 @@ class SentenceScores:
         if by not in ("sentence", "piece"):
             raise name_not_found("unit of scores", by, ("sentence", "piece"))
         reasons = {one.item: one.reason for one in self.excluded}
-        lines: list[tuple[Any, ...]] = []
-        for number, text in enumerate(self.sentences):
-            first, last = self.piece_starts[number : number + 2].tolist()
-            for layer, values, total in zip(self.layers, self.piece_log_probs, self.totals[:, number], strict=True):
-                about = (number, text, layer)
-                if by == "sentence":
-                    lines.append((*about, last - first, float(total), reasons.get(number)))
-                else:
-                    lines += [(*about, k - first + 1, self.pieces[k], float(values[k])) for k in range(first, last)]
-        more = ["n_pieces", "log_prob", "reason"] if by == "sentence" else ["place", "piece", "log_prob"]
-        return pd.DataFrame(lines, columns=["sentence", "text", "layer", *more])
+        frames = []
+        for layer, values, totals in zip(self.layers, self.piece_log_probs, self.totals, strict=True):
+            if by == "sentence":
+                number = np.arange(len(self.sentences))
+                reason = [reasons.get(one) for one in number.tolist()]
+                more: dict[str, Any] = {"n_pieces": self.n_pieces, "log_prob": totals, "reason": reason}
+            else:
+                number, place = _numbered(self.piece_starts)
+                more = {"place": place, "piece": list(self.pieces), "log_prob": values}
+            texts = [self.sentences[one] for one in number.tolist()]
+            frames.append(pd.DataFrame({"sentence": number, "text": texts, "layer": layer, **more}))
+        return pd.concat(frames).sort_values(["sentence", "layer"], kind="stable", ignore_index=True)
 
     @property
     def n_pieces(self) -> Integers:
@@ -149,7 +152,6 @@ def pseudo_log_likelihood(
     starts = np.cumsum([0, *lengths])
     places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
     ids = [entry for number in numbers for entry in cut.ids[number]]
-    written = dict(zip(distinct_ids := sorted(set(ids)), spell_pieces(encoder, distinct_ids), strict=True))
     return SentenceScores(
         layers=wanted.layers,
         form=form,
@@ -160,8 +162,53 @@ def pseudo_log_likelihood(
         excluded=_excluded([cut.reasons[number] for number in numbers]),
         n_inputs=n_inputs,
         sentences=tuple(sentences),
-        pieces=tuple(written[entry] for entry in ids),
+        pieces=_written(encoder, ids),
     )
+
+
+def _numbered(starts: Integers) -> tuple[Integers, Integers]:
+    """The number of the text of each of its parts, and the place of each part in its text, from 1."""
+    number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return number, np.arange(len(number)) - starts[number] + 1
+
+
+def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -> str:
+    """Why a text of some pieces, special tokens left out, has no score; empty if it has one."""
+    if not ids:
+        return "the tokenizer maps it to nothing"
+    spelt = next((entry for entry in ids if entry in special), None)
+    return "" if spelt is None else f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt)}"
+
+
+def _written(encoder: Encoder, ids: Sequence[int]) -> tuple[str, ...]:
+    """How each piece is written."""
+    written = dict(zip(distinct := sorted(set(ids)), spell_pieces(encoder, distinct), strict=True))
+    return tuple(written[entry] for entry in ids)
+
+
+def _states(
+    encoder: Encoder,
+    inputs: Sequence[Sequence[int]],
+    layers: tuple[int, ...],
+    progress: Progress,
+    types: Sequence[Sequence[int]] | None = None,
+) -> Iterator[tuple[Integers, dict[int, Tensor]]]:
+    """Hidden states of inputs, in batches of about the same length: numbers of inputs, and their states by layer.
+
+    Empty inputs are left out; ``types`` are the token types of each input.
+    """
+    kept = np.flatnonzero([len(ids) > 0 for ids in inputs])
+    progress.advance(len(inputs) - len(kept))
+    lengths = np.array([len(inputs[number]) for number in kept], dtype=np.int64)
+    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
+        here = kept[batch.windows]
+        ids, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
+        segments = None
+        if types is not None:
+            segments = torch.from_numpy(padded([types[number] for number in here], batch.length, 0))
+        yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
+        progress.advance(len(here))
+    progress.finish()
 
 
 class _Cut:
@@ -178,19 +225,11 @@ class _Cut:
         encoder = self._encoder
         pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
-        reason = self._unfit(ids) or too_long(encoder, len(encoding.ids))
+        reason = _unreadable(encoder, ids, self._special) or too_long(encoder, len(encoding.ids))
         self.reasons.append(reason)
         self.ids.append([] if reason else ids)
         for copy in () if reason else masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
             questions.term(*copy)
-
-    def _unfit(self, ids: Sequence[int]) -> str:
-        if not ids:
-            return "the tokenizer maps it to nothing"
-        special = next((entry for entry in ids if entry in self._special), None)
-        if special is None:
-            return ""
-        return f"it spells a special token, {self._encoder.tokenizer.convert_ids_to_tokens(special)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,19 +268,13 @@ def next_sentence(
     head = encoder.next_sentence_head
     encodings = encode(encoder, pairs)
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
-    kept = np.array([number for number, reason in enumerate(reasons) if not reason], dtype=np.int64)
+    inputs, types = ([getattr(one, name) for one in encodings] for name in ("ids", "type_ids"))
+    inputs = [[] if reason else ids for ids, reason in zip(inputs, reasons, strict=True)]
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
-    lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
-    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
-        here = kept[batch.windows]
-        ids, mask = padded_inputs([encodings[number].ids for number in here], batch, encoder.pad_id)
-        types = torch.from_numpy(padded([encodings[number].type_ids for number in here], batch.length, 0))
-        states = encoder.hidden_states(ids, mask, layers=wanted, token_type_ids=types)
+    for here, states in _states(encoder, inputs, wanted, progress, types):
         for place, layer in enumerate(wanted):
             log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
-        progress.advance(len(here))
-    progress.finish()
     return NextSentenceScores(wanted, log_probs, _excluded(reasons))
 
 
@@ -299,47 +332,29 @@ class Surprisals:
 
         if by not in ("word", "piece", "text"):
             raise name_not_found("unit of surprisal", by, ("word", "piece", "text"))
-        lines = {"word": self._word_lines, "piece": self._piece_lines, "text": self._text_lines}[by]()
-        more = {"word": ("place", "word", "n_pieces"), "piece": ("place", "piece", "word"), "text": _OF_TEXTS}[by]
-        frame = pd.DataFrame(lines, columns=["sentence", "text", *more, "surprisal_nats", "reason"])
-        frame.insert(len(frame.columns) - 2, "surprisal_bits", frame["surprisal_nats"] / np.log(2))
-        return frame
-
-    def _word_lines(self) -> list[tuple[Any, ...]]:
-        counts = np.bincount(self.piece_word, minlength=len(self.words))
         reasons = {one.item: one.reason for one in self.excluded}
-        lines = []
-        for number, text in enumerate(self.texts):
-            first, last = self.word_starts[number : number + 2].tolist()
-            for word in range(first, last):
-                unknown = _NOT_ITS_OWN if not counts[word] else _UNSCORED if np.isnan(self.nats[word]) else None
-                about = (number, text, word - first + 1, self.words[word], int(counts[word]))
-                lines.append((*about, float(self.nats[word]), reasons.get(number, unknown)))
-        return lines
-
-    def _piece_lines(self) -> list[tuple[Any, ...]]:
-        lines = []
-        for number, text in enumerate(self.texts):
-            first, last = self.piece_starts[number : number + 2].tolist()
-            for piece in range(first, last):
-                value = float(self.piece_nats[piece])
-                about = (number, text, piece - first + 1, self.pieces[piece], self.words[self.piece_word[piece]])
-                lines.append((*about, value, _UNSCORED if np.isnan(value) else None))
-        return lines
-
-    def _text_lines(self) -> list[tuple[Any, ...]]:
-        reasons = {one.item: one.reason for one in self.excluded}
-        lines = []
-        for number, text in enumerate(self.texts):
-            values = self.piece_nats[slice(*self.piece_starts[number : number + 2].tolist())]
-            known = values[~np.isnan(values)]
-            total = float(known.sum()) if len(known) else float("nan")
-            n_words = int(np.diff(self.word_starts[number : number + 2])[0])
-            lines.append((number, text, n_words, len(values), total, reasons.get(number)))
-        return lines
-
-
-_OF_TEXTS = ("n_words", "n_pieces")
+        if by == "text":
+            number = np.arange(len(self.texts))
+            values = [self.piece_nats[slice(*ends)] for ends in itertools.pairwise(self.piece_starts.tolist())]
+            known = [part[~np.isnan(part)] for part in values]
+            nats = np.array([part.sum() if len(part) else np.nan for part in known])
+            n_words, n_pieces = np.diff(self.word_starts), np.diff(self.piece_starts)
+            more: dict[str, Any] = {"n_words": n_words, "n_pieces": n_pieces}
+            why: Any = [None] * len(number)
+        elif by == "word":
+            (number, place), nats = _numbered(self.word_starts), self.nats
+            n_pieces = np.bincount(self.piece_word, minlength=len(self.words))
+            more = {"place": place, "word": list(self.words), "n_pieces": n_pieces}
+            why = np.where(n_pieces == 0, _NOT_ITS_OWN, np.where(np.isnan(nats), _UNSCORED, None)).tolist()
+        else:
+            (number, place), nats = _numbered(self.piece_starts), self.piece_nats
+            words = [self.words[word] for word in self.piece_word.tolist()]
+            more = {"place": place, "piece": list(self.pieces), "word": words}
+            why = np.where(np.isnan(nats), _UNSCORED, None).tolist()
+        texts = [self.texts[one] for one in number.tolist()]
+        reason = [reasons.get(one, plain) for one, plain in zip(number.tolist(), why, strict=True)]
+        values_of = {"surprisal_bits": nats / np.log(2), "surprisal_nats": nats, "reason": reason}
+        return pd.DataFrame({"sentence": number, "text": texts, **more, **values_of})
 
 
 def surprisal(
@@ -412,22 +427,17 @@ class _Read:
         for number in range(len(sentences)):
             inside = slice(encoder.n_prefix, -encoder.n_suffix or None)
             ids = cut.window(window_of[number])[inside].tolist() if n_windows[number] else []
-            reason = "" if ids else "the tokenizer maps it to nothing"
+            reason = _unreadable(encoder, ids, special)
             if n_windows[number] > 1:
                 reason = too_long(encoder, encoder.max_pieces + 1).partition(":")[0]
-            elif spelt := [entry for entry in ids if entry in special]:
-                reason = f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt[0])}"
             words = range(*sentences.starts[number : number + 2].tolist())
             firsts, lasts = (
                 ends[words.start : words.stop].astype(np.int64) - encoder.n_prefix
                 for ends in (cut.word_first, cut.word_last)
             )
-            self._keep(ids, _owners(len(ids), firsts, lasts) + words.start, reason)
-
-    def _keep(self, ids: list[int], words: Integers, reason: str) -> None:
-        self.ids.append([] if reason else ids)
-        self.word_of.append(words[: len(self.ids[-1])])
-        self.reasons.append(reason)
+            self.ids.append([] if reason else ids)
+            self.word_of.append((_owners(len(ids), firsts, lasts) + words.start)[: len(self.ids[-1])])
+            self.reasons.append(reason)
 
     def leave_out(self, number: int, reason: str) -> None:
         """Keep a text from being read."""
@@ -436,7 +446,6 @@ class _Read:
     def surprisals(self, values: Sequence[Floats], kind: Literal["causal", "pseudo"]) -> Surprisals:
         """What is known of all texts, from ``[piece]`` surprisals of each in nats."""
         ids = [entry for of_text in self.ids for entry in of_text]
-        written = dict(zip(distinct := sorted(set(ids)), spell_pieces(self.encoder, distinct), strict=True))
         piece_word, piece_nats = np.concatenate(self.word_of).astype(np.int64), np.concatenate(values)
         sentences, n_words = self.sentences, int(self.sentences.starts[-1])
         nats = np.bincount(piece_word, weights=piece_nats, minlength=n_words).astype(np.float64)
@@ -449,10 +458,10 @@ class _Read:
             words=tuple(sentences.word(word) for word in range(n_words)),
             nats=nats,
             piece_starts=np.cumsum([0, *map(len, self.ids)]),
-            pieces=tuple(written[entry] for entry in ids),
+            pieces=_written(self.encoder, ids),
             piece_nats=piece_nats,
             piece_word=piece_word,
-            excluded=tuple(Excluded(n, None, reason) for n, reason in enumerate(self.reasons) if reason),
+            excluded=_excluded(self.reasons),
         )
 
 
@@ -481,23 +490,16 @@ def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progr
         reason = too_long(encoder, len(start) + len(ids))
         if reason:
             read.leave_out(number, reason)
-        inputs.append([] if reason or not ids else [*start, *ids])
+        is_read = ids and not reason and len(start) + len(ids) > 1  # of a single piece nothing is predicted
+        inputs.append([*start, *ids] if is_read else [])
     values = [np.full(len(ids), np.nan) for ids in read.ids]
-    kept = np.flatnonzero([len(ids) > 1 for ids in inputs])
     progress.start(len(inputs), unit="texts")
-    progress.advance(len(inputs) - len(kept))
-    lengths = np.array([len(inputs[number]) for number in kept], dtype=np.int64)
-    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
-        here = kept[batch.windows]
-        rows, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
-        states = encoder.hidden_states(rows, mask, layers=(encoder.n_layers,))[encoder.n_layers]
-        for number, hidden in zip(here.tolist(), states, strict=True):
+    for here, states in _states(encoder, inputs, (encoder.n_layers,), progress):
+        for number, hidden in zip(here.tolist(), states[encoder.n_layers], strict=True):
             entries = torch.tensor(inputs[number], device=hidden.device)
             begin = max(1, len(start)) - 1
             scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
             values[number][len(values[number]) - len(scored) :] = -scored.double().cpu().numpy()
-        progress.advance(len(here))
-    progress.finish()
     return values
 
 

@@ -33,8 +33,9 @@ from bertology.encoders.sources import (
 )
 
 if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder, EncoderRun, LabelledArray, layers_from_end
+    from bertology.encoders._encoder import Encoder, EncoderRun, LabelledArray
     from bertology.encoders._heads import CausalHead
+    from bertology.encoders._modules import layers_from_end
     from bertology.encoders.alignment import WordPooling, word_attentions
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading import (

@@ -20,7 +20,7 @@ from bertology._names import layer_number, name_not_found
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import _heads
 from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._modules import LoadedModel, check_finite, check_layers, run_to_layers
+from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
 from bertology.encoders.alignment import EncodedPieces, Encoding, OnLong, PieceReader, Pieces, Pooling, encoded
 from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
 from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint
@@ -131,23 +131,6 @@ class EncoderRun:
             return None
         above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
         return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
-
-
-def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
-    """Layers by number, negative ones counted from the last.
-
-    Raises:
-        ModelError: the model has no such layer.
-    """
-    if layers == "all":
-        return tuple(range(lowest, n_layers + 1))
-    asked = [layers] if isinstance(layers, int) else list(layers)
-    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
-    wrong = [one for one, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
-    if wrong or not chosen:
-        which = f"layer {wrong[0]}" if wrong else "no layer"
-        raise ModelError(f"{which}: layers are {lowest}…{n_layers}, or -1, -2 … from the last")
-    return chosen
 
 
 def shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
@@ -321,18 +304,12 @@ class Encoder:
         Raises:
             ModelError: the model has none.
         """
-        if self.model.whole is not None:
-            return _heads.next_sentence_head_of(self.model.whole, self.name)
-        facts: dict[str, Any] = {"dtype": getattr(torch, self.dtype), "device": self.device}
-        return _heads.load_next_sentence_head(self.source, self.model.body.config, self.init, self.seed, **facts)
+        return _heads.next_sentence_head(self)
 
     @cached_property
     def causal_head(self) -> _heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
-        if self.model.whole is not None:
-            return _heads.causal_head_of(self.model.whole, self.name)
-        dtype = getattr(torch, self.dtype)
-        return _heads.load_causal_head(self.source, self.model.body, self.init, self.seed, dtype=dtype)
+        return _heads.causal_head(self)
 
     @cached_property
     def mask_id(self) -> int:
@@ -411,7 +388,7 @@ class Encoder:
             ModelError: a layer, or positions, that the model does not have or take.
             SignalError: hidden states that are not finite.
         """
-        checked = check_layers(layers, lowest=0, n_layers=self.n_layers)
+        checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
@@ -435,7 +412,7 @@ class Encoder:
             ModelError: a layer that the model does not have, or a model that gives no maps.
             SignalError: maps that are not finite.
         """
-        checked = check_layers(layers, lowest=1, n_layers=self.n_layers)
+        checked = frozenset(layers_from_end(layers, lowest=1, n_layers=self.n_layers))
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
@@ -501,7 +478,9 @@ class Encoder:
         Arguments and errors are those of :meth:`masked_logits`.
         """
         self.masked_head  # noqa: B018 - raises where there is none
-        checked = check_layers((self.n_layers,) if layers is None else layers, lowest=0, n_layers=self.n_layers)
+        checked = frozenset(
+            layers_from_end(self.n_layers if layers is None else layers, lowest=0, n_layers=self.n_layers)
+        )
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
             places = positions.to(self.device)

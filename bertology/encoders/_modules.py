@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -284,15 +284,22 @@ def run_to_layers(
     return {layer: states[layer] for layer in sorted(layers)}
 
 
-def check_layers(layers: Sequence[int], *, lowest: int, n_layers: int) -> frozenset[int]:
-    """The layers asked for, negative ones counted from the last; a ModelError where the model does not have one."""
-    if not layers:
+def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
+    """Layers by number, negative ones counted from the last.
+
+    Raises:
+        ModelError: no layer, or one that the model does not have.
+    """
+    if layers == "all":
+        return tuple(range(lowest, n_layers + 1))
+    asked = [layers] if isinstance(layers, int) else list(layers)
+    if not asked:
         raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
-    chosen = [layer_number(layer, n_layers) for layer in layers]
-    wrong = [given for given, layer in zip(layers, chosen, strict=True) if not lowest <= layer <= n_layers]
+    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
+    wrong = [given for given, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
     if wrong:
         raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
-    return frozenset(chosen)
+    return chosen
 
 
 def check_finite(

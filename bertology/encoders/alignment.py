@@ -249,6 +249,17 @@ class Pieces:
         """``[window]`` pieces in each window, special tokens included."""
         return np.diff(self.window_starts)
 
+    def only(self, kept: Flags) -> Pieces:
+        """Some of the windows; words that are read from others have none."""
+        number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last is that of words without a window
+        return replace(
+            self,
+            ids=self.ids[np.repeat(kept, self.window_lengths)],
+            window_starts=np.append(0, np.cumsum(self.window_lengths[kept])),
+            window_sentence=self.window_sentence[kept],
+            word_window=number[self.word_window].astype(np.int32),
+        )
+
     def places_of(self, words: NDArray[np.int64]) -> Places:
         """The subwords of some words that are read, in the order of windows; one that words share is there for each."""
         words = words[np.argsort(self.word_window[words], kind="stable")]
@@ -315,7 +326,6 @@ class PieceReader:
         found, first = np.unique(pieces.window_sentence, return_index=True)
         kept = np.zeros(pieces.n_windows, dtype=bool)
         kept[first] = True
-        is_piece = np.repeat(kept, pieces.window_lengths)
         window = np.full(len(sentences), -1, dtype=np.int32)
         window[found] = np.arange(len(found))
         reasons = {int(sentences.sentence_of_word[one.word]): one.reason for one in pieces.skipped}
@@ -324,10 +334,7 @@ class PieceReader:
             for number in np.flatnonzero(window < 0).tolist()
         )
         return replace(
-            pieces,
-            ids=pieces.ids[is_piece],
-            window_starts=np.append(0, np.cumsum(pieces.window_lengths[kept])),
-            window_sentence=pieces.window_sentence[kept],
+            pieces.only(kept),
             word_window=window,
             word_first=np.zeros_like(window),
             word_last=np.ones_like(window),
@@ -618,16 +625,7 @@ def _without(pieces: Pieces, kept: Flags, sentences: Sentences, more: int, most:
     skipped = {one.word: one for one in pieces.skipped}
     for word in left_out.tolist():
         skipped[word] = SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reason)
-    number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last is that of words without a window
-    is_piece = np.repeat(kept, pieces.window_lengths)
-    return replace(
-        pieces,
-        ids=pieces.ids[is_piece],
-        window_starts=np.append(0, np.cumsum(pieces.window_lengths[kept])),
-        window_sentence=pieces.window_sentence[kept],
-        word_window=number[pieces.word_window].astype(np.int32),
-        skipped=tuple(skipped[word] for word in sorted(skipped)),
-    )
+    return replace(pieces.only(kept), skipped=tuple(skipped[word] for word in sorted(skipped)))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -36,9 +36,11 @@ from bertology.encoders.sources import (
     ModelSource,
     check_safetensors,
     claims_masked_lm_head,
+    drawn,
     load_config,
     model_shape,
     one_line,
+    pretrained,
     quiet_loading,
     tokenizer_files,
     weight_files,
@@ -220,7 +222,8 @@ def load_encoder(
     _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
     if isinstance(source, MemorySource):
-        made: Encoder = source.encoder(init=init, seed=seed, dtype=dtype, device=str(place), max_pieces=max_pieces)
+        facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "max_pieces": max_pieces}
+        made: Encoder = source.held.encoder(source, device=str(place), **facts)
         _check_weights(made)
         return made
     dtype, shape = dtype or "float32", model_shape(source)
@@ -232,7 +235,7 @@ def load_encoder(
         loaded = _take_apart(source, shape, model, has_head=has_head)
         loaded.outermost.to(place)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
-    facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": attention == "eager"}
+    facts = {"init": init, "seed": seed, "dtype": dtype, "eager": attention == "eager"}
     encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
     if init != "random":
         _check_weights(encoder)
@@ -260,15 +263,11 @@ def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", 
     body: Any = encoder.model.body
     if body.config.is_encoder_decoder or type(body.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         raise ModelError(f"model {encoder.name}: no classifier of texts is known for {encoder.family} models")
-    kind: Any = AutoModelForSequenceClassification
-    with quiet_loading():
-        model, report = kind.from_pretrained(
-            encoder.source.folder, dtype=_DTYPES[encoder.dtype], output_loading_info=True
-        )
-    if report["missing_keys"]:
+    model, missing = pretrained(AutoModelForSequenceClassification, encoder.source, dtype=_DTYPES[encoder.dtype])
+    if missing:
         raise ModelError(
-            f"model {encoder.name}: no classifier in its weights ({min(report['missing_keys'])} is missing); choose a "
-            "model that was fine-tuned to sort texts"
+            f"model {encoder.name}: no classifier in its weights ({min(missing)} is missing); choose a model that was "
+            "fine-tuned to sort texts"
         )
     no_parameters_learn(model)
     model.to(encoder.device)
@@ -290,7 +289,7 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     from transformers import AutoModel
 
     if isinstance(source, MemorySource):
-        reader: PieceReader = source.reader(max_pieces)
+        reader: PieceReader = source.held.reader(source, max_pieces)
         return reader
     kind: Any = AutoModel
     with quiet_loading():
@@ -339,19 +338,13 @@ def _load_model(
     if attention == "eager":
         options["attn_implementation"] = "eager"
     if init != "pretrained":
-        unfit = one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN)
-        with unfit, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            # Drawn in float32 whatever the dtype, so that a seed means the same weights in each.
-            fresh = kind.from_config(config, dtype=torch.float32, **options).to(dtype)
+        with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
+            fresh = drawn(kind, config, seed, dtype, **options)
         if init == "random":
             return fresh, has_head
     remedy = "check that they belong to its config.json, or download the model again"
     with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
-        model, report = kind.from_pretrained(
-            source.folder, config=config, dtype=dtype, output_loading_info=True, **options
-        )
-    missing = set(report["missing_keys"])
+        model, missing = pretrained(kind, source, config=config, dtype=dtype, **options)
     _check_nothing_missing(source, model, missing)
     if init == "random_blocks":
         copy_embeddings(model, fresh)
@@ -384,8 +377,8 @@ def _names_in_body(model: Any) -> set[str]:
     return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in in_body}
 
 
-def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -> None:
-    if lost := sorted(name for name in missing & _names_in_body(model) if "pooler." not in name):
+def _check_nothing_missing(source: ModelSource, model: Any, missing: Collection[str]) -> None:
+    if lost := sorted(name for name in _names_in_body(model).intersection(missing) if "pooler." not in name):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(
             f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
@@ -473,10 +466,7 @@ def load_whole(source: ModelSource) -> WholeModel:
             raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
         kind = AutoModel if not config.architectures else _class(source, config.architectures[0])
         with one_line(f"{source.folder}: the weights cannot be loaded", remedy=AGAIN):
-            model, report = kind.from_pretrained(
-                source.folder, config=config, dtype=torch.float32, output_loading_info=True
-            )
-    absent = frozenset(report["missing_keys"])
+            model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
     if lost := sorted(name for name in absent if "pooler." not in name):
         raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {kind.__name__} has; {AGAIN}")
     no_parameters_learn(model)
@@ -580,7 +570,12 @@ def load_tunable(
         _set_outputs(config, head, labels)
         model, drawn = _with_new_head(source, kind, config, seed, trust_remote_code)
     else:
-        model = _with_own_head(source, kind, config, trust_remote_code)
+        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
+        model, missing = pretrained(kind, source, **options)
+        if missing:
+            raise ModelError(
+                f"model {source.name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
+            )
     model.requires_grad_(True)
     blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
     return TunableModel(model, blocks, source.name, drawn)
@@ -602,19 +597,14 @@ def _with_new_head(
     """The model with a head whose weights are drawn anew, and the modules whose weights are."""
     from transformers import AutoModel
 
-    plain: Any = AutoModel
-    options = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
     failed = one_line(f"{source.folder}: the weights do not fit", remedy="check that they belong to its config.json")
-    with quiet_loading(), failed, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = kind.from_config(config, **options)
-        body, report = plain.from_pretrained(source.folder, config=config, output_loading_info=True, **options)
+    with failed, torch.random.fork_rng(devices=[]):
+        model = drawn(kind, config, seed, torch.float32, trust_remote_code=trust_remote_code)
+        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
+        body, missing = pretrained(AutoModel, source, **options)
         weights = model.base_model.state_dict()
-        known = {
-            name: value
-            for name, value in body.state_dict().items()
-            if name in weights and name not in report["missing_keys"]
-        }
+        stored = body.state_dict().items()
+        known = {name: value for name, value in stored if name in weights and name not in missing}
         model.base_model.load_state_dict(known, strict=False)
     new = weights.keys() - known.keys()
     if lost := sorted(name for name in new if not name.startswith("pooler.")):
@@ -622,14 +612,3 @@ def _with_new_head(
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
     return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})
-
-
-def _with_own_head(source: ModelSource, kind: Any, config: Any, trust_remote_code: bool) -> Any:
-    options = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
-    with quiet_loading():
-        model, report = kind.from_pretrained(source.folder, config=config, output_loading_info=True, **options)
-    if missing := sorted(report["missing_keys"]):
-        raise ModelError(
-            f"model {source.name}: no such head in its weights ({missing[0]} is missing); fine-tune it first"
-        )
-    return model

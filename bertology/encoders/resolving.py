@@ -24,14 +24,18 @@ from bertology.encoders.sources import (
     TOKENIZER_FILES,
     WAIT_SECONDS,
     ModelSource,
+    claims_masked_lm_head,
     download,
     hub_cache,
     is_offline,
+    load_config,
     model_fingerprint,
     one_line,
+    pretrained,
     quiet_loading,
     read_model_json,
     reason_of,
+    save_model,
     tokenizer_files,
     weight_files,
 )
@@ -77,6 +81,28 @@ def model_copies() -> list[ModelCopy]:
     return found
 
 
+def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
+    """Keep a model's folder in the cache folder, under its fingerprint.
+
+    Args:
+        title: the name of the folder.
+        write: writes the folder, and returns the fingerprint; None where it is not to be kept.
+    """
+    parent = cache_folder() / MODELS
+    with explained_write_errors(parent, remedy=_OTHER_CACHE):
+        parent.mkdir(parents=True, exist_ok=True)
+        sweep(parent)
+        with temporary_folder(parent, title) as made:
+            fingerprint = write(made / title)
+            if fingerprint is None:
+                return None
+            folder = parent / fingerprint / title
+            folder.parent.mkdir(exist_ok=True)
+            if not folder.is_dir():
+                (made / title).rename(folder)
+    return folder
+
+
 def prune_copies(*, older_than_days: float = 0.0, dry_run: bool = False) -> list[ModelCopy]:
     """Delete copies that were not read for so many days; return those that were deleted, or would be."""
     latest = time.time() - older_than_days * _SECONDS_A_DAY
@@ -97,22 +123,16 @@ _CLASSES = {
     "QUESTION_ANS": "QuestionAnswering",
 }
 _HEADS = ("classifier", "score", "qa_outputs")
-Resolve = Callable[[str, str | None], ModelSource]
-"""From a name and a revision to a model."""
 
 
-def unwrapped(folder: Path, resolve: Resolve) -> Path:
+def _unwrapped(folder: Path) -> Path:
     """The folder of the model itself: of adapters of peft a copy in the cache with them merged into the weights.
-
-    Args:
-        folder: as a person named it.
-        resolve: finds the model that adapters belong to.
 
     Raises:
         ModelError: the folder is of no whole adapter, or its model is not there.
     """
     if (folder / ADAPTER).is_file():
-        return _merged(folder, resolve)
+        return _merged(folder)
     if (folder / _MODULES).is_file():
         return folder / _first_module(folder / _MODULES)
     return folder
@@ -128,7 +148,7 @@ def _first_module(path: Path) -> str:
     return name
 
 
-def _merged(folder: Path, resolve: Resolve) -> Path:
+def _merged(folder: Path) -> Path:
     """The copy in the cache of an adapter's model with the adapter merged into it, made where there is none."""
     settings, weights = _read_adapter(folder)
     name, revision = settings.get("base_model_name_or_path"), settings.get("revision")
@@ -138,23 +158,20 @@ def _merged(folder: Path, resolve: Resolve) -> Path:
     if (Path(name).expanduser() / ADAPTER).is_file():
         raise ModelError(f"{where}: {name} is an adapter itself; write the model that both belong to")
     try:
-        base = resolve(name, revision)
+        base = resolve_model(name, revision=None if Path(name).expanduser().is_dir() else revision)
     except BertologyError as error:
         raise ModelError(f"{where}: {error}") from None
     known = digest([model_fingerprint(base).encode(), canonical_json(settings), digest_file(weights).encode()])
-    parent, title = cache_folder() / MODELS, folder.resolve().name
-    copy = parent / known / title
+    title = folder.resolve().name
+    copy = cache_folder() / MODELS / known / title
     if copy.is_dir():
         return copy
-    with explained_write_errors(parent, remedy="name another folder in BERTOLOGY_CACHE"):
-        parent.mkdir(parents=True, exist_ok=True)
-        sweep(parent)
-        with temporary_folder(parent, title) as made:
-            _merge(folder, settings, base, made / title)
-            copy.parent.mkdir(exist_ok=True)
-            if not copy.is_dir():
-                (made / title).rename(copy)
-    return copy
+
+    def write(path: Path) -> str:
+        _merge(folder, settings, base, path)
+        return known
+
+    return keep_copy(title, write) or copy
 
 
 def _read_adapter(folder: Path) -> tuple[dict[str, Any], Path]:
@@ -172,8 +189,6 @@ def _read_adapter(folder: Path) -> tuple[dict[str, Any], Path]:
 
 def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path) -> None:
     """Write the model of an adapter with the adapter merged into its weights."""
-    from bertology.encoders.sources import save_model
-
     if importlib.util.find_spec("peft") is None:
         raise ModelError(f"{folder}: adapters need peft: pip install 'bertology[peft]'")
     with quiet_loading():
@@ -216,8 +231,6 @@ def _base_model(base: ModelSource, settings: dict[str, Any], given: dict[str, An
     import torch
     import transformers
 
-    from bertology.encoders.sources import claims_masked_lm_head, load_config
-
     library: Any = transformers
     config, kind = load_config(base, False), _CLASSES.get(str(settings.get("task_type")))
     mapping = settings.get("auto_mapping")
@@ -231,8 +244,7 @@ def _base_model(base: ModelSource, settings: dict[str, Any], given: dict[str, An
         loader = getattr(library, own)
     else:
         loader = library.AutoModelForMaskedLM if claims_masked_lm_head(config) else library.AutoModel
-    model, report = loader.from_pretrained(base.folder, config=config, dtype=torch.float32, output_loading_info=True)
-    return model, frozenset(report["missing_keys"])
+    return pretrained(loader, base, config=config, dtype=torch.float32)
 
 
 Wanted = str | Sequence[int | str]
@@ -412,7 +424,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
         # By name, so that no model but the embedded ones needs that package.
         if name in _EMBEDDED:
             return ModelSource(name, import_module("bertology.pocket").model_folder(name))
-        return ModelSource(name, unwrapped(path, _base))
+        return ModelSource(name, _unwrapped(path))
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
@@ -420,12 +432,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     if not _HUB_ID.fullmatch(name):
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
     folder = _fetch(name, revision)
-    return ModelSource(name, unwrapped(folder, _base), folder.name if folder.parent.name == "snapshots" else None)
-
-
-def _base(name: str, revision: str | None) -> ModelSource:
-    """The model that adapters belong to."""
-    return resolve_model(name, revision=None if Path(name).expanduser().is_dir() else revision)
+    return ModelSource(name, _unwrapped(folder), folder.name if folder.parent.name == "snapshots" else None)
 
 
 def keep_source(source: ModelSource) -> None:

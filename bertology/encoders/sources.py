@@ -8,9 +8,8 @@ import math
 import os
 import shutil
 import warnings
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,11 +27,24 @@ def quiet_loading() -> Iterator[None]:
 
     What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
     """
+    import logging as levels
+
     with warnings.catch_warnings():
-        # Before the imports below, which may warn as well (in a notebook, of missing widgets).
+        # Before the import below, which may warn as well (in a notebook, of missing widgets).
         warnings.simplefilter("ignore")
-        with quiet_download(), _transformers_quiet():
-            yield
+        from transformers.utils import logging as library
+
+        logging: Any = library
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity(levels.CRITICAL)
+        logging.disable_progress_bar()
+        try:
+            with quiet_download():
+                yield
+        finally:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
@@ -73,24 +85,6 @@ def quiet_download() -> Iterator[None]:
         yield
     finally:
         hub.enable_progress_bars()
-
-
-@contextlib.contextmanager
-def _transformers_quiet() -> Iterator[None]:
-    import logging as levels
-
-    from transformers.utils import logging as library
-
-    logging: Any = library
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(levels.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 _NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
@@ -313,36 +307,6 @@ class ModelSource:
         return folder_name(self.name)
 
 
-class MemorySource(ModelSource):
-    """A model that is held in memory and has no files; its folder is only a name."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> str:
-        """The type of its weights, in which it computes."""
-
-    @property
-    @abstractmethod
-    def has_masked_lm_head(self) -> bool:
-        """Whether it predicts masked words."""
-
-    @abstractmethod
-    def shape(self) -> ModelShape:
-        """See :func:`model_shape`."""
-
-    @abstractmethod
-    def fingerprint(self, init: Init, seed: int) -> str:
-        """See :func:`model_fingerprint`."""
-
-    @abstractmethod
-    def reader(self, max_pieces: int | None) -> Any:
-        """See :func:`bertology.encoders.load_reader`."""
-
-    @abstractmethod
-    def encoder(self, *, init: Init, seed: int, dtype: str | None, device: str, max_pieces: int | None) -> Any:
-        """See :func:`bertology.encoders.load_encoder`."""
-
-
 @dataclass(frozen=True)
 class ModelShape:
     """The size of an encoder, from its configuration."""
@@ -357,6 +321,20 @@ class ModelShape:
     """The architecture, as ``model_type`` in ``config.json`` names it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MemorySource(ModelSource):
+    """A model that is held in memory and has no files; its folder is only a name."""
+
+    size: ModelShape
+    dtype: str
+    """The type of its weights, in which it computes."""
+    has_masked_lm_head: bool
+    content: str = ""
+    """Identity of the model, by which results are kept."""
+    held: Any = field(repr=False, compare=False)
+    """The :class:`bertology.encoders.memory.HeldModel` itself."""
+
+
 def model_shape(source: ModelSource) -> ModelShape:
     """The number of layers, their width and heads, and the family of a model.
 
@@ -367,7 +345,7 @@ def model_shape(source: ModelSource) -> ModelShape:
         ModelError: the configuration is missing or incomplete.
     """
     if isinstance(source, MemorySource):
-        return source.shape()
+        return source.size
     return shape_of(read_config(source.folder), source.folder / "config.json")
 
 
@@ -430,7 +408,7 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
         ModelError: a file that belongs to the model is missing or unreadable.
     """
     if isinstance(source, MemorySource):
-        return source.fingerprint(init, seed)
+        return _held_fingerprint(source, init, seed)
     config = read_config(source.folder)
     files = [*tokenizer_files(source.folder), *code_files(source.folder)]
     parts = [b"config", config_content(config)]
@@ -441,6 +419,14 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
+
+
+def _held_fingerprint(source: MemorySource, init: Init, seed: int) -> str:
+    if init == "pretrained":
+        return source.content
+    source.held.fresh(init, seed)  # raises where there are no random weights
+    libraries = [version_of(name) for name in ("torch", "transformers")]
+    return digest([source.content.encode(), init.encode(), str(seed).encode(), *libraries])
 
 
 def code_fingerprint(source: ModelSource) -> str | None:
@@ -496,6 +482,25 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
         config._attn_implementation = None  # such as flash_attention_2: how it was trained, not what it computes
     return config
+
+
+def pretrained(kind: Any, source: ModelSource, **options: Any) -> tuple[Any, frozenset[str]]:
+    """A model from its files by one of the classes of transformers, and the names of weights that these files lack."""
+    with quiet_loading():
+        model, report = kind.from_pretrained(source.folder, output_loading_info=True, **options)
+    return model, frozenset(report["missing_keys"])
+
+
+def drawn(kind: Any, config: Any, seed: int, dtype: Any, **options: Any) -> Any:
+    """A model with random weights of a class of transformers; the global generators are left as they were.
+
+    Weights are drawn in float32 whatever the dtype, so that a seed means the same weights in each.
+    """
+    import torch
+
+    with quiet_loading(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kind.from_config(config, dtype=torch.float32, **options).to(dtype)
 
 
 def claims_masked_lm_head(config: Any) -> bool:
