@@ -262,7 +262,7 @@ def labelled_run(
     layers: int | Sequence[int] | Literal["all"] = "all",
     pooling: str = "mean",
 ) -> EncoderRun:
-    """What a run with interventions gives: see :meth:`bertology.Encoder.run`."""
+    """Vectors and logits of texts under interventions: see :meth:`bertology.Encoder.run`."""
     has_mask = encoder.tokenizer.mask_token_id is not None
     sentences = Sentences(as_sentences(_spelled(texts, encoder.mask_token) if has_mask else texts))
     labels = [(n, k, form) for n, one in enumerate(sentences, 1) for k, form in enumerate(one.words, 1)]

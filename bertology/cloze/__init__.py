@@ -1,8 +1,8 @@
 """Cloze: scores of the masked-LM head at masked places, layer by layer; sentences scored by masking each piece.
 
 :func:`ask` (``_ask.py``) scores candidates of many prompts, :func:`read_cloze` follows one through the layers,
-``_sentences.py`` scores whole sentences and pairs of them, :func:`surprisal` each of their words. ``_lens.py`` fits
-the tuned lens. Importing this package imports no torch.
+``_sentences.py`` scores whole sentences, pairs of them and, by :func:`surprisal`, each of their words. ``_lens.py``
+fits the tuned lens. Importing this package imports no torch.
 """
 
 from __future__ import annotations

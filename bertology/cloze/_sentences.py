@@ -181,7 +181,7 @@ def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -
 
 
 def _written(encoder: Encoder, ids: Sequence[int]) -> tuple[str, ...]:
-    """How each piece is written."""
+    """The spelling of each piece."""
     written = dict(zip(distinct := sorted(set(ids)), spell_pieces(encoder, distinct), strict=True))
     return tuple(written[entry] for entry in ids)
 
@@ -283,15 +283,15 @@ def _excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
 
 
 First = Literal["bos", "exclude"]
-"""Of a left-to-right model, what the first piece of a text is predicted from: the model's token for the beginning of a
-text, or nothing, so that it has no surprisal."""
+"""Context of the first piece of a text for a left-to-right model: the model's token for the beginning of a text, or
+nothing, so that it has no surprisal."""
 _UNSCORED = "nothing comes before it"
 _NOT_ITS_OWN = "no piece begins in it"
 
 
 @dataclass(frozen=True, eq=False)
 class Surprisals:
-    """How surprising each word of some texts is, −log of its probability."""
+    """Surprisal of each word of some texts, −log of its probability."""
 
     model: str
     kind: Literal["causal", "pseudo"]
@@ -365,7 +365,7 @@ def surprisal(
     form: AnswerForm = "original",
     progress: Progress = silent,
 ) -> Surprisals:
-    """How surprising each word of some texts is: −log of its probability (Hale 2001; Levy 2008).
+    """Surprisal of each word of some texts: −log of its probability (Hale 2001; Levy 2008).
 
     Of a left-to-right model, such as GPT-2, given the words before it, as minicons gives it (Misra 2022). Of a masked
     one given all other words: its share of the pseudo-log-likelihood (Salazar et al. 2020, section 2). A word's
@@ -444,7 +444,7 @@ class _Read:
         self.ids[number], self.word_of[number], self.reasons[number] = [], self.word_of[number][:0], reason
 
     def surprisals(self, values: Sequence[Floats], kind: Literal["causal", "pseudo"]) -> Surprisals:
-        """What is known of all texts, from ``[piece]`` surprisals of each in nats."""
+        """The surprisals of all texts, from ``[piece]`` surprisals of each in nats."""
         ids = [entry for of_text in self.ids for entry in of_text]
         piece_word, piece_nats = np.concatenate(self.word_of).astype(np.int64), np.concatenate(values)
         sentences, n_words = self.sentences, int(self.sentences.starts[-1])

@@ -1,10 +1,11 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
-:class:`Encoder` (``_encoder.py``, to be read first) is what :func:`load_encoder` returns. Sub-packages: ``loading``
-finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Five modules are public:
-``interventions`` (looking into a running model and changing it), ``resuming`` (passes through its upper blocks alone),
-``batching`` (what is read together), ``masked_loss`` and ``decoder`` (attention of an encoder-decoder's other half).
-Importing this package, resolving a name, hashing a model and reading its shape import no torch.
+:func:`load_encoder` returns an :class:`Encoder` (``_encoder.py``, to be read first). On the way to it, ``resolving``
+finds the files of a model, ``sources`` reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
+object. ``alignment`` cuts text into pieces and finds words among them, ``batching`` reads pieces together,
+``interventions`` looks into a running model and changes it; ``masked_loss``, ``decoder``, ``weights`` and
+``tokenization`` look at one thing each. Importing this package, resolving a name, hashing a model and reading its shape
+import no torch.
 """
 
 from __future__ import annotations

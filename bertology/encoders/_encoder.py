@@ -41,7 +41,7 @@ class LabelledArray:
     labels: Mapping[str, Sequence[Any]]
     """By the name of each axis the labels of its places, in order; tuples where several things tell them apart."""
     parts: Mapping[str, tuple[str, ...]]
-    """Of axes whose labels are tuples, what these hold."""
+    """By the name of an axis whose labels are tuples, the names of their parts."""
     breaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By the name of an axis, the places where another text begins."""
     chosen: Mapping[str, Any] = field(default_factory=dict)
@@ -117,16 +117,16 @@ class LabelledArray:
 
 @dataclass(frozen=True, eq=False)
 class EncoderRun:
-    """What an encoder gives for some texts in one run; made by :meth:`Encoder.run`."""
+    """Vectors and masked-LM logits of some texts in one run; made by :meth:`Encoder.run`."""
 
     vectors: LabelledArray
     """Axes ``layer``, ``word`` and ``dim``."""
     logits: LabelledArray | None
-    """Of the masked-LM head at the masks: axes ``mask`` and ``entry``; None without a mask or without a head."""
+    """Logits of the masked-LM head, with axes ``mask`` and ``entry``; None without a mask or without a head."""
 
     @property
     def probabilities(self) -> LabelledArray | None:
-        """Those of all entries of the vocabulary at each mask: axes ``mask`` and ``entry``."""
+        """Probabilities of all entries of the vocabulary at each mask, with axes ``mask`` and ``entry``."""
         if self.logits is None:
             return None
         above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))

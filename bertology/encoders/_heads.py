@@ -23,7 +23,7 @@ _FINAL_NORM: dict[str, str | None] = {
 }
 
 Lens = Callable[[int, Tensor], Tensor]
-"""From the number of a layer and ``[place, dim]`` hidden states to states as the masked-LM head is to read them."""
+"""Function from a layer and its ``[place, dim]`` hidden states to the states that the masked-LM head reads."""
 
 _CLOSE = 1e-2
 _LOGITS_AT_ONCE = 1 << 24
@@ -121,7 +121,7 @@ class NextSentenceHead:
     """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
 
     name: str
-    """What the model is called."""
+    """Name of the model."""
     modules: nn.ModuleDict
     """The ``pooler`` and the ``classifier``."""
 
@@ -183,7 +183,7 @@ class CausalHead:
     """Prediction of the piece that comes next, by a left-to-right language model."""
 
     name: str
-    """What the model is called."""
+    """Name of the model."""
     head: MaskedHead
     """The projection onto the vocabulary."""
 

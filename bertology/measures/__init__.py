@@ -1,6 +1,6 @@
 """Scores, their intervals, comparisons between them, and the baselines and controls that they are held against.
 
-Every score is a :class:`Metric` of counts by cluster (``_metric.py``, to be read first), so that any resample of
+Every score is a :class:`Metric` of counts by cluster (``_metrics.py``, to be read first), so that any resample of
 clusters can be scored from the same counts (``_bootstrap.py``).
 """
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +21,7 @@ N_RESAMPLES = 10_000
 
 
 class CiMethod(StrEnum):
-    """How an interval was computed; the number of resamples follows the name of a bootstrap."""
+    """Method by which an interval was computed; the number of resamples follows the name of a bootstrap."""
 
     BCA = "cluster-bootstrap-bca"
     RUNS_BCA = "run-by-cluster-bootstrap-bca"
@@ -68,7 +67,7 @@ class Bootstrap:
     by_run: Floats | None = None
     """``[run, layer]`` values of the runs that were averaged; None of a single run."""
     bounds: Bounds = "share"
-    """What a value can be."""
+    """Range of the values."""
 
 
 def bootstrap(
@@ -120,10 +119,10 @@ def bootstrap(
     is_exact = counts.dtype.kind != "f" and int(counts.max(initial=0)) * n_clusters < _EXACT_IN_FLOAT32
     dtype: type[np.float32] | type[np.float64] = np.float32 if is_exact else np.float64
     together = _slices(n_layers, width=math.prod(counts.shape[2:]), most=_AT_ONCE // _BLOCK)
-    tables = [(layers, _Table(counts[layers], dtype)) for layers in together]
+    sums_by_layers = [(layers, _summing(counts[layers], dtype)) for layers in together]
     for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype):
-        for layers, table in tables:
-            sums = table.summed(weights)
+        for layers, summed in sums_by_layers:
+            sums = summed(weights)
             for metric in chosen:
                 replicates[metric.name][rows, layers] = metric(sums, labels)
     used = counts.any(axis=(2, 3)).sum(axis=1)
@@ -157,7 +156,7 @@ def weight_blocks(
     return ((rows, weights.astype(dtype)) for rows, weights in blocks(n_clusters, n_resamples, seed))
 
 
-@lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=2)
 def _kept_blocks(n_clusters: int, n_resamples: int, seed: int) -> tuple[tuple[slice, NDArray[np.uint8]], ...]:
     return tuple(_drawn_blocks(n_clusters, n_resamples, seed))
 
@@ -174,19 +173,23 @@ def _drawn_blocks(n_clusters: int, n_resamples: int, seed: int) -> Iterator[tupl
         yield slice(start, start + n_rows), weights.astype(_TIMES)
 
 
-class _Table:
-    """Counts of some layers, laid out so that one matrix product sums them over every resample."""
+def _summing(
+    counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """A function from weights ``[resample, cluster]`` to sums ``[resample, layer, label, kind]``, by matrix products.
 
-    def __init__(self, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> None:
-        self._used = np.flatnonzero(counts.any(axis=1))  # what occurs at all
-        columns = counts.transpose(1, 0, 2, 3).reshape(counts.shape[1], -1)[:, self._used]
-        self._columns, self._shape = columns.astype(dtype), (len(counts), *counts.shape[2:])
+    Counts ``[layer, cluster, label, kind]`` are not rounded.
+    """
+    shape = (len(counts), *counts.shape[2:])
+    used = np.flatnonzero(counts.any(axis=1))  # what occurs at all
+    columns = counts.transpose(1, 0, 2, 3).reshape(counts.shape[1], -1)[:, used].astype(dtype)
 
-    def summed(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """Sums ``[resample, layer, label, kind]`` under ``[resample, cluster]``: counts are not rounded."""
-        sums = np.zeros((len(weights), math.prod(self._shape)), dtype=weights.dtype)
-        sums[:, self._used] = weights @ self._columns
-        return sums.reshape(len(weights), *self._shape)
+    def summed(weights: NDArray[Any]) -> NDArray[Any]:
+        sums = np.zeros((len(weights), math.prod(shape)), dtype=weights.dtype)
+        sums[:, used] = weights @ columns
+        return sums.reshape(len(weights), *shape)
+
+    return summed
 
 
 def _slices(n: int, *, width: int, most: int = _BLOCK_ELEMENTS) -> Iterator[slice]:
@@ -510,7 +513,7 @@ class MultiBootstrap:
     """``[resample, column]``"""
     variance: VarianceParts
     n_seeds: int
-    """Of the first side."""
+    """Number of seeds of the first side."""
     n_clusters: int
 
 
@@ -547,12 +550,16 @@ def multibootstrap(
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; it should be in 0…1")
-    sides = [_inside_seeds(side) for side in (seeds, *([] if other is None else [other]))]
-    first = _checked(seeds, other)
+    runs = [[_runs(of_seed) for of_seed in side] for side in (seeds, *([] if other is None else [other]))]
+    if not all(side and all(side) for side in runs):
+        raise ValueError("there is nothing to average: give a run of each seed")
+    every = [run for side in runs for of_seed in side for run in of_seed]
+    check_paired(every)
+    first, sides = every[0], [[_inside_seed(of_seed) for of_seed in side] for side in runs]
     if other is not None and is_paired:
         if len(sides[0]) != len(sides[1]):
             raise ValueError(f"paired sides of {len(sides[0])} and {len(sides[1])} seeds: give the same seeds of both")
-        sides = [[_less(a, b) for a, b in zip(*sides, strict=True)]]
+        sides = [[_Seed(*(one - two for one, two in zip(a, b, strict=True))) for a, b in zip(*sides, strict=True)]]
     sign, values, replicates = 1, np.zeros(len(first.values)), np.zeros(first.replicates.shape)
     for number, side in enumerate(sides):
         drawn = _drawn_shares(len(side), len(replicates), (first.seed, len(side), number), rescaled=rescaled)
@@ -567,9 +574,8 @@ def multibootstrap(
     return MultiBootstrap(values, low, high, p, replicates, variance, len(sides[0]), first.n_clusters)
 
 
-@dataclass(frozen=True)
-class _Seed:
-    """One pretraining seed: the mean over its runs."""
+class _Seed(NamedTuple):
+    """The mean over the runs of one pretraining seed."""
 
     values: Floats
     replicates: Floats
@@ -577,38 +583,15 @@ class _Seed:
     """``[cluster, column]`` what each cluster adds to the value, to first order: pseudo-values of the jackknife."""
 
 
-def _less(a: _Seed, b: _Seed) -> _Seed:
-    return _Seed(a.values - b.values, a.replicates - b.replicates, a.pseudo - b.pseudo)
-
-
 def _runs(of_seed: Bootstrap | Sequence[Bootstrap]) -> Sequence[Bootstrap]:
     return [of_seed] if isinstance(of_seed, Bootstrap) else of_seed
 
 
-def _checked(seeds: Seeds, other: Seeds | None) -> Bootstrap:
-    every = list(chain.from_iterable(_runs(of_seed) for of_seed in (*seeds, *(other or ()))))
-    check_paired(every)
-    return every[0]
-
-
-def _inside_seeds(seeds: Seeds) -> list[_Seed]:
-    if not seeds or not all(_runs(of_seed) for of_seed in seeds):
-        raise ValueError("there is nothing to average: give a run of each seed")
-
-    def mean(runs: Sequence[Bootstrap], of: Callable[[Bootstrap], Floats]) -> Floats:
-        total = of(runs[0]).copy()
-        for run in runs[1:]:
-            total += of(run)
-        return total / len(runs)
-
-    return [
-        _Seed(mean(runs, lambda run: run.values), mean(runs, lambda run: run.replicates), mean(runs, _pseudo_values))
-        for runs in map(_runs, seeds)
-    ]
-
-
-def _pseudo_values(run: Bootstrap) -> Floats:
-    return run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife
+def _inside_seed(runs: Sequence[Bootstrap]) -> _Seed:
+    parts = (
+        (run.values, run.replicates, run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife) for run in runs
+    )
+    return _Seed(*(functools.reduce(np.add, part) / len(runs) for part in zip(*parts, strict=True)))
 
 
 def _drawn_shares(n: int, n_resamples: int, seed: tuple[int, ...], *, rescaled: bool) -> Floats:
@@ -619,7 +602,7 @@ def _drawn_shares(n: int, n_resamples: int, seed: tuple[int, ...], *, rescaled: 
 
 
 def _variance_parts(sides: Sequence[Floats]) -> VarianceParts:
-    """Of one side, or of two with seeds of their own, given the pseudo-values ``[seed, cluster, column]`` of each."""
+    """Variance parts of one side, or of two with seeds of their own, from ``[seed, cluster, column]`` pseudo-values."""
     n_clusters = sides[0].shape[1]
     seeds, interaction = np.zeros(sides[0].shape[2]), np.zeros(sides[0].shape[2])
     for values in sides:

@@ -88,7 +88,7 @@ class Comparison:
     p_raw: float
     """Two-sided p-value of no difference."""
     p_adj: float
-    """The same, adjusted for the whole family (Benjamini–Hochberg)."""
+    """The p-value adjusted for the whole family (Benjamini–Hochberg)."""
 
 
 def compare(

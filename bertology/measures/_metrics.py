@@ -19,15 +19,15 @@ from bertology.measures._trees import Edge, tree_edges
 
 Floats = NDArray[np.float64]
 CountKind = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "sums", "numbers"]
-"""What is counted: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
+"""Kind of counts: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
 language model ranks of answers, choices between two, effects of a change of the text, or agreement of answers; sums
 over attention maps or vectors; numbers that are predicted."""
 Bounds = Literal["share", "correlation", "none"]
-"""What a value can be: in 0…1 in every cluster, as a share of items is; in −1…1 of the whole; any number."""
+"""Range of the values: in 0…1 in every cluster, as a share of items is; in −1…1 of the whole; any number."""
 
 
 _Score = Callable[[NDArray[Any], Sequence[str]], Floats]
-"""From counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``."""
+"""Function from counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Metric:
     function: _Score
     """Gives a fraction, or NaN where the metric is undefined."""
     count_kind: CountKind = "labels"
-    """What is counted: see :func:`count_labels`, :func:`count_trees` and :class:`Grouped`."""
+    """Kind of counts: see :func:`count_labels`, :func:`count_trees` and :class:`Grouped`."""
     which: Callable[[str], bool] | None = None
     """For a mean over some of the groups of items: whether a group takes part. None for a metric of all groups."""
     enters: Callable[[NDArray[Any], Sequence[str]], NDArray[np.bool_]] | None = None
-    """From counts ``[cluster, label, kind]`` to which clusters the metric is defined for, where each item is a cluster;
-    None for a metric of all items."""
+    """Function from counts ``[cluster, label, kind]`` to the clusters that the metric is defined for, where each item
+    is a cluster; None for a metric of all items."""
     bounds: Bounds = "share"
     """Intervals of a share that is 0 or 1 in every cluster are exact; no resample shows how a correlation varies that
     is the same in all."""

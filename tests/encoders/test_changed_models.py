@@ -1,4 +1,4 @@
-"""Ways of changing a model in memory: what runs is the changed model, or it is refused in one line."""
+"""Models in memory that are no longer what files hold."""
 
 from __future__ import annotations
 

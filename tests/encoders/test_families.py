@@ -1,4 +1,4 @@
-"""The shipped experiment with every family of encoders, on tiny ones with random weights."""
+"""Every family of encoders in one experiment."""
 
 from __future__ import annotations
 

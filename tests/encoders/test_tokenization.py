@@ -1,3 +1,5 @@
+"""Tokenizers followed step by step, and measured on a corpus."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

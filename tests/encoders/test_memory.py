@@ -1,4 +1,4 @@
-"""Models in memory: transformers models with their tokenizer, encoders, and modules of one's own."""
+"""Models in memory and modules of one's own."""
 
 from __future__ import annotations
 

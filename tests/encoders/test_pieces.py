@@ -1,4 +1,4 @@
-"""Words and their pieces in natural text."""
+"""Text cut into subwords in windows, and words found among them, against brute force."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertology.corpora import MultiwordToken, Sentence, Sentences
+from bertology.corpora import MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import Encoder, Pieces, load_encoder
 from bertology.encoders import alignment as pieces_module
+from bertology.encoders.alignment import code_points, trim_spaces, windows_of, words_to_pieces
 from bertology.errors import CorpusError, ModelError
 
 Encoders = Callable[[str], Encoder]
@@ -308,3 +311,209 @@ def test_alignment_equals_brute_force(
         if found:
             assert (pieces.word_first[word], pieces.word_last[word]) == (found[0], found[-1] + 1)
             assert pieces.word_window[word] == 0
+
+
+quick = settings(derandomize=True, max_examples=150, deadline=None, database=None)
+intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=12)
+
+
+def arrays(found: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    starts = np.array([start for start, _ in found], dtype=np.int64)
+    return starts, starts + np.array([length for _, length in found], dtype=np.int64)
+
+
+def brute_force(words: list[tuple[int, int]], pieces: list[tuple[int, int]], owns: list[bool]) -> list[tuple[int, int]]:
+    ranges = []
+    for start, length in words:
+        own = [
+            i
+            for i, (begin, size) in enumerate(pieces)
+            if owns[i] and size and length and begin < start + length and start < begin + size
+        ]
+        ranges.append((own[0], own[-1] + 1) if own else (0, 0))
+    return ranges
+
+
+@quick
+@given(words=intervals, pieces=intervals, data=st.data(), ordered=st.booleans())
+def test_ranges_equal_brute_force(
+    words: list[tuple[int, int]], pieces: list[tuple[int, int]], data: st.DataObject, ordered: bool
+) -> None:
+    """In whatever order pieces come: sorted, as almost always, or running backwards."""
+    if ordered:
+        pieces = sorted(pieces)
+    owns = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
+    first, last = words_to_pieces(arrays(words), arrays(pieces), np.array(owns, dtype=bool))
+    assert list(zip(first.tolist(), last.tolist(), strict=True)) == brute_force(words, pieces, owns)
+
+
+@quick
+@given(text=st.text(alphabet="ab \t\u3000\xa0é\U0001f642", max_size=12), data=st.data())
+def test_trimming_equals_strip(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    (begin,), (stop,) = trim_spaces(np.array([start]), np.array([end]), code_points(text))
+    assert text[begin:stop] == text[start:end].strip()
+    assert start <= begin <= stop <= end
+
+
+def test_every_white_space_character_is_trimmed() -> None:
+    spaces = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
+    text = f"{spaces}x{spaces}"
+    (begin,), (stop,) = trim_spaces(np.array([0]), np.array([len(text)]), code_points(text))
+    assert text[begin:stop] == "x"
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        code_points("a\ud83d")
+
+
+def context(start: int, first: int, last: int, capacity: int, n_pieces: int) -> float:
+    """Pieces on the poorer side of a word; the sentence's own ends limit nothing; −1 where the word is cut."""
+    if first < start or last > start + capacity:
+        return -1
+    left = np.inf if start == 0 else first - start
+    right = np.inf if start + capacity == n_pieces else start + capacity - last
+    return float(min(left, right))
+
+
+@quick
+@given(capacity=st.integers(1, 12), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=40))
+def test_each_word_gets_its_best_window(capacity: int, lengths: list[int]) -> None:
+    ends = np.cumsum(lengths)
+    first, last = ends - lengths, ends
+    n_pieces = int(ends[-1])
+    starts, chosen = windows_of(n_pieces, first, last, capacity=capacity)
+    size = min(capacity, n_pieces)
+    assert starts.min() == 0
+    assert starts.max() + size == n_pieces
+    covered = {piece for start in starts.tolist() for piece in range(start, start + size)}
+    assert covered == set(range(n_pieces))
+    for word, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        if end - begin > capacity:
+            assert chosen[word] == -1
+            continue
+        contexts = [context(int(start), begin, end, size, n_pieces) for start in starts]
+        assert contexts[chosen[word]] == max(contexts) >= 0
+
+
+def test_windows_overlap_by_half() -> None:
+    first = np.arange(100)
+    starts, chosen = windows_of(100, first, first + 1, capacity=20)
+    assert starts.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80]
+    contexts = np.minimum(first - starts[chosen], starts[chosen] + 20 - first - 1)
+    assert contexts[10:-10].min() >= 4
+
+
+def test_a_book_of_one_sentence_is_cut_in_no_time() -> None:
+    first = np.arange(1_000_000)
+    starts, chosen = windows_of(1_000_000, first, first + 1, capacity=510)
+    assert len(starts) == 3921
+    assert (chosen >= 0).all()
+
+
+TREEBANKS = ("ud_english_ewt", "ud_english_pud", "ud_french_sequoia", "ud_german_gsd", "ud_spanish_gsd")
+
+
+@pytest.fixture(scope="module")
+def real(real_model: Path) -> Encoder:
+    return load_encoder(str(real_model), device="cpu")
+
+
+def check_nothing_is_lost(encoder: Encoder, sentences: Sentences) -> None:
+    """No word without pieces goes unlisted, and words with pieces have those that spell them."""
+    pieces = encoder.tokenize(sentences)
+    assert pieces.n_words == sentences.n_words
+    read = pieces.word_window >= 0
+    listed = np.zeros(pieces.n_words, dtype=bool)
+    listed[[word.word for word in pieces.skipped]] = True
+    np.testing.assert_array_equal(listed, ~read)
+    assert all(word.reason for word in pieces.skipped)
+    assert (pieces.word_last[read] > pieces.word_first[read]).all()
+    assert (pieces.word_first[read] >= 1).all()
+    assert (pieces.word_last[read] < pieces.window_lengths[pieces.word_window[read]]).all()
+    sentence_of_word = np.repeat(np.arange(len(sentences)), np.diff(sentences.starts))
+    np.testing.assert_array_equal(pieces.window_sentence[pieces.word_window[read]], sentence_of_word[read])
+    check_spelling(encoder, sentences, pieces.ids, pieces.window_starts[pieces.word_window], pieces.word_first, read)
+
+
+def check_spelling(
+    encoder: Encoder,
+    sentences: Sentences,
+    ids: np.ndarray,
+    window_starts: np.ndarray,
+    first: np.ndarray,
+    read: np.ndarray,
+) -> None:
+    """Words that stand alone between spaces begin with their first piece."""
+    spelled = encoder.tokenizer.convert_ids_to_tokens(list(range(len(encoder.tokenizer))))
+    checked = 0
+    for number in range(0, len(sentences), 7):
+        text = sentences.text(number)
+        for word in range(int(sentences.starts[number]), int(sentences.starts[number + 1])):
+            start, end = sentences.char_spans[word].tolist()
+            form = text[start:end].lower()
+            alone = (start == 0 or text[start - 1] == " ") and (end == len(text) or text[end] == " ")
+            if alone and form.isascii() and form.isalpha() and read[word]:
+                piece = spelled[ids[window_starts[word] + first[word]]]
+                assert form.startswith(piece), (sentences.id(number), form, piece)
+                checked += 1
+    assert checked > len(sentences)
+
+
+@pytest.mark.parametrize("name", TREEBANKS)
+def test_every_word_of_a_treebank(name: str, real: Encoder, real_data: Callable[[str], Path]) -> None:
+    corpus = load_corpus(real_data(name))
+    for split in corpus.splits:
+        check_nothing_is_lost(real, corpus[split])
+
+
+@pytest.fixture(scope="module")
+def varied(real_data: Callable[[str], Path]) -> list[Sentence]:
+    """Sentences of three languages."""
+    files = ("ud_english_pud/en_pud-ud-test", "ud_french_sequoia/fr_sequoia-ud-test", "ud_german_gsd/de_gsd-ud-test")
+    return [sentence for name in files for sentence in load_corpus(real_data(f"{name}.conllu"))["test"][:40]]
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "xlm-roberta", "t5"])
+def test_ranges_equal_brute_force_real(
+    name: str,
+    encoder: Callable[[str], Encoder],
+    overlaps: Callable[..., list[list[int]]],
+    varied: list[Sentence],
+) -> None:
+    """Treebank sentences under each kind of tokenizer, against a search through all pairs of words and pieces."""
+    own = encoder(name)
+    pieces = own.tokenize(varied, max_pieces=10_000)
+    assert pieces.window_sentence.tolist() == list(range(len(varied)))
+    found = [places for sentence in varied for places in overlaps(own.tokenizer, sentence)]
+    expected = [(places[0], places[-1] + 1) if places else (0, 0) for places in found]
+    assert list(zip(pieces.word_first.tolist(), pieces.word_last.tolist(), strict=True)) == expected
+    assert [word.word for word in pieces.skipped] == [number for number, places in enumerate(found) if not places]
+
+
+def test_contractions_as_bert_reads_them(real: Encoder) -> None:
+    words = ["I", "do", "n't", "think", "they", "'d", "care", "."]
+    spaces = [True, False, True, True, False, True, False, False]
+    pieces = real.tokenize([Sentence.from_words(words, space_after=spaces)])
+    tokens = real.tokenizer.convert_ids_to_tokens(pieces.window(0).tolist())
+    own = [tokens[a:b] for a, b in zip(pieces.word_first, pieces.word_last, strict=True)]
+    assert own[:4] == [["i"], ["don"], ["don", "'", "t"], ["think"]]
+    assert own[4:] == [["they"], ["'", "d"], ["care"], ["."]]
+
+
+def test_hidden_states_and_logits_of_the_real_model(real: Encoder, real_model: Path) -> None:
+    model = transformers.AutoModelForMaskedLM.from_pretrained(real_model, dtype=torch.float32).eval()
+    encoded = real.tokenizer(["The capital of France is [MASK].", "It rained."], padding=True, return_tensors="pt")
+    ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    with torch.no_grad():
+        expected = model(ids, attention_mask=mask, output_hidden_states=True)
+    states = real.hidden_states(ids, mask, layers=range(7))
+    for layer, state in states.items():
+        torch.testing.assert_close(state[mask == 1], expected.hidden_states[layer][mask == 1], rtol=1e-5, atol=1e-5)
+    place = (ids == real.mask_id).nonzero()
+    logits = real.masked_logits(ids, place, attention_mask=mask)[6]
+    torch.testing.assert_close(logits, expected.logits[ids == real.mask_id], rtol=1e-5, atol=1e-4)
+    best = real.tokenizer.convert_ids_to_tokens(logits[0].topk(20).indices.tolist())
+    assert "paris" in best

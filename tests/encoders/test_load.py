@@ -1,25 +1,40 @@
-"""Loading: fresh weights, number formats, and every way in which a model folder can be wrong."""
+"""Encoders loaded from files, and files that are damaged."""
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForMaskedLM
 
-from bertology.encoders import Encoder, load_encoder, resolve_model
+from bertology.corpora import Sentence
+from bertology.encoders import (
+    Encoder,
+    load_encoder,
+    load_reader,
+    load_whole,
+    model_fingerprint,
+    model_shape,
+    resolve_model,
+)
 from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
+from tests.mutations import accepted, mutated_tree, times
 
 Tiny = Callable[[str], Path]
 IDS = torch.tensor([[6, 9, 12, 30, 8]])
@@ -365,3 +380,201 @@ def test_no_mask_token(tiny: Tiny) -> None:
 def test_devices_that_are_not_there(tiny: Tiny, device: str) -> None:
     with pytest.raises(ModelError, match="device"):
         load_encoder(str(tiny("bert")), device=device)
+
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+LOAD: dict[str, Callable[[str], object]] = {
+    "encoder": lambda name: load_encoder(name, device="cpu"),
+    "reader": lambda name: load_reader(resolve_model(name)),
+    "whole": lambda name: load_whole(resolve_model(name)),
+}
+
+
+@pytest.fixture
+def folder_unusual(tiny_bert: Path, tmp_path: Path) -> Callable[[Any], Path]:
+    """A folder_unusual of a model with the tokenizer of the tiny BERT."""
+
+    def make(model: Any) -> Path:
+        model.save_pretrained(tmp_path / "model")
+        for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+            shutil.copy(tiny_bert / name, tmp_path / "model" / name)
+        return tmp_path / "model"
+
+    return make
+
+
+@pytest.mark.parametrize("how", LOAD)
+def test_families_without_a_table_of_subwords(how: str, folder_unusual: Callable[[Any], Path]) -> None:
+    ibert = transformers.IBertConfig(vocab_size=478, pad_token_id=1, **SIZES)
+    with pytest.raises(ModelError, match="ibert models have embeddings of another kind"):
+        LOAD[how](str(folder_unusual(transformers.IBertForMaskedLM(ibert))))
+    canine = transformers.CanineConfig(num_hash_buckets=64, local_transformer_stride=16, **SIZES)
+    with pytest.raises(ModelError, match="canine models have no table of subword embeddings"):
+        LOAD[how](str(folder_unusual(transformers.CanineModel(canine))))
+
+
+def test_luke_is_read_without_its_head_of_entities(folder_unusual: Callable[[Any], Path]) -> None:
+    config = transformers.LukeConfig(vocab_size=478, entity_vocab_size=20, entity_emb_size=16, **SIZES)
+    encoder = load_encoder(str(folder_unusual(transformers.LukeForMaskedLM(config))), device="cpu")
+    ids = torch.tensor([[6, 9, 12]])
+    assert encoder.hidden_states(ids, layers=[2])[2].shape == (1, 3, 32)
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        encoder.masked_logits(ids, torch.tensor([[0, 1]]))
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+def test_an_implementation_of_attention_that_is_not_there(key: str, tiny_bert: Path, tmp_path: Path) -> None:
+    """It is how a model was trained, and no part of what it computes."""
+    model = shutil.copytree(tiny_bert, tmp_path / "flash")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {key: "flash_attention_2"}))
+    ids = torch.tensor([[6, 9, 12]])
+    states, plain = (
+        load_encoder(str(one), device="cpu").hidden_states(ids, layers=[3])[3] for one in (model, tiny_bert)
+    )
+    assert torch.equal(states, plain)
+    load_whole(resolve_model(str(model)))
+
+
+@pytest.fixture
+def in_time() -> Iterator[None]:
+    """What waits for a pipe for ever fails."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("in_time")
+def test_no_file_of_a_model_is_a_pipe(tiny_bert: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
+        model = shutil.copytree(tiny_bert, tmp_path / name.replace(".", "-"))
+        (model / name).unlink()
+        os.mkfifo(model / name)
+        found = accepted(partial(load_encoder, str(model), device="cpu"))
+        assert found == (name in ("tokenizer.json", "tokenizer_config.json")), name  # as if they were not there
+
+
+COUNT = times(25)
+FOLDERS = Callable[[str], Path]
+
+
+def read(folder_mutants: Path) -> None:
+    """All that the program asks of a model: what it is, its signals, and a fresh one of its shape."""
+    source = resolve_model(str(folder_mutants))
+    model_shape(source)
+    model_fingerprint(source)
+    load_encoder(source, device="cpu", init="random")
+    own = load_encoder(source, device="cpu")
+    pieces = own.tokenize([Sentence.from_words(["The", "quick", "dogs", "jump"])])
+    ids = torch.from_numpy(pieces.window(0).astype(np.int64))[None]
+    own.hidden_states(ids, torch.ones_like(ids), layers=range(own.n_layers + 1))
+    own.attentions(ids, layers=range(1, own.n_layers + 1))
+    if own.has_masked_lm_head:
+        own.masked_logits(ids, torch.tensor([[0, 1]]), layers=[1, own.n_layers])
+
+
+@pytest.fixture
+def folder_mutants(tiny: FOLDERS, tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of a family's tiny model."""
+    return lambda family: Path(shutil.copytree(tiny(family), tmp_path / family))
+
+
+@pytest.mark.parametrize("family", ["bert", "t5"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_damaged_settings(name: str, family: str, folder_mutants: Callable[[str], Path]) -> None:
+    own = folder_mutants(family)
+    tree = json.loads((own / name).read_text())
+    read(own)
+    outcomes = []
+    for mutant in mutated_tree(tree, seed=11, count=COUNT):
+        (own / name).write_text(long_numbers(mutant), encoding="utf-8")
+        outcomes.append(accepted(lambda: read(own)))
+    assert not all(outcomes)
+
+
+def long_numbers(value: Any) -> str:
+    """JSON of numbers of any length, which Python's own refuses to write."""
+    import sys
+
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        return json.dumps(value)
+    finally:
+        sys.set_int_max_str_digits(before)
+
+
+FIELDS: list[tuple[str, str, Any, str]] = [
+    ("config.json", "architectures", [1], r"architectures is .\[1\]., which should be a list of names"),
+    ("config.json", "architectures", "BertForMaskedLM", "which should be a list of names"),
+    ("config.json", "is_encoder_decoder", 0.5, "is_encoder_decoder is '0.5', which should be true or false"),
+    ("config.json", "is_decoder", "no", "which should be true or false"),
+    ("config.json", "model_type", ["bert"], "model_type is .* which should be a name"),
+    ("config.json", "num_hidden_layers", 2**31, "more than 1,000 layers"),
+    ("config.json", "hidden_size", 2**31, "more than 1,000 layers, or than"),
+    ("tokenizer_config.json", "model_max_length", 0.5, "model_max_length is '0.5', which should be a number of pieces"),
+    ("tokenizer_config.json", "model_max_length", "long", "model_max_length is 'long'"),
+    ("tokenizer_config.json", "model_max_length", float("nan"), "model_max_length is 'nan'"),
+    ("tokenizer_config.json", "model_max_length", 2, "its windows hold 2 pieces, special tokens included"),
+    ("tokenizer_config.json", "pad_token", "\ud800", "not readable as JSON"),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value", "message"), FIELDS)
+def test_fields(name: str, field: str, value: Any, message: str, folder_mutants: Callable[[str], Path]) -> None:
+    own = folder_mutants("bert")
+    (own / name).write_text(json.dumps(json.loads((own / name).read_text()) | {field: value}))
+    with pytest.raises(ModelError, match=message):
+        read(own)
+
+
+@pytest.fixture
+def sharded(folder_mutants: Callable[[str], Path]) -> Path:
+    """A model in shards, with their index."""
+    own = folder_mutants("bert")
+    model = AutoModelForMaskedLM.from_pretrained(own)
+    (own / "model.safetensors").unlink()
+    model.save_pretrained(own, max_shard_size="40kB")
+    assert (own / "model.safetensors.index.json").is_file()
+    return own
+
+
+@pytest.mark.parametrize(
+    "name", [None, 0.5, "", ".", "..", "../outside.safetensors", "/dev/zero", "x" * 100_000, "\x00", ["a"], "config"]
+)
+def test_an_index_names_files_of_its_folder(name: Any, sharded: Path) -> None:
+    shutil.copy(next(sharded.glob("model-*.safetensors")), sharded.parent / "outside.safetensors")
+    path = sharded / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    index["weight_map"][min(index["weight_map"])] = name
+    path.write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=r"index.json: it names ['\"].*['\"], which is no file of its folder"):
+        read(sharded)
+
+
+def test_damaged_indexes(sharded: Path) -> None:
+    path = sharded / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    read(sharded)
+    for mutant in mutated_tree(index, seed=12, count=COUNT):
+        path.write_text(long_numbers(mutant))
+        accepted(lambda: read(sharded))
+
+
+def test_weights_that_are_read_are_those_that_were_saved(sharded: Path) -> None:
+    """What the checks count is what the shards hold."""
+    from bertology.encoders.sources import check_safetensors, weight_files
+
+    for path in weight_files(sharded):
+        assert check_safetensors(path) == sum(values.numel() for values in load_file(path).values())
