@@ -7,7 +7,7 @@ they corefer and ``0`` if not. Most do not, so the main metric is F1 of ``1`` al
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.measures import micro_f1
+from bertology.measures.metrics import micro_f1
 from bertology.probing import Examples, RepresentationProbe, target_examples
 
 

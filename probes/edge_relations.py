@@ -9,7 +9,7 @@ relations.
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.measures import grouped_macro_f1, micro_f1
+from bertology.measures.metrics import grouped_macro_f1, micro_f1
 from bertology.probing import Examples, RepresentationProbe, target_examples
 
 _UNRELATED = ("Other", "none")

@@ -1,8 +1,8 @@
 """Word vectors of a text by layer: extracted once from an encoder, kept in a store on disk, read chunk by chunk.
 
 :func:`extract` (``_extract.py``, to be read first) fills an :class:`Entry` of the store (``_store.py``), found by its
-:class:`Recipe`; :class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_upkeep.py`` is behind
-``bertology cache``, ``_neurox.py`` exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
+:class:`Recipe`; :class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_neurox.py``
+exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
 """
 
 from typing import TYPE_CHECKING

@@ -34,8 +34,8 @@ from bertology.activations._store import (
 )
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
-from bertology.encoders import EncoderRun, Encoding, LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
-from bertology.encoders.alignment import EncodedPieces
+from bertology.encoders import EncoderRun, Encoding, LabelledArray, OnLong, layers_from_end
+from bertology.encoders.alignment import EncodedPieces, Pooling, WordPooling
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Intervention, Words, intervening
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, StoreError, listed, quoted
@@ -262,7 +262,7 @@ def labelled_run(
     layers: int | Sequence[int] | Literal["all"] = "all",
     pooling: str = "mean",
 ) -> EncoderRun:
-    """What a run with interventions gives: see :meth:`bertology.Encoder.run`."""
+    """Vectors and logits of texts under interventions: see :meth:`bertology.Encoder.run`."""
     has_mask = encoder.tokenizer.mask_token_id is not None
     sentences = Sentences(as_sentences(_spelled(texts, encoder.mask_token) if has_mask else texts))
     labels = [(n, k, form) for n, one in enumerate(sentences, 1) for k, form in enumerate(one.words, 1)]

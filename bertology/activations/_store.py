@@ -42,33 +42,33 @@ MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
 CLS = "cls"
-"""In the place of how a word's pieces are pooled: an entry of the first special tokens, one vector a sentence."""
+"""Pooling of an entry of the first special tokens, one vector a sentence, in place of a pooling of words."""
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _HEADER_LENGTH_BYTES = 8
 _NO_CHECKSUM = "0" * 32
-"""In the place of a shard's checksum while it is taken."""
+"""Placeholder of a shard's checksum while it is computed."""
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the vectors of an entry: equal recipes give the same vectors."""
+    """The settings that determine the vectors of an entry: equal recipes give the same vectors."""
 
     model_fingerprint: str
     text_fingerprint: str
     pooling: str = "mean"
-    """Of a word's pieces; or ``cls``, the vectors of the first special tokens: then sentences take the place of words
-    in the entry, its index and its manifest."""
+    """Pooling of a word's pieces; or ``cls``, the vectors of the first special tokens: then sentences take the place of
+    words in the entry, its index and its manifest."""
     compute_dtype: str = "float32"
     stored_dtype: StoredType = "float16"
     on_long: str = "window"
     max_pieces: int | None = None
     encoding: Encoding | None = None
-    """How sentences are put to the model; None for each by itself."""
+    """Input form of the sentences; None for each by itself."""
 
     @cached_property
     def key(self) -> str:
@@ -112,10 +112,10 @@ class Manifest:
     """Name that the model was loaded by when the entry was made; not part of the key."""
     about: dict[str, Any] = field(default_factory=dict)
     checksum: str = ""
-    """Of everything else in it; empty in the manifest of an entry that is not whole."""
+    """Checksum of the other fields; empty in the manifest of an entry that is not whole."""
 
     def content_checksum(self) -> str:
-        """What its checksum should be."""
+        """The checksum that the manifest should have."""
         return digest([canonical_json({**asdict(self), "checksum": ""})])
 
     @property
@@ -331,13 +331,13 @@ class StoreStatus:
     entry: Entry | None = None
     """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
     n_bytes: int = 0
-    """Of the files of an entry."""
+    """Size of the files of an entry."""
     last_read: float = 0.0
     """Time when it was last written or opened, in seconds since the epoch."""
     foreign: str = ""
     """Why it is no entry of the store; empty for an entry."""
     damage: str = ""
-    """What is wrong with the manifest; empty if nothing is."""
+    """The problem with the manifest; empty if there is none."""
 
     @property
     def name(self) -> str:
@@ -351,7 +351,7 @@ class StoreStatus:
         return bool(self.foreign or self.damage)
 
     def describe(self) -> str:
-        """Its content in one line."""
+        """A description in one line."""
         if self.is_left_alone:
             return f"left alone: {self.foreign or self.damage}"
         if self.entry is None:

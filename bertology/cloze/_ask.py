@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.cloze._prompts import (
+from bertology.cloze.prompts import (
     MASK,
     Answer,
     AnswerForm,
@@ -95,7 +95,7 @@ def question_batches(texts: Iterable[Text], add: Callable[[Questions, Text], Non
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is taken from the distribution at each place."""
+    """The values that are taken from the distribution at each place."""
 
     layers: tuple[int, ...]
     normalized: bool = True  # log-probabilities; logits if not, which saves the sum over the vocabulary
@@ -112,7 +112,7 @@ def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What was taken from the distributions."""
+    """The values that were taken from the distributions."""
 
     values: Floats  # [layer, term]
     ranks: Integers  # [layer, term]; 0 unless requested
@@ -470,7 +470,7 @@ class ClozeReading:
     excluded: tuple[Excluded, ...]
     """Candidates without a score."""
     lens: Literal["logit", "tuned"] = "logit"
-    """How the head reads lower layers: as they are, or translated."""
+    """Input of the head from lower layers: their states as they are (logit), or translated (tuned)."""
 
 
 def read_cloze(

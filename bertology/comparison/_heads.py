@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import Comparison, bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio, compare
+from bertology.measures.comparisons import Comparison
 from bertology.results import HeadSums, ResultRow, Results, read_head_sums
 from bertology.results.tables.rows import ATTENTION, param_of, reading_of
 from bertology.results.views.layers import own_init

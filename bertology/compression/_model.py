@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
-from bertology.encoders import Encoder, ModelSource, load_encoder, save_model
+from bertology.encoders import Encoder, ModelSource, load_encoder
 from bertology.encoders.loading import WholeModel, blocks_of, load_whole
+from bertology.encoders.sources import save_model
 from bertology.errors import ModelError
 
 _FULL_BITS = 32

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bertology._names import layer_number, name_not_found
 from bertology.corpora import Texts, as_sentences
-from bertology.encoders import _heads
+from bertology.encoders import heads
 from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
 from bertology.encoders.alignment import EncodedPieces, Encoding, OnLong, PieceReader, Pieces, Pooling, encoded
@@ -41,7 +41,7 @@ class LabelledArray:
     labels: Mapping[str, Sequence[Any]]
     """By the name of each axis the labels of its places, in order; tuples where several things tell them apart."""
     parts: Mapping[str, tuple[str, ...]]
-    """Of axes whose labels are tuples, what these hold."""
+    """By the name of an axis whose labels are tuples, the names of their parts."""
     breaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By the name of an axis, the places where another text begins."""
     chosen: Mapping[str, Any] = field(default_factory=dict)
@@ -117,16 +117,16 @@ class LabelledArray:
 
 @dataclass(frozen=True, eq=False)
 class EncoderRun:
-    """What an encoder gives for some texts in one run; made by :meth:`Encoder.run`."""
+    """Vectors and masked-LM logits of some texts in one run; made by :meth:`Encoder.run`."""
 
     vectors: LabelledArray
     """Axes ``layer``, ``word`` and ``dim``."""
     logits: LabelledArray | None
-    """Of the masked-LM head at the masks: axes ``mask`` and ``entry``; None without a mask or without a head."""
+    """Logits of the masked-LM head, with axes ``mask`` and ``entry``; None without a mask or without a head."""
 
     @property
     def probabilities(self) -> LabelledArray | None:
-        """Those of all entries of the vocabulary at each mask: axes ``mask`` and ``entry``."""
+        """Probabilities of all entries of the vocabulary at each mask, with axes ``mask`` and ``entry``."""
         if self.logits is None:
             return None
         above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
@@ -197,7 +197,7 @@ class Encoder:
         self.tokenizer = tokenizer
         """The transformers tokenizer, for what is not offered here."""
         self.model, self._reader, self._eager = model, reader, eager
-        self.lens: _heads.Lens | None = None
+        self.lens: heads.Lens | None = None
         self._gates: Gates = {}
 
     def __repr__(self) -> str:
@@ -224,7 +224,7 @@ class Encoder:
         twin.__dict__.pop("masked_head", None)
         return twin
 
-    def through(self, lens: _heads.Lens) -> Encoder:
+    def through(self, lens: heads.Lens) -> Encoder:
         """A twin whose masked-LM head reads each layer through a lens: :meth:`masked_features` and what rests on it."""
         twin = self.twin()
         twin.lens = lens
@@ -287,29 +287,29 @@ class Encoder:
         return self.model.with_head is not None
 
     @cached_property
-    def masked_head(self) -> _heads.MaskedHead:
+    def masked_head(self) -> heads.MaskedHead:
         """The masked-LM head in two steps.
 
         Raises:
             ModelError: the model has none.
         """
         if self.model.with_head is None:
-            raise _heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
-        return _heads.MaskedHead(self.model.with_head)
+            raise heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
+        return heads.MaskedHead(self.model.with_head)
 
     @cached_property
-    def next_sentence_head(self) -> _heads.NextSentenceHead:
+    def next_sentence_head(self) -> heads.NextSentenceHead:
         """The head that predicts whether one sentence follows another, read from the model's files at first use.
 
         Raises:
             ModelError: the model has none.
         """
-        return _heads.next_sentence_head(self)
+        return heads.next_sentence_head(self)
 
     @cached_property
-    def causal_head(self) -> _heads.CausalHead | None:
+    def causal_head(self) -> heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
-        return _heads.causal_head(self)
+        return heads.causal_head(self)
 
     @cached_property
     def mask_id(self) -> int:
@@ -319,7 +319,7 @@ class Encoder:
             ModelError: the tokenizer has none.
         """
         if self.tokenizer.mask_token_id is None:
-            raise _heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
+            raise heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
         return int(self.tokenizer.mask_token_id)
 
     @property
@@ -497,7 +497,7 @@ class Encoder:
             ModelError: the model has no masked-LM head, or it is not known how its head reads lower layers.
         """
         seen = states if self.lens is None else self.lens(layer, states)
-        return self.masked_head.features(_heads.for_head(self.model, seen, layer=layer, family=self.family))
+        return self.masked_head.features(heads.for_head(self.model, seen, layer=layer, family=self.family))
 
     def class_logits(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None

@@ -152,7 +152,7 @@ class LoadedModel:
     classifier: Any | None = None
     """The model with its classifier of texts around the body, where it was loaded with one."""
     whole: Any | None = None
-    """Of a model in memory, which has no files to read further heads from, all of it."""
+    """The whole model, where it is in memory and has no files to read further heads from."""
 
     @property
     def outermost(self) -> nn.Module:
@@ -325,7 +325,7 @@ def check_finite(
 
 
 def _cause(model: nn.Module) -> str:
-    """Why a signal is not finite, and what to do."""
+    """The cause of a signal that is not finite, and the remedy."""
     if (weight := damaged_weight(model)) is not None:
         return refused_weight(weight)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
@@ -335,7 +335,7 @@ def _cause(model: nn.Module) -> str:
 
 
 def refused_weight(weight: str) -> str:
-    """What is wrong with a model of which a weight is not finite, and what to do."""
+    """The message for a model with a weight that is not finite."""
     return f"its weights hold NaN or infinity ({weight}): save or download the model again"
 
 

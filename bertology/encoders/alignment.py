@@ -161,7 +161,7 @@ Ids = NDArray[np.int32]
 OnLong = Literal["window", "error", "skip"]
 """Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
 Pooling = Literal["mean", "first", "last"]
-"""Which of a word's pieces make its vector: the mean of all, the first or the last."""
+"""Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
 
 _CHUNK_CHARACTERS = 1 << 20
 SHARED = "sharing all subwords with another word"
@@ -487,7 +487,7 @@ def _laid_out(
 
 
 def _window_sources(start: Integers, length: Integers, n_pieces: int, n_prefix: int, n_suffix: int) -> Integers:
-    """Which piece stands at each place of windows of ``length`` pieces from ``start`` on, prefix and suffix around.
+    """The piece at each place of windows of ``length`` pieces from ``start`` on, prefix and suffix around.
 
     The special ones are numbered from ``n_pieces`` on.
     """
@@ -501,7 +501,7 @@ def _window_sources(start: Integers, length: Integers, n_pieces: int, n_prefix: 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a sentence is put to a model; the default is by itself, from the first position on, as the first segment."""
+    """Input form of a sentence; the default is by itself, from the first position on, as the first segment."""
 
     shift: int = 0
     """Added to the position of every piece. Relative positions stay as they are."""
@@ -616,7 +616,7 @@ def _before(text: str, reader: PieceReader) -> tuple[Integers, Integers, int]:
 
 
 def _without(pieces: Pieces, kept: Flags, sentences: Sentences, more: int, most: int) -> Pieces:
-    """Only the windows that are kept; words of the others are skipped."""
+    """The windows that are kept; words of the others are skipped."""
     if kept.all():
         return pieces
     left_out = np.flatnonzero((pieces.word_window >= 0) & ~np.append(kept, True)[pieces.word_window])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
 
 DecoderKind = Literal["cross", "decoder"]
-"""From the decoder to the encoder's output; from the decoder to itself."""
+"""Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""
 # Names of the same field in different families.
 _FIELDS = {
     "number of decoder layers": ("decoder_layers", "num_decoder_layers"),

@@ -23,7 +23,7 @@ from bertology._names import layer_number, name_not_found
 from bertology.errors import ModelError
 
 Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
-"""What of a layer is observed or changed.
+"""Part of a layer that is observed or changed.
 
 ``hidden_state``: its output, of layer 0 the embeddings. ``attention_output`` and ``feed_forward_output``: what these
 parts of a block add to the residual stream. ``head``: the output of one head before the output projection of attention.
@@ -36,7 +36,7 @@ OnBlock = Callable[[int, Tensor], None]
 Gates = Mapping[tuple[int, int], "float | Tensor"]
 """Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
 Change = Callable[[Tensor], Tensor]
-"""From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
+"""Function from hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
 Words = int | str | Sequence[int | str]
 """Words of texts: numbers from 1, or forms in whatever case, which are all words of that form; one or several."""
 
@@ -66,7 +66,7 @@ _PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_ou
 
 
 class Runs(Protocol):
-    """What runs texts with interventions, such as an encoder."""
+    """An object that runs texts with interventions, such as an encoder."""
 
     def run(self, texts: Any, *, interventions: Sequence[Intervention]) -> object:
         """See :meth:`bertology.Encoder.run`."""
@@ -78,7 +78,7 @@ class StopForward(Exception):  # noqa: N818 - a signal, not an error
 
 @dataclass
 class BlockWatch:
-    """Which block of a model is running; made by :func:`watching`."""
+    """Number of the block of a model that is running; made by :func:`watching`."""
 
     current: int = 0
     """The block that is running, from 1; 0 before the first."""
@@ -233,14 +233,14 @@ class Intervention:
     """A change of what a model computes at one site; usual ones are made by class methods, which take ``site`` too."""
 
     layer: int
-    """From 0 for hidden states, from 1 for what blocks compute."""
+    """Number of the layer, from 0 for hidden states, from 1 for other sites."""
     change: Change
-    """From ``[batch, piece, dim]`` of the site to other values of the same shape and type."""
+    """Function from ``[batch, piece, dim]`` of the site to other values of the same shape and type."""
     site: Site = "hidden_state"
     head: int | None = None
-    """From 1; of the sites ``head`` and ``values``, where one alone is changed."""
+    """Number of the one head that is changed, from 1, for the sites ``head`` and ``values``."""
     words: Words | None = None
-    """Those whose pieces are changed: the change is called for each text with ``[1, piece, dim]`` of these pieces. All
+    """Words whose pieces are changed: the change is called for each text with ``[1, piece, dim]`` of these pieces. All
     pieces, special ones and padding among them, when left out."""
 
     @classmethod

@@ -366,7 +366,7 @@ def copy_embeddings(pretrained: Any, fresh: Any) -> None:
 
 
 def body_of(model: Any) -> nn.Module:
-    """Of a model of transformers the module that runs the encoder's blocks."""
+    """The module of a model of transformers that runs the encoder's blocks."""
     base = model.base_model
     body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
     return body
@@ -433,7 +433,7 @@ class WholeModel:
     """A model of transformers in float32 on the processor, with every head that it was saved with."""
 
     model: Any
-    """Of the class that ``architectures`` in its configuration names; the bare encoder where that is empty."""
+    """A model of the class that ``architectures`` in its configuration names; the bare encoder without a name."""
     blocks: list[nn.Module]
     """The blocks of its encoder in the order in which they run; ALBERT's shared block once for every time it runs."""
     family: str
@@ -498,7 +498,7 @@ _TASK_CLASSES = {
     "answers": "AutoModelForQuestionAnswering",
 }
 _ABOVE_BLOCKS = ("pooler", "norm", "final_norm", "final_layer_norm", "emb_layer_norm_after", "ln_f")
-"""What architectures call modules of the body that come after its last block."""
+"""Names in all architectures for modules of the body that come after its last block."""
 
 
 @dataclass(frozen=True)

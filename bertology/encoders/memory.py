@@ -26,7 +26,6 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._heads import has_causal_head
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -37,6 +36,7 @@ from bertology.encoders._modules import (
     run_to_layers,
 )
 from bertology.encoders.alignment import PieceReader
+from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer, piece_reader
 from bertology.encoders.resolving import keep_copy, keep_source, resolve_model
@@ -329,7 +329,7 @@ def _taken_apart(model: Any, name: str) -> tuple[LoadedModel, ModelShape]:
 
 @dataclass(frozen=True)
 class ModuleAdapter:
-    """How to read a PyTorch module: an encoder whose blocks pass hidden states ``[batch, piece, dim]`` on.
+    """Description of a PyTorch module read as an encoder, whose blocks pass hidden states ``[batch, piece, dim]`` on.
 
     Layer 0 is what goes into the first block, layer l what goes into block l + 1, and the last layer what ``forward``
     returns, a final norm included.
@@ -340,14 +340,14 @@ class ModuleAdapter:
     embeddings: Callable[[Any], nn.Embedding]
     """The table of piece embeddings of the module."""
     forward: Callable[[Any, Tensor, Tensor | None], Tensor] = lambda module, ids, mask: module(ids, mask)
-    """From the module, piece numbers ``[batch, piece]`` and a mask (1 for pieces, 0 for padding; None where nothing is
-    padded) to the last hidden states ``[batch, piece, dim]``."""
+    """Function from the module, piece numbers ``[batch, piece]`` and a mask (1 for pieces, 0 for padding; None where
+    nothing is padded) to the last hidden states ``[batch, piece, dim]``."""
     n_heads: int = 1
     """Attention heads in each block, for the record: attention maps of such a module cannot be read."""
     max_pieces: int = 512
     """The most pieces that the module reads at once, special tokens included."""
     fresh: Callable[[int], nn.Module] | None = None
-    """From a seed to a module of the same shape with random weights, for the control ``random``."""
+    """Function from a seed to a module of the same shape with random weights, for the control ``random``."""
 
 
 class ModuleBody(nn.Module):
@@ -441,7 +441,7 @@ class HeldModel:
     model: LoadedModel
     tokenizer: Any
     fresh: Callable[[Init, int], LoadedModel]
-    """From an initialisation and a seed to the same modules with random weights; raises where there are none."""
+    """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
 
     def reader(self, source: MemorySource, max_pieces: int | None) -> PieceReader:
         """The tokenizer, ready to align words to pieces."""
@@ -542,7 +542,7 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
 
 
 def _returned_in(encoder: Encoder) -> _Returned:
-    """The same, read through an encoder, from all texts together."""
+    """The signals of :func:`_returned_by`, read through an encoder from all texts together."""
     rows = _ids_of(encoder.tokenizer)
     ids = nn.utils.rnn.pad_sequence([row[0] for row in rows], batch_first=True, padding_value=encoder.pad_id)
     lengths = torch.tensor([row.shape[1] for row in rows])
@@ -710,7 +710,7 @@ class _Description:
     """Names of what was of no library in modules that were described."""
 
     def of_module(self, model: nn.Module, *, without: Collection[str] = ()) -> list[Any]:
-        """All that decides what a module computes, but for the parameters ``without``."""
+        """A description of everything that a module computes with, but for the parameters ``without``."""
         hooks = torch.nn.modules.module.__dict__
         found: list[Any] = [self._of(hooks.get(f"_global_forward{kind}_hooks"), 0) for kind in ("", "_pre")]
         for name, module in model.named_modules(remove_duplicate=False):
@@ -794,7 +794,7 @@ def _tensor_content(values: Tensor) -> list[Any]:
 
 
 def _tokenizer_content(tokenizer: Any) -> list[Any]:
-    """All that decides how a tokenizer reads texts; how they are cut and filled up is decided by who reads them."""
+    """The settings by which a tokenizer reads texts, except truncation and padding, which are set by callers."""
     content = json.loads(tokenizer.backend_tokenizer.to_str())
     left = {key: value for key, value in content.items() if key not in ("truncation", "padding")}
     return [left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length]

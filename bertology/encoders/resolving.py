@@ -64,7 +64,7 @@ class ModelCopy:
         return f"{MODELS}/{self.folder.parent.name}"
 
     def describe(self) -> str:
-        """Its content in one line."""
+        """A description in one line."""
         return f"{self.folder.name}: a copy of a model in memory, or of one with adapters, by which runs find it"
 
 

@@ -295,7 +295,7 @@ class ModelSource:
     """A model's files on this machine."""
 
     name: str
-    """As it was given to :func:`resolve_model`."""
+    """The name that was given to :func:`resolve_model`."""
     folder: Path
     """A folder in Hugging Face layout: ``config.json``, tokenizer files, weights."""
     revision: str | None = None
@@ -350,7 +350,7 @@ def model_shape(source: ModelSource) -> ModelShape:
 
 
 def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
-    """The same, of a configuration that was read from ``path``."""
+    """The :func:`model_shape` of a configuration that was read from ``path``."""
     family = config.get("model_type")
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
@@ -384,7 +384,7 @@ def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
 
 
 def _defaults(path: Path | str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same configuration with the library's defaults filled in."""
+    """A configuration with the library's defaults filled in."""
     from transformers import CONFIG_MAPPING
 
     family = config["model_type"]

@@ -192,7 +192,7 @@ def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, 
 
 @dataclass(frozen=True)
 class MorphScores:
-    """How the boundaries of pieces agree with those of morphs."""
+    """Agreement of the boundaries of pieces with those of morphs."""
 
     precision: float
     """Share of boundaries between pieces that are boundaries of morphs."""
@@ -287,9 +287,9 @@ class WordTrace:
     """A stretch of text that the tokenizer cuts by itself, mostly a word, and how it cuts it."""
 
     text: str
-    """As normalised and marked: ``▁unhappy``, ``Ġunhappy``."""
+    """The text, normalised and marked: ``▁unhappy``, ``Ġunhappy``."""
     span: tuple[int, int]
-    """Where it stands in the normalised text, characters from 0, the end exclusive."""
+    """Its place in the normalised text, characters from 0, the end exclusive."""
     steps: tuple[TokenStep, ...]
 
     @property
@@ -314,7 +314,7 @@ class TokenTrace:
 
 
 def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
-    """How a tokenizer cuts a text.
+    """The steps by which a tokenizer cuts a text.
 
     WordPiece takes the longest piece of its vocabulary that the rest of a word begins with, again and again; if none
     fits, the whole word is unknown (Devlin et al. 2019). BPE begins with characters or bytes and merges the pair that

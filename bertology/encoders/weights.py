@@ -47,7 +47,7 @@ _LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))
 
 @dataclass(frozen=True)
 class WeightPlace:
-    """Where in a model a tensor belongs."""
+    """The place of a tensor in a model."""
 
     layers: tuple[int, ...]
     """0 for the embeddings, 1…L for the blocks, of which ALBERT's tensors serve several; empty for the heads."""
@@ -75,7 +75,7 @@ class StoredWeights:
         check_files(source, "pretrained", torch.float32)
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
-        """Of the files of weights."""
+        """Total size of the files of weights."""
         self._stack = contextlib.ExitStack()
         skeleton = _Skeleton(source)
         self._readers: dict[str, Callable[[], Tensor]] = {}

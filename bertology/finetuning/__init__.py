@@ -1,7 +1,7 @@
 """Fine-tuning of encoders: labels and numbers of sentences and pairs, labels of words, answers in a text.
 
 :func:`finetune` (``_run.py``, to be read first) trains one model a seed by the Trainer of transformers and writes model
-folders. What is trained is a model of transformers with its own head (:func:`bertology.encoders.load_tunable`), or a
+folders. It trains a model of transformers with its own head (:func:`bertology.encoders.loading.load_tunable`), or a
 small head on a frozen encoder (``_features.py``). :func:`finetune_grid` (``_grid.py``) does so by a file of runs and
 tasks.
 """

@@ -9,7 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, HeadKind
+from bertology.encoders import Encoder
+from bertology.encoders.loading import HeadKind
 from bertology.errors import CorpusError, ModelError
 from bertology.finetuning._inputs import IGNORED, Collator, encode, learnable
 from bertology.finetuning._items import items_of

@@ -23,7 +23,8 @@ from bertology.finetuning._items import tuning_task
 from bertology.finetuning._result import FineTuned, frame_cell, score_table
 from bertology.finetuning._run import finetune
 from bertology.finetuning._scores import score_rows
-from bertology.measures import Bootstrap, difference
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import difference
 from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import frame_to_parquet
 from bertology.results.views.grid import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.encoders import HeadKind
+from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, quoted
 from bertology.families.splits import choose_splits
 from bertology.probing import (

@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 
 from bertology._files import explained_write_errors, real_path
 from bertology._memory import explained_shortage
-from bertology.encoders import Encoder, ModelSource, TunableModel, load_tunable, save_model
+from bertology.encoders import Encoder, ModelSource
+from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters
-from bertology.encoders.sources import one_line, quiet_loading
+from bertology.encoders.sources import one_line, quiet_loading, save_model
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._features import FrozenHead, FrozenStates
 from bertology.finetuning._items import TuningTask

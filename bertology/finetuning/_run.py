@@ -32,7 +32,8 @@ from bertology._memory import explained_shortage
 from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.alignment import Alignment
 from bertology.finetuning._card import model_card

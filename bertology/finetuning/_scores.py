@@ -13,22 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bertology.finetuning._items import Kind
-from bertology.measures import (
+from bertology.measures import Bootstrap, Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,
     EXACT_MATCH,
     PEARSON,
-    Bootstrap,
-    Metric,
     binary_f1,
-    bootstrap,
     count_answers,
     count_correlation,
     count_entities,
-    count_labels,
-    count_numbers,
-    find_metric,
-    over_runs,
 )
 
 _IOB = ("B-", "I-")

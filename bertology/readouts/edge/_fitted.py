@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures import center_of_gravity, kl_from_uniform
+from bertology.measures.comparisons import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_same_shape, item_weights
 from bertology.readouts._fitting import IMPOSSIBLE
 from bertology.readouts._sources import (

@@ -221,7 +221,7 @@ class EdgeCumulativeReadout(MixReadout):
     """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
     What the score gains from column to column says where a task is solved (``measures.differential_scores``,
-    ``measures.expected_layer``).
+    ``measures.comparisons.expected_layer``).
     """
 
     stem: ClassVar[str] = "edge_cumulative"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bertology.errors import FitError
-from bertology.measures import differential_scores, expected_layer
+from bertology.measures.comparisons import differential_scores, expected_layer
 from bertology.readouts import ArraySpans
 from bertology.readouts.edge._readouts import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout
 from tests.readouts.conftest import chance_interval

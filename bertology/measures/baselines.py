@@ -1,0 +1,294 @@
+"""Baselines and controls: majority labels, a lexical baseline of spans, control tasks, and less training data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Labels = NDArray[np.int64] | NDArray[np.bool_]
+"""``[item]`` one code each, −1 for none; or ``[item, label]`` whether an item has each."""
+
+STRENGTHS: Final = (1.0, 10.0)
+"""Inverse L2 strengths among which dev chooses. Weaker penalties change nothing; stronger ones lose rare words."""
+_FAR, _LONG, _LATE = 15, 12, 25
+_MANTISSA_BITS = 53
+
+
+def majority(train_labels: ArrayLike) -> Labels:
+    """The most frequent label in training, or the labels that more than half of the items have.
+
+    Args:
+        train_labels: ``int [item]`` codes, of which −1 is no label; or ``bool [item, label]``.
+
+    Returns:
+        Of codes one code, the lowest of equally frequent ones; of label sets ``bool [label]``.
+
+    Raises:
+        ValueError: there is no label.
+    """
+    labels = np.asarray(train_labels)
+    kept = labels[labels >= 0] if labels.ndim == 1 else labels.astype(np.bool_)
+    if not len(kept):
+        raise ValueError("there are no training labels")
+    if labels.ndim == 1:
+        return np.asarray(np.bincount(kept).argmax(), dtype=np.int64)
+    return np.asarray(2 * kept.sum(axis=0) > len(kept))
+
+
+def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int) -> Labels:
+    """Predict for each word the label most frequent for its form in training; for an unseen form, the majority label.
+
+    Of a form's equally frequent labels, the one more frequent overall is taken, then the lowest. Where an item has any
+    number of labels, those are predicted that more than half of the items of the form have.
+
+    Args:
+        train_words: ``int [item]`` number of the word form (case counts), 0 … ``n_words`` − 1.
+        train_labels: ``int [item]``, of which −1 is no label; or ``bool [item, label]``.
+        test_words: ``int [item]`` in the same numbering; −1 is a form that is absent from training.
+        n_words: number of forms.
+
+    Returns:
+        ``int64 [item]`` or ``bool [item, label]`` predicted labels of the test items.
+    """
+    words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels)
+    test = np.asarray(test_words, dtype=np.int64)
+    if len(words) != len(labels):
+        raise ValueError(f"shapes do not fit: train_words {words.shape}, train_labels {labels.shape}")
+    if test.size and not (test.min() >= -1 and test.max() < n_words):
+        raise ValueError(f"test_words has numbers outside -1…{n_words - 1}")
+    by_form: Labels = (_codes_by_form if labels.ndim == 1 else _sets_by_form)(words, labels, n_words)
+    predicted = by_form[test]
+    predicted[test < 0] = majority(labels)
+    return predicted
+
+
+def _codes_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.int64]:
+    kept, labels = labels >= 0, labels.astype(np.int64)
+    n_labels = int(labels.max(initial=0)) + 1
+    overall = np.bincount(labels[kept], minlength=n_labels)
+    pairs, times = np.unique(words[kept] * n_labels + labels[kept], return_counts=True)
+    word, label = np.divmod(pairs, n_labels)
+    # The last of each word in this order is its most frequent label.
+    order = np.lexsort((-label, overall[label], times, word))
+    by_form = np.full(n_words, majority(labels), dtype=np.int64)
+    by_form[word[order]] = label[order]
+    return by_form
+
+
+def _sets_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.bool_]:
+    times = np.zeros((n_words, labels.shape[1]), dtype=np.int64)
+    np.add.at(times, words, labels)
+    n_items = np.bincount(words, minlength=n_words)[:, None]
+    return np.where(n_items > 0, 2 * times > n_items, majority(labels))
+
+
+@dataclass(frozen=True)
+class SpanWords:
+    """The words of some items and their positions.
+
+    Args:
+        words: all words of the split, as spelled.
+        starts: ``[sentence]`` the first word of each, in ascending order.
+        spans: ``[item, span, 2]`` words of each span, numbered through the split, end exclusive.
+    """
+
+    words: Sequence[str]
+    starts: NDArray[np.int64]
+    spans: NDArray[np.int64]
+
+    def features(self) -> Iterator[dict[str, float]]:
+        """Features of each item: words of its spans, bigrams, first and last word, and positions."""
+        begins = self.starts[np.searchsorted(self.starts, self.spans[:, :, 0], side="right") - 1]  # [item, span]
+        words = [word.lower() for word in self.words]
+        for spans, of_spans in zip(self.spans.tolist(), begins.tolist(), strict=True):
+            of_item: dict[str, float] = {}
+            for number, ((start, end), begin) in enumerate(zip(spans, of_spans, strict=True)):
+                of_item |= {f"{number} {name}": 1.0 for name in self._of_span(words, start, end, begin)}
+            if len(spans) == 2:
+                of_item |= dict.fromkeys(_between(words, *spans), 1.0)
+            yield of_item
+
+    def _of_span(self, words: Sequence[str], start: int, end: int, begin: int) -> Iterator[str]:
+        yield from (f"word {word}" for word in words[start:end])
+        yield f"first {words[start]}"
+        yield f"last {words[end - 1]}"
+        yield from (f"pair {one} {other}" for one, other in pairwise(words[start:end]))
+        yield f"length {min(end - start, _LONG)}"
+        yield f"place {min(start - begin, _LATE)}"
+        if self.words[start][:1].isupper():
+            yield "capital"
+
+
+@dataclass(frozen=True)
+class LexicalAnswers:
+    """Labels that the lexical baseline predicts for the test items."""
+
+    labels: Labels
+    """``[item]`` codes, or ``[item, label]`` truth values."""
+    strength: float
+    """Inverse L2 strength chosen on dev."""
+    dev_score: float
+    """Accuracy on dev; of items with several labels micro F1."""
+
+
+def lexical_labels(
+    train: SpanWords, labels: Labels, *, dev: SpanWords, dev_labels: Labels, test: SpanWords
+) -> LexicalAnswers:
+    """Predict labels of test items from words and positions: the lexical baseline of tasks about spans.
+
+    A logistic regression for each label (scikit-learn's, liblinear) on the words of the spans, their bigrams, the first
+    and the last word, length, position in the sentence, and of two spans their distance, order and last words together.
+    It has no word outside the spans, as layer 0 of an encoder has none. Yet on text of an open vocabulary layer 0 may
+    beat it: vectors of pieces carry over to words absent from training.
+
+    Args:
+        train: items to fit on.
+        labels: their labels, ``int [item]`` or ``bool [item, label]``.
+        dev: items on which the strength is chosen.
+        dev_labels: their labels, in the same numbering; −1 for a label absent from train.
+        test: items to predict labels of.
+
+    Raises:
+        ValueError: numbers of items and labels differ, or train has fewer than two labels.
+    """
+    from sklearn.feature_extraction import DictVectorizer
+
+    if len(train.spans) != len(labels) or len(dev.spans) != len(dev_labels):
+        raise ValueError("numbers of items and labels differ")
+    vectorizer = DictVectorizer(dtype=np.float32)
+    fitted_on = _narrow(vectorizer.fit_transform(train.features()))
+    on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
+    fits = [_fitted(fitted_on, labels, strength) for strength in STRENGTHS]
+    scores = [_score(predict(on_dev), dev_labels) for predict in fits]
+    best = int(np.argmax(scores))
+    return LexicalAnswers(fits[best](on_test), STRENGTHS[best], scores[best])
+
+
+def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[csr_matrix], Labels]:
+    """A function from features to the likeliest label of each item, or to those that are likelier than not.
+
+    There is a model for each label, none where all training items have the label, or no item has.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    one_each = labels.ndim == 1
+    if one_each:
+        kept = labels >= 0
+        features, codes = features[kept], labels[kept]
+        if len(np.unique(codes)) < 2:
+            raise ValueError("train has fewer than two labels")
+        labels = codes[:, None] == np.arange(codes.max() + 1)
+    # liblinear ignores the seed here; it is fixed in case another solver is used
+    models = [
+        LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, column)
+        if column.any() and not column.all()
+        else None
+        for column in labels.T
+    ]
+    constants = np.where(labels.all(axis=0), np.inf, -np.inf)
+
+    def predict(items: csr_matrix) -> Labels:
+        scores = np.tile(constants, (items.shape[0], 1))
+        for label, model in enumerate(models):
+            if model is not None:
+                scores[:, label] = model.decision_function(items)
+        return np.asarray(scores.argmax(axis=1) if one_each else scores > 0)
+
+    return predict
+
+
+def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
+    """Relative position of two spans, and their last words, which in English are mostly their heads."""
+    yield f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}"
+    if one[0] <= other[0] and other[1] <= one[1]:
+        yield "second in first"
+    if other[0] <= one[0] and one[1] <= other[1]:
+        yield "first in second"
+    yield f"both {words[one[1] - 1]} {words[other[1] - 1]}"
+
+
+def _narrow(features: csr_matrix) -> csr_matrix:
+    """The matrix with the 32-bit indices that liblinear requires."""
+    features.indices, features.indptr = features.indices.astype(np.int32), features.indptr.astype(np.int32)
+    return features
+
+
+def _score(predicted: Labels, labels: Labels) -> float:
+    if labels.ndim == 1:
+        return float((predicted == labels).mean())
+    right = float((predicted & labels).sum())
+    return 2 * right / max(float(predicted.sum() + labels.sum()), 1.0)
+
+
+def control_labels(
+    word_codes: ArrayLike, vocabulary: Sequence[str], label_distribution: ArrayLike, *, seed: int
+) -> NDArray[np.int64]:
+    """Give each word *type* a random label, the same wherever it occurs (Hewitt & Liang 2019, §2.1).
+
+    A readout can do well on such labels only by memorising them. A label depends on the seed and the word's spelling
+    alone, so that splits with different vocabularies, in any order, agree on it.
+
+    Args:
+        word_codes: ``int [item]`` place of each item's form in ``vocabulary``.
+        vocabulary: the word forms, as spelled (case counts).
+        label_distribution: ``[label]`` counts or shares of the task's own labels in training: what is drawn from.
+        seed: of the whole assignment.
+
+    Returns:
+        ``int64 [item]``
+
+    Raises:
+        ValueError: the distribution is empty, negative or all zero.
+    """
+    cumulative = np.cumsum(np.asarray(label_distribution, dtype=np.float64))
+    if not cumulative.size or cumulative[-1] <= 0 or np.any(np.diff(cumulative, prepend=0.0) < 0):
+        raise ValueError("label_distribution needs at least one positive share and no negative one")
+    of_type: NDArray[np.int64] = np.searchsorted(cumulative, _uniform(vocabulary, seed) * cumulative[-1], side="right")
+    return np.asarray(of_type[np.asarray(word_codes, dtype=np.int64)])
+
+
+def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each word, from a hash of seed and spelling."""
+    key = seed.to_bytes(8, "little", signed=True)
+    digests = b"".join(
+        blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=b"control task").digest()
+        for word in words
+    )
+    bits = np.frombuffer(digests, dtype="<u8") >> np.uint64(64 - _MANTISSA_BITS)
+    return bits.astype(np.float64) / 2.0**_MANTISSA_BITS
+
+
+def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:
+    """A random portion of whole clusters with about ``fraction`` of the items.
+
+    Clusters are put in a random order; those that begin in the first ``fraction`` of the items make up the portion.
+    Portions of one seed are nested, and none is empty.
+
+    Args:
+        clusters: ``int [item]`` number of the cluster (sentence) an item stands in, 0 or more.
+        fraction: of the items; the cluster that crosses it is included.
+        seed: of the order of clusters.
+
+    Returns:
+        ``bool [item]``; ``np.where(mask, labels, -1)`` are the labels of a fit on the portion.
+
+    Raises:
+        ValueError: the fraction is not above 0 and at most 1.
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"the fraction of training data is {fraction}: give a number above 0, at most 1")
+    numbers = np.asarray(clusters, dtype=np.int64)
+    _, cluster, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    before = np.empty(len(sizes), dtype=np.int64)
+    before[order] = np.cumsum(sizes[order]) - sizes[order]
+    return np.asarray(before[cluster] / max(1, len(numbers)) < fraction)
