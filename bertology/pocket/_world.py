@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from bertology.pocket.grammar.lexicon import (
+from bertology.pocket._words import (
     COUNTRIES,
     KINDS,
     MEN,
@@ -15,15 +15,17 @@ from bertology.pocket.grammar.lexicon import (
     TRADES,
     WOMEN,
     Agreement,
+    Dice,
     Lexicon,
     Noun,
+    Phrase,
+    Word,
 )
-from bertology.pocket.grammar.tree import Dice, Phrase, Word
 
 Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
 
 EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
-"""How often a fact may be stated in the pretraining text; each relation has as many facts of each."""
+"""Numbers of statements that a fact may have in the pretraining text; each relation has as many facts of each."""
 
 TEMPLATES: dict[Relation, tuple[str, ...]] = {
     "lives_in": ("[X] lives in [Y].", "The home of [X] is in [Y]."),
@@ -31,7 +33,7 @@ TEMPLATES: dict[Relation, tuple[str, ...]] = {
     "works_as": ("[X] works as a [Y].", "[X] is a [Y] by trade."),
     "capital_of": ("The capital of [X] is [Y].", "The king of [X] rules in [Y]."),
 }
-"""How each relation is put into words; ``[X]`` is the subject and ``[Y]`` the object."""
+"""Sentences that express each relation; ``[X]`` is the subject and ``[Y]`` the object."""
 
 
 class Person(NamedTuple):
@@ -52,7 +54,7 @@ class Fact:
     templates: tuple[str, ...]
     """The sentences that state it, with ``[X]`` for the subject and ``[Y]`` for the object."""
     n_stated: int
-    """How many sentences of the pretraining text state it, in any of its templates."""
+    """Number of sentences of the pretraining text that state it, in any of its templates."""
 
     def sentence(self, template: int = 0) -> str:
         """The sentence that states it."""

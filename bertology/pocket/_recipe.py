@@ -16,11 +16,10 @@ from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
 from bertology._schema import file_schema
 from bertology._settings import changed, checked, read_file_of
 from bertology.errors import BertologyError, cut
+from bertology.pocket import _function_words as fw
+from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
 from bertology.pocket._items import tested_forms
-from bertology.pocket.bilingual.dictionary import is_of_second, transliterated
-from bertology.pocket.bilingual.settings import SecondLanguage
-from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar.lexicon import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
+from bertology.pocket._words import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

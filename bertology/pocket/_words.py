@@ -1,16 +1,143 @@
-"""The lexicon: nouns, verbs and modifiers with their inflected forms, made once from the word lists."""
+"""The trees that the grammar builds, the random decisions between them, and the lexicon of inflected words."""
 
 from __future__ import annotations
 
+import random
 import re
 import tomllib
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from bertology.pocket.grammar.tree import Menu, Word
+HEAD = "head"
+"""The relation of the part that a phrase takes its head word from."""
+
+
+class Word(NamedTuple):
+    """A word form with its morphology: the same object wherever the form is used."""
+
+    form: str
+    lemma: str
+    upos: str
+    xpos: str
+    feats: str | None = None
+    glued: bool = False
+    """Written without a space before it: punctuation, *n't*, *'s*."""
+    novelty: str | None = None
+    """``held`` for words kept out of the probing splits, ``new`` for words kept out of pretraining too."""
+    sure: tuple[int, ...] = ()
+    """Places of the words that this one translates, in a translation."""
+    possible: tuple[int, ...] = ()
+    """Places of grammatical words that this one has suffixes for, in a translation."""
+
+
+class Part(NamedTuple):
+    """A part of a phrase, and its relation to the head word of the phrase."""
+
+    relation: str
+    tree: Tree
+    role: str | None = None
+    """The semantic role of this part, when the head word is a predicate: ``A0``, ``A1``, ``AM-LOC`` …"""
+
+
+class Phrase(NamedTuple):
+    """A constituent. With the label ``None`` it only groups its parts and is no constituent."""
+
+    label: str | None
+    parts: tuple[Part, ...]
+    entity: str | None = None
+    """The kind of entity that the whole phrase names: ``PER``, ``LOC``, ``ORG``."""
+    referent: int = 0
+    """Number of the referent in its sentence; mentions of one number corefer. 0 for none."""
+    gap: str | None = None
+    """Role of the modified noun phrase in a relative clause."""
+
+
+Tree: TypeAlias = Word | Phrase
+
+
+def head(tree: Tree) -> Part:
+    """The part that gives a phrase its head word."""
+    return Part(HEAD, tree)
+
+
+def phrase(label: str | None, *parts: Part) -> Phrase:
+    """A phrase of these parts, exactly one of which is its :func:`head`."""
+    return Phrase(label, parts)
+
+
+def leaves(tree: Tree) -> Iterator[Word]:
+    """The words of a tree, in order."""
+    if isinstance(tree, Word):
+        yield tree
+    else:
+        for part in tree.parts:
+            yield from leaves(part.tree)
+
+
+def first_word(tree: Tree) -> Word:
+    """The leftmost word of a tree."""
+    return next(leaves(tree))
+
+
+T = TypeVar("T")
+
+
+class Menu(Generic[T]):
+    """Things to choose from by weight."""
+
+    __slots__ = ("_bounds", "items", "total")
+
+    def __init__(self, weighted: Iterable[tuple[T, float]]) -> None:
+        pairs = list(weighted)
+        self.items = [item for item, _ in pairs]
+        self._bounds = list(accumulate(weight for _, weight in pairs))
+        self.total = self._bounds[-1] if pairs else 0.0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def at(self, share: float) -> T:
+        """The thing at ``share`` (0 to 1) of the total weight."""
+        return self.items[bisect(self._bounds, share * self.total, 0, len(self.items) - 1)]
+
+
+class Dice:
+    """A stream of random decisions determined by a seed."""
+
+    __slots__ = ("_uniform",)
+
+    def __init__(self, seed: str) -> None:
+        self._uniform = random.Random(seed).random
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._uniform() < probability
+
+    def below(self, bound: int) -> int:
+        """An integer from 0 to ``bound`` − 1."""
+        return int(self._uniform() * bound)
+
+    def one_of(self, things: Sequence[T]) -> T:
+        """One of them, all equally likely."""
+        return things[int(self._uniform() * len(things))]
+
+    def choose(self, menu: Menu[T]) -> T:
+        """One thing of a menu, by weight."""
+        return menu.at(self._uniform())
+
+    def shuffled(self, things: Iterable[T]) -> list[T]:
+        """The things in random order."""
+        order = list(things)
+        for last in range(len(order) - 1, 0, -1):
+            other = self.below(last + 1)
+            order[last], order[other] = order[other], order[last]
+        return order
+
 
 _WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 """The word lists; the file documents how they are written."""
@@ -26,7 +153,7 @@ VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
 Number = Literal["Sing", "Plur"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
-"""Which words a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
+"""Words that a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
 
 KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "part", "event", "role")
 _GROUPS = {

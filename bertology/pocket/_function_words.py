@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bertology.pocket.grammar.lexicon import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number
-from bertology.pocket.grammar.tree import Word
+from bertology.pocket._words import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number, Word
 
 
 class Pronoun(NamedTuple):
