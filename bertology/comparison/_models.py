@@ -105,7 +105,7 @@ class WeightChanges:
 
     @property
     def encoder_change(self) -> Sums:
-        """Of all tensors that belong to a layer as of one vector."""
+        """The sums of all tensors that belong to a layer, as of one vector."""
         sums = (tensor.sums for tensor in self.tensors if tensor.place.layers)
         return reduce(add, sums)
 
@@ -238,7 +238,7 @@ class MaskedLosses:
     reference: str
     model: str
     losses: tuple[MaskedLoss, MaskedLoss]
-    """Of A and of B, by sentence and by masked word."""
+    """Losses of A and of B, by sentence and by masked word."""
     sentences: Sentences
     n_skipped: int
     """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
@@ -289,7 +289,7 @@ class MaskedLosses:
         return pd.DataFrame(rows)
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
-        """By label of ``by``, most frequent first after ``all``, ``[masked word]`` which masked words have it."""
+        """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
         masked = self.losses[0].words
         groups = {_ALL: np.ones(len(masked), dtype=bool)}
         if by is None:
@@ -389,9 +389,9 @@ class SizeAndSpeed:
 
     model: str
     bytes_on_disk: int
-    """Of the files of weights."""
+    """Size of the files of weights."""
     bytes_estimated: int | None
-    """Of a model of :func:`bertology.compress`, what its weights could be stored in."""
+    """Bytes that the weights of a model of :func:`bertology.compress` could be stored in."""
     parameters: int
     """Weights in these files, tied ones once."""
     nonzero: int
@@ -399,7 +399,7 @@ class SizeAndSpeed:
     pieces_per_second: float
     """Special tokens counted and padding not; the median of the passes."""
     words_per_second: float
-    """The same in words, which models with different tokenizers share."""
+    """Words a second, which models with different tokenizers share."""
     speedup: float
     """Times as fast as the first model: the median over turns of the quotients of seconds."""
     speedup_low: float
@@ -475,14 +475,14 @@ class Restored:
     n_layers: int
     n_items: int
     predictions: Mapping[tuple[int, ...], pd.DataFrame]
-    """By the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``, ``gold``, ``pred``
-    and ``score``."""
+    """Predictions by the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``,
+    ``gold``, ``pred`` and ``score``."""
     score: Callable[[pd.DataFrame], Mapping[str, Bootstrap]] = field(repr=False)
     """The metrics of the task, of predictions."""
 
     @cached_property
     def scores(self) -> Mapping[tuple[int, ...], Mapping[str, Bootstrap]]:
-        """By the layers that were restored, scores by metric, the main one first."""
+        """Scores by restored layers and metric, the main metric first."""
         return {layers: self.score(frame) for layers, frame in self.predictions.items()}
 
     @property
@@ -638,7 +638,7 @@ class _Restoring:
         self._of_b, self._of_a = Replay(body, blocks), Replay(body, blocks)
 
     def _of_reference(self, reference: Encoder, body: Any, blocks: list[Any]) -> dict[int, dict[str, Tensor]]:
-        """By layer, the values of the reference by the names of the fine-tuned model."""
+        """Values of the reference by layer, under the names of the fine-tuned model."""
         names = {id(value): name for name, value in self._model.named_parameters()}
         stored = dict(reference.model.body.named_parameters())
         of_body = dict(body.named_parameters())
@@ -656,7 +656,7 @@ class _Restoring:
         return found
 
     def variants(self) -> dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]:
-        """By the layers that are restored, contexts in which they are; what is recorded comes before its replays."""
+        """Contexts in which layers are restored, by these layers; recordings come before their replays."""
         last = self._n_layers
         whole = tuple(range(last + 1))
         found: dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]

@@ -62,16 +62,16 @@ class Landscape:
     of the first direction; ``loss``, of a checkpoint at its own weights."""
     models: tuple[str, ...]
     unit: str
-    """Of the loss."""
+    """Unit of the loss."""
     n_items: int
     """Items that each loss is a mean over."""
     barrier: float | None
     """Highest loss on the line between the last two models above the straight line between their losses,
     max_α J(α) − (1 − α) J(0) − α J(1) for α in 0…1; None of one model."""
     sharpness: tuple[Sharpness, ...]
-    """By model; empty where it was left out."""
+    """One result for each model; empty where it was left out."""
     top_eigenvalue: tuple[Eigenvalue, ...]
-    """By model; empty where it was left out."""
+    """One result for each model; empty where it was left out."""
     details: Mapping[str, Any]
     """Settings, fingerprints and versions."""
 
@@ -354,7 +354,7 @@ def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[st
 
 
 class _Found:
-    """What is measured, as it grows."""
+    """The measurements so far."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

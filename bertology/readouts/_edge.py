@@ -54,11 +54,11 @@ from bertology.readouts.registry import get_readout
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
 Parameters = Mapping[str, Tensor]
-"""By name, each with the fits (or problems and columns) first."""
+"""Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
 
 
 MIX_PACE = 20.0
-"""What the learned numbers of a mix are multiplied by before the softmax. Adam moves every number by about the learning
+"""Factor of the learned numbers of a mix before the softmax. Adam moves every number by about the learning
 rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
 matter: without it, mixes are still equal when the probe is done."""
 
@@ -80,7 +80,7 @@ class SpanBatch:
     items: Tensor
     """``[m]`` their numbers."""
     rows: tuple[Rows, ...]
-    """By part (see :attr:`Design.parts`)."""
+    """Words of each part (see :attr:`Design.parts`)."""
     dropout: Tensor | None = None
     """``[m, hidden]`` what hidden units are multiplied by: 0, or more than 1. The same in every fit."""
     dropped_layers: Tensor | None = None
@@ -305,7 +305,7 @@ def scoring_windows(source: SpanSource, device: torch.device) -> Iterator[SpanWi
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:
-    """By part, the words of ``[m, part, 2]`` spans."""
+    """The words of ``[m, part, 2]`` spans, by part."""
     if bool((spans[:, :, 1] - spans[:, :, 0] == 1).all()):
         return tuple(Rows(spans[:, part, 0], None) for part in range(spans.shape[1]))
     return tuple(Rows(*span_rows(spans[:, part])) for part in range(spans.shape[1]))
@@ -381,7 +381,7 @@ class FittedEdge(FittedReadout):
     name: str
     design: Design
     parameters: Mapping[str, Tensor]
-    """By name, ``[problem, column, …]``."""
+    """Parameters by name, ``[problem, column, …]``."""
     layers: tuple[int, ...]
     """``[layer]`` numbers of the layers they were fitted on."""
     n_spans: int
@@ -402,7 +402,7 @@ class FittedEdge(FittedReadout):
         return tuple(tuple(self.layers[place] for place in column) for column in self.design.columns)
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """Which layers the column reads; of a mix its weights, their centre and how far they are from equal."""
+        """The layers that the column reads; for a mix also its weights, their centre and how unequal they are."""
         layers = self.columns[layer]
         facts: dict[str, Any] = {"layers": list(layers)}
         if self.design.reads == "mix":
@@ -485,7 +485,7 @@ class FittedPooled(FittedReadout):
     report: FitReport
     pooling: PlainPooling
     regressions: FittedReadout
-    """What was fitted to the pooled vectors."""
+    """The readout that was fitted to the pooled vectors."""
     layers: tuple[int, ...]
 
     @property
@@ -613,7 +613,7 @@ class EdgeLoop(FitLoop):
         self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
         self._state = AdamState.start({name: value.flatten(0, 1) for name, value in start.items()})
         self.fits = list(range(len(self._state.steps)))
-        """Numbers of those that have not ended."""
+        """Numbers of the fits that have not ended."""
         self._cut()
 
     def _cut(self) -> None:
@@ -725,12 +725,12 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
     learning_rate: float = 2e-3
-    """Of Adam, in batches of ``batch_items``."""
+    """Learning rate of Adam, in batches of ``batch_items``."""
     weight_decay: float = 0.0
     batch_items: int = 256
     """Items of a batch at most."""
     least_batch: int = 32
-    """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
+    """Smallest size of a batch: where items are few, batches shrink until a pass has ``round_steps`` of them; the
     learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
     max_epochs: int = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
@@ -741,14 +741,14 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     cool_down: int = 8
     """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
     watch: Watch = "score"
-    """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
-    dev items goes up in steps: with many training items a fit may learn for long between two of them."""
+    """Criterion of getting better: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of
+    a few dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
 
     @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
-        """Which of the ``layers`` each column of a fit reads; columns take the place of layers in all that is fitted.
+        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted.
 
         Raises:
             FitError: there are too few layers.
@@ -875,7 +875,7 @@ class MixReadout(SpanReadout):
     reads: ClassVar[Reads] = "mix"
 
     temperature: float = 1.0
-    """What the learned numbers are divided by before the softmax: below 1, weights part sooner."""
+    """Divisor of the learned numbers before the softmax: below 1, weights part sooner."""
     layer_dropout: float = 0.0
     """Part of the batches that each layer is left out of; a column of one layer keeps it."""
 

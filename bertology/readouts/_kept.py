@@ -22,7 +22,7 @@ from bertology.readouts._neural import Compressors, Perceptrons
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
-"""What scores are: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes an item;
+"""The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
 scores that tell no probability; a number."""
 
 
@@ -37,7 +37,7 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 
 
 def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What :func:`save_fit` wrote: the numbers, and what they are.
+    """The tensors and the description that :func:`save_fit` wrote.
 
     Raises:
         ResultsError: a file is missing, broken or of another format.
@@ -66,7 +66,7 @@ class KeptFit:
     perceptron they follow a hidden layer of ReLUs, ``hidden [unit, dim]`` and ``hidden_bias [unit]``. Of an edge probe
     its parameters, named as in :meth:`Design.shapes`, and ``absent [1, class]`` if a class is never predicted."""
     design: Mapping[str, Any] = field(default_factory=dict)
-    """Of what reads the words of spans: their ``pool``, or the shape of an edge probe; else empty."""
+    """The ``pool`` of a readout of spans, or the shape of an edge probe; empty for readouts of single vectors."""
     kind: Kind = "softmax"
 
     @classmethod
@@ -146,7 +146,7 @@ def _edge_design(fitted: FittedEdge, column: int) -> dict[str, Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """What JSON made lists of."""
+    """A value of JSON with its lists as tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
