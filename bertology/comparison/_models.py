@@ -31,10 +31,10 @@ from bertology.encoders import (
     open_encoder,
     resolve_model,
 )
-from bertology.encoders.loading.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace, weight_places
-from bertology.encoders.loading.whole import blocks_of
+from bertology.encoders.interventions import Replay
+from bertology.encoders.loading import blocks_of
 from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
-from bertology.encoders.resuming import Replay
+from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace, weight_places
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed

@@ -16,7 +16,7 @@ from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.encoders import Encoder, HeadKind, Pieces
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.splits import choose_splits
 from bertology.probing import (

@@ -26,8 +26,8 @@ from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology.activations import Progress
 from bertology.encoders import Encoder, ModelSource, TunableModel, load_tunable, save_model
-from bertology.encoders.loading.quiet import one_line, quiet_loading
-from bertology.encoders.loading.wrapped import merge_adapters
+from bertology.encoders.resolving import merge_adapters
+from bertology.encoders.sources import one_line, quiet_loading
 from bertology.errors import BertologyError, FitError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings

@@ -24,7 +24,7 @@ from transformers import (
 from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_classifier
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders.sources import quiet_loading
 from bertology.finetuning import _training, read_finetuned
 from bertology.finetuning._scores import collapsed
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
