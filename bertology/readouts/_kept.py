@@ -15,7 +15,7 @@ from bertology._files import FORMAT, write_atomically
 from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
-from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Group, Scorer, log_probs, with_parts
+from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Group, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores
 from bertology.readouts._linear import Affine, FittedRegression
 from bertology.readouts._neural import Compressors, Perceptrons
@@ -113,11 +113,9 @@ class KeptFit:
             group = Group.of(Design(**plain), [0])
             fit = {name: value[None] for name, value in self.tensors.items() if name != "absent"}
             absent = self.tensors["absent"][None] if "absent" in self.tensors else None
-            with Workers(device := torch.device("cpu")) as workers:
-                scorer = Scorer([(group, fit)], absent, workers, device)
-                yield from (
-                    (items, of_fits[0]) for items, of_fits in scorer(with_parts(as_spans(source), plain["pooling"]))
-                )
+            with Workers(torch.device("cpu")) as workers:
+                for items, scores in span_scores(as_spans(source), [(group, fit)], absent, workers):
+                    yield items, scores[0]
             return
         pool = self.design.get("pool")
         features = pooled(as_spans(source), pooling=pool) if pool else cast(FeatureSource, source)
