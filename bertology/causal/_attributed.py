@@ -16,7 +16,7 @@ from bertology._page import PageAndFigure, full_page, number_cell
 from bertology._text import aligned
 from bertology.causal._masked_words import masked_differences
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair
-from bertology.measures import intervals_over_clusters
+from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
     import pandas as pd
