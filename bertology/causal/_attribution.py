@@ -23,8 +23,7 @@ from bertology.attention import attention_rollout, check_norms, knows_norms, val
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.causal._patching import Target
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import Intervention, intervening, value_projection
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
 from bertology.measures import intervals_over_clusters
 

@@ -21,8 +21,8 @@ from bertology.causal._choices import KINDS, Kind, StateChange, choose_changed
 from bertology.causal._pairs import PatchPair
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
+from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import MaskedBatch, MaskedText, words_to_mask
-from bertology.encoders.resuming import starting_from
 from bertology.geometry import LayerSums, jackknife_sums, mean_sums
 from bertology.measures import majority
 from bertology.readouts import (

@@ -23,8 +23,7 @@ from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
 from bertology.errors import ClozeError, ModelError, listed
 
 if TYPE_CHECKING:
