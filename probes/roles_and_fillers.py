@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,9 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
+from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
+from bertology.probing import GeometryCounts, GeometryProbe, Splits, SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")
@@ -65,7 +63,6 @@ class RolesAndFillers(GeometryProbe):
     seed: int = 0
     """Of random trees, and of what ``low_rank`` starts from."""
     task = "roles_and_fillers"
-    version = 1
     question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
     reference = "McCoy et al. 2019"
     compares_layers = False
@@ -85,7 +82,7 @@ class RolesAndFillers(GeometryProbe):
             *(sum_metric(f"r2_{name}", f"the same, words having roles: {_SCHEMES[name]}") for name in names),
         )
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Integers]:
+    def words(self, sentences: Splits) -> SplitWords:
         """All words of random sentences, which have trees where these are asked about."""
         self._check()
         chosen = {split: self._sample(split, text) for split, text in sentences.items()}
@@ -95,14 +92,12 @@ class RolesAndFillers(GeometryProbe):
             for split, numbers in chosen.items()
         }
 
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Sentences of which every word can be read."""
         n = {split: len(_complete(text, words[split])) for split, text in sentences.items()}
         return GeometryCounts(n["test"], n["train"])
 
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """By every scheme."""
         read = {split: _Read.of(vectors, split, text) for split, text in sentences.items()}
         targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
@@ -132,7 +127,7 @@ class RolesAndFillers(GeometryProbe):
         most = self.most_sentences if split == "train" else self.most_sentences // 2
         return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
 
-    def _trees(self, sentences: Mapping[str, Sentences], numbers: Mapping[str, Integers]) -> dict[str, list[list[str]]]:
+    def _trees(self, sentences: Splits, numbers: SplitWords) -> dict[str, list[list[str]]]:
         """By split ``[sentence][word]`` paths from the root; nothing where no tree is asked about."""
         if not any(name in _TREES for name in self._names):
             return {}
@@ -175,7 +170,7 @@ class _Read:
     special: LayerVectors | None
 
     @classmethod
-    def of(cls, vectors: Mapping[str, LayerVectors], split: str, text: Sentences) -> _Read:
+    def of(cls, vectors: SplitVectors, split: str, text: Sentences) -> _Read:
         words, special = vectors[split], vectors.get(f"cls:{split}")
         numbers = _complete(text, words.words)
         if special is not None:

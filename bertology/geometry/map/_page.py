@@ -19,7 +19,7 @@ from bertology.geometry._occurrences import Codes, Integers, Occurrence, Searche
 from bertology.geometry.map._projection import Planes
 
 _HERE = "geometry/map/assets/"
-_STYLES = "attention/viewer/assets/viewer.css", _HERE + "map.css"
+_STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls"))
 _NONE = 65_535
