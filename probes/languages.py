@@ -29,7 +29,7 @@ from bertology import geometry
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
 from bertology.geometry import LayerSums, languages
-from bertology.geometry.languages import asked
+from bertology.geometry import language_items as asked
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import (
     ControlNote,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.corpora.prompts import (
-    MadeItem,
+    TableItem,
     addition_items,
     affordance_items,
     check_made,
@@ -28,7 +28,7 @@ from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
 @dataclass(frozen=True)
 class _Kind:
     question: str
-    make: Callable[[], tuple[MadeItem, ...]]
+    make: Callable[[], tuple[TableItem, ...]]
     clusters: str
     """What clusters are: of one thing, so that they are independent draws."""
 
@@ -59,9 +59,7 @@ class _Made(ClozeProbe):
         """The items of the kind."""
         check_made(source, pocket=self.pocket)
         kind = _KINDS[self.task]
-        items = (
-            ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind) for i in kind.make()
-        )
+        items = (ClozeItem(i.id, i.cluster, i.group, i.text, i.good, rivals=i.bad, blind=i.blind) for i in kind.make())
         return ClozeItems(tuple(items), clusters=kind.clusters)
 
 

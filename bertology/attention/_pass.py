@@ -23,9 +23,14 @@ from bertology.attention._ratios import Floats, HeadRatios, Integers, Level, Sco
 from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment.pieces import SHARED
-from bertology.encoders.interventions import StopForward, head_projection, value_projection, watching
-from bertology.encoders.resuming import is_plain_linear
+from bertology.encoders.alignment import SHARED
+from bertology.encoders.interventions import (
+    StopForward,
+    head_projection,
+    is_plain_linear,
+    value_projection,
+    watching,
+)
 from bertology.errors import ModelError
 
 MOST_WORKERS = 16

@@ -29,7 +29,7 @@ from bertology.attention._pass import LayerMaps, check_norms, knows_norms
 from bertology.attention._ratios import Level
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, layers_from_end, open_encoder
-from bertology.encoders.alignment.words import column_weights, row_weights
+from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
 

@@ -25,9 +25,8 @@ from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
-from bertology.encoders.interventions import changing, check_gates, head_projection, value_projection, watching
+from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
-from bertology.encoders.resuming import Replay
 from bertology.errors import CorpusError, ModelError
 
 __all__ = [

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.geometry._senses import SenseItems, pair_scores, span_means
+from bertology.geometry._senses import SenseItems, pair_scores
 from bertology.geometry._sums import LayerSums
-from bertology.geometry._vectors import LayerVectors, unit_vectors
+from bertology.geometry._vectors import LayerVectors, span_means, unit_vectors
 
 Integers = NDArray[np.int64]
 Span = tuple[int, int]

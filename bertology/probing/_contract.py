@@ -16,7 +16,6 @@ from bertology.errors import NameNotFoundError
 from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples, layer_examples, target_examples
 
-
 _MOST_COMPARED = 80
 """Characters of an unknown name that are compared with those there are."""
 

@@ -72,7 +72,7 @@ from pathlib import Path
 
 import distributed, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
-import bertology.readouts, bertology.encoders.loading.load
+import bertology.readouts, bertology.encoders.loading
 from bertology.activations import _extract
 from bertology.families import labels
 from bertology.runner.engines import _dask_tasks
