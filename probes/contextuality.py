@@ -46,7 +46,7 @@ class Contextuality(GeometryProbe):
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text."""
     least_sentences: int = 5
-    """In which a word has to occur."""
+    """Number of sentences in which a word has to occur."""
     clusters: Literal["types", "documents"] = "types"
     """What intervals are over: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
     tell what other documents would show; of explainable variance always word types."""

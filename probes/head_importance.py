@@ -55,13 +55,13 @@ class HeadImportance(GateProbe):
         sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )
     share: float = 0.15
-    """Of the words of a sentence that are masked."""
+    """Share of the words of a sentence that are masked."""
     seed: int = 0
-    """Of the choice of words."""
+    """Seed of the choice of words."""
     ways: tuple[Literal["off", "uniform"], ...] = ("off", "uniform")
     """How single heads are disabled; ``uniform`` in families whose values are projected apart, as BERT's are."""
     order_seeds: tuple[int, ...] = (0, 1, 2)
-    """Of the random orders in which heads are taken out."""
+    """Seeds of the random orders in which heads are taken out."""
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress

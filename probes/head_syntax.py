@@ -124,7 +124,7 @@ class Trees(_OfSingleHeads):
     """Is a head's map the tree?"""
 
     most_sentences: int = 1000
-    """Of more sentences so many are drawn at random."""
+    """Sentences that are read at most, drawn at random."""
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
@@ -182,7 +182,7 @@ class Parser(GateProbe):
     """Do all heads together name the syntactic head?"""
 
     most_sentences: int = 1000
-    """Of more sentences so many are drawn at random."""
+    """Sentences that are read at most, drawn at random."""
     learning_rate: float = 0.03
     max_epochs: int = 60
     task = "head_syntax:parser"

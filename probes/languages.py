@@ -271,7 +271,7 @@ class Alignment(GeometryProbe):
     """
 
     distortion: float = 0.0
-    """By how much similarity falls with the distance of relative places."""
+    """Amount by which similarity falls with the distance of relative places."""
     task = "languages:alignment"
     question = "Do the vectors of words find which words translate each other?"
     reference = "Jalili Sabet et al. 2020"

@@ -42,7 +42,7 @@ class Lens(CausalProbe):
     """What would the model predict if it stopped at a layer?"""
 
     steps: int = 400
-    """Of the fit of the tuned lens."""
+    """Steps of the fit of the tuned lens."""
     most_words: int = 20_000
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"

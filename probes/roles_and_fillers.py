@@ -61,7 +61,7 @@ class RolesAndFillers(GeometryProbe):
     most_sentences: int = 2000
     """Training sentences that are read at most, drawn at random; of dev and test half as many each."""
     seed: int = 0
-    """Of random trees, and of what ``low_rank`` starts from."""
+    """Seed of random trees, and of the start of ``low_rank``."""
     task = "roles_and_fillers"
     question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
     reference = "McCoy et al. 2019"

@@ -171,7 +171,7 @@ class PairsOfSenses(GeometryProbe):
     """Does a word have the same sense in two contexts?"""
 
     column: str = "label"
-    """Of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
+    """Column of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"

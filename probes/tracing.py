@@ -41,7 +41,7 @@ class Tracing(CausalProbe):
     most_facts: int = 300
     """So many facts that the model knows."""
     draws: int = 10
-    """Of the noise, whose mean is taken."""
+    """Draws of the noise, whose mean is taken."""
     deviations: float = 3.0
     """Standard deviation of the noise, in those of the components of embeddings of subjects."""
     window: int = 1

@@ -46,7 +46,7 @@ _TINY = 1e-30
 
 
 def head_measures(*, norms: bool = False) -> list[MakeStatistic]:
-    """What makes the statistics of all heads but their distances; with ``norms`` also shares of ‖αf(x)‖."""
+    """The statistics of all heads but their distances; with ``norms`` also shares of ‖αf(x)‖."""
     return [Masses, Sharpness, Offsets, *([NormShares] if norms else [])]
 
 

@@ -61,7 +61,7 @@ class MapNorms:
     lengths: Tensor
     """``[sentence, head, piece]`` ‖f(x)‖."""
     inputs: Inputs
-    """How pieces become units."""
+    """The inputs of the batch, which state how pieces become units."""
 
     @cached_property
     def between(self) -> Tensor:
@@ -92,7 +92,7 @@ class MapBatch:
     """The attention maps of one layer for a few texts. Valid while ``update`` runs: keep sums, not maps."""
 
     layer: int
-    """From 1."""
+    """Number of the layer, from 1."""
     maps: Tensor
     """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
     padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
@@ -144,7 +144,7 @@ class PerBatch(Generic[Made]):
         self._units: Units | None = None
 
     def __call__(self, units: Units) -> Made:
-        """What belongs to the units; made anew where they are not those of the last call."""
+        """The value for these units; made anew where they are not those of the last call."""
         if self._units is not units:
             self._made, self._units = self._make(units), units
         return self._made
@@ -218,7 +218,7 @@ class MapPass:
     """The result of a pass over the attention maps of a text."""
 
     results: tuple[Any, ...]
-    """What each statistic's ``finish`` returned, in the order in which statistics were given."""
+    """The value of each statistic's ``finish``, in the order in which statistics were given."""
     scope: Scope
     n_sentences: int
     """Number of sentences of which some word was read."""
@@ -330,7 +330,7 @@ def _show(
 
 
 def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, most: int) -> list[Part]:
-    """What ``work`` returns with the encoder, or a twin of it, and every so many-th of the batches, on each core."""
+    """Run ``work`` on each core, with the encoder or a twin of it and with every n-th batch of n cores."""
     with Workers(torch.device(encoder.device), most=most) as workers:
         readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
         return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
@@ -427,7 +427,7 @@ def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], An
 
 
 def _place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
-    """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
+    """The place of the maps in a module's output: the last that fits, as a bias of positions may have their shape."""
     for place in reversed(range(len(output))):
         part = output[place]
         if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:

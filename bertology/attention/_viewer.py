@@ -58,7 +58,7 @@ class AttentionView:
     """The page of one reading or several; shows itself in a notebook."""
 
     panels: tuple[tuple[AttentionReading, ...], ...]
-    """What stands side by side: of each the readings of one kind of attention or several, shown first the first."""
+    """Panels side by side, each with its readings of one or several kinds of attention; the first is shown first."""
     level: Level = "word"
     """Shown first."""
     weights: Weights = "raw"
@@ -68,7 +68,7 @@ class AttentionView:
 
     @property
     def reading(self) -> AttentionReading:
-        """What is shown first."""
+        """The reading that is shown first."""
         return self.panels[0][0]
 
     @cached_property
@@ -276,7 +276,7 @@ class ShownUnits:
 
     @classmethod
     def of(cls, units: Iterable[tuple[tuple[int, int], int, str]], encoding: Any) -> ShownUnits:
-        """From the pieces, the word and the label of each."""
+        """Units from the pieces, the word and the label of each."""
         spans, word, labels = zip(*units, strict=True)
         sentences = [*accumulate(encoding.sequence_ids, lambda before, of: before if of is None else of, initial=0)]
         return cls(
@@ -320,13 +320,13 @@ class AttentionReading:
     """The attention maps of some layers in one sentence, in a pair of sentences, or between a source and its target."""
 
     sentences: tuple[Sentence, ...]
-    """Of cross-attention the source and the target."""
+    """The sentences; for cross-attention the source and the target."""
     model: str
     init: str
     heads: Mapping[int, tuple[int, ...]]
     """Heads by layer, both from 1."""
     given: Input
-    """What the model is given, whose units are the rows of maps."""
+    """The input of the model, whose units are the rows of maps."""
     weights: tuple[Weights, ...]
     """Kinds of weights that were read: raw, or raw and norm-weighted."""
     _maps: Mapping[int, Tensor]
@@ -335,11 +335,11 @@ class AttentionReading:
     """``[head, piece]`` ‖f(x)‖ by layer; empty unless norms were read."""
     kind: Kind = "encoder"
     source: Input | None = None
-    """Of cross-attention, what the encoder is given, whose units are the columns of maps."""
+    """For cross-attention, the input of the encoder, whose units are the columns of maps."""
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """From 1, ascending."""
+        """Numbers of the layers, from 1, ascending."""
         return tuple(self.heads)
 
     def units(self, level: Level) -> ShownUnits:
@@ -674,7 +674,7 @@ def _n_cells(reading: AttentionReading, level: Level) -> int:
 
 
 def _about(panel: Sequence[AttentionReading]) -> dict[str, Any]:
-    """What a panel shows: the texts of its first reading, which has all of them, and the model."""
+    """The texts of a panel's first reading, which has all of them, and the model."""
     reading = panel[0]
     return {
         "texts": [sentence.text for sentence in reading.sentences],
@@ -706,7 +706,7 @@ def _units(units: ShownUnits) -> dict[str, Any]:
 def _packed(
     reading: AttentionReading, level: Level, weights: Weights, *, cells: int
 ) -> tuple[dict[str, Any], dict[int, str]]:
-    """What a set of maps is of, and the maps of each layer in base64."""
+    """The share of weights that a set of maps keeps, and the maps of each layer in base64."""
     n_maps, n_units = sum(map(len, reading.heads.values())), len(reading.columns(level).labels)
     kept = most_kept(n_maps, n_units, cells=cells, n_rows=len(reading.units(level).labels))
     covered, maps = [], {}

@@ -1,7 +1,7 @@
-"""What a model loses without a head: gates, gradients, and curves of heads taken out, on any scored task.
+"""Importance of heads: the loss of a model without them, by gates, gradients, and curves of heads taken out.
 
 A :class:`ScoredTask` is a loss and a score by item; there are two, to restore masked words and to sort texts. Gradients
-of the loss at gates and weights come next, then what is lost without heads.
+of the loss at gates and weights come next, then the losses without heads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DELTAS = ("delta_loss_bits", "delta_accuracy")
 """Changes of the loss, above 0 where heads are missed, and of the score, below 0 where they are; means over items."""
 REDUCED = ("all off", "all but one off")
 ORDERS = ("least important", "most important", "random")
-"""Which heads are off."""
+"""Orders in which heads are disabled."""
 
 Head = tuple[int, int]
 """Layer and head, both from 1."""
@@ -571,7 +571,7 @@ class Without:
     """A model with some heads disabled."""
 
     heads: frozenset[Head] = frozenset()
-    """By layer and head; the whole model where there are none."""
+    """The disabled heads, by layer and head; none for the whole model."""
     way: Way = "off"
 
 

@@ -42,7 +42,7 @@ CONFIDENCE: Final = 0.5
 """The least probability at which a map is put into a class other than ``heterogeneous``."""
 
 PADDING, PIECE, CLS, SEP, PUNCTUATION = range(-1, 4)
-"""What a row and column of a map is."""
+"""Kinds of rows and columns of a map."""
 
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
@@ -69,9 +69,9 @@ _FAINTEST = 0.12
 _NEAR = 2
 """Pieces around a line that belong to it."""
 _FLOOR = 0.1
-"""Of the attention of a uniform map."""
+"""Added to ratios, as a share of the attention of a uniform map."""
 _LEAST = 0.05
-"""Of an even weight: what is fainter counts as this faint."""
+"""Least weight that counts, as a share of an even weight; fainter ones count as this faint."""
 _FLAT = 1e-4
 """Variance of logarithms next to which what is left of an even map by rounding is nothing."""
 _TINY = 1e-9
@@ -488,8 +488,8 @@ def _blocks(maps: Tensor, layout: Layout) -> Tensor:
 
 
 def _heights(maps: Tensor, layout: Layout) -> Tensor:
-    """What columns, lines and squares stand out by in the logarithm, in which a faint one seen in all rows counts:
-    logarithms of weights relative to even ones, each row's mean taken off."""
+    """Heights of columns, lines and squares in the logarithm, in which a faint one seen in all rows counts: logarithms
+    of weights relative to even ones, each row's mean taken off."""
     # A constant in the logarithm changes no height; this one makes padding count as nothing.
     logs = (maps * (layout.lengths / _LEAST)[:, None, None, None]).log1p_()
     n_rows, n_columns = layout.rows.sum(-1)[:, None].clamp_min(1), layout.lengths[:, None]

@@ -1,4 +1,4 @@
-"""What heads answer: arcs between any words, candidates, edges of trees; and a parser made of all heads together."""
+"""Statistics of heads that answer questions about arcs, candidates and trees; and a parser made of all heads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ are shared with another may sum to a little more than 1, never to this."""
 _MOST_WORDS = 1 << 40
 """More than a text has: keys of a window and a word do not run into one another."""
 _MOST_SCORES = 1 << 19
-"""In one call that makes trees: what it works on stays in the cache."""
+"""Number of weights in one call that makes trees, so that they stay in the cache."""
 
 
 def _check_level(scope: Scope) -> None:
@@ -336,7 +336,7 @@ class ParserSettings:
     most_sentences: int = 1000
     """Sentences whose maps are held in memory; of more so many are drawn at random."""
     learning_rate: float = 0.03
-    """Of Adam; a tenth of it where weights depend on words."""
+    """Learning rate of Adam; a tenth of it where weights depend on words."""
     batch_sentences: int = 32
     max_epochs: int = 60
     patience: int = 4

@@ -20,7 +20,7 @@ from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 Booleans = NDArray[np.bool_]
 
 NOT_APART = -2
-"""In the place of the window of a word that shares all its subwords with another, and so is not asked about."""
+"""The window of a word that shares all its subwords with another, and so is not asked about."""
 
 WAYS = ("maximum attention", "spanning tree")
 """How edges are made of a head's weights."""
@@ -68,7 +68,7 @@ class Questions(ABC):
 
     @abstractmethod
     def _without(self, words: Integers) -> Self:
-        """As :meth:`told_apart`, of one word or more."""
+        """The same as :meth:`told_apart`, for at least one word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,7 +467,7 @@ class _Mentions:
 
 
 def _antecedents_in(heads: _Mentions, targets: tuple[Target, ...]) -> dict[int, dict[int, tuple[bool, int]]]:
-    """By word that stands for a mention, and by word before it: whether they mean the same, and the rank."""
+    """Whether a word that stands for a mention, and one before it, mean the same, and their rank; by both words."""
     found: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
     for target in targets:
         if target.span2 is not None:
