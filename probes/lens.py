@@ -60,7 +60,6 @@ class Lens(CausalProbe):
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by sentence; subwords of words that are masked."""
         from bertology.cloze import fit_lens, lens_measures
-        from bertology.geometry import LayerSums
 
         train, test = (self._sample(sentences, split) for split in ("train", "test"))
         treatment = cast("OnLong", on_long)

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bertology import causal
 from bertology.causal.sums import effect_sums
+from bertology.geometry import LayerSums
 from bertology.measures import share_metric, sum_metric
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Splits
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums
 
 _SUBJECT = "subject"
 
@@ -87,10 +85,11 @@ class Tracing(CausalProbe):
             of_site = [layer for layer in layers if layer or site == "hidden_state"]
             if not of_site:
                 continue
+            at: Any = site
             found = causal.trace(
                 encoder,
                 known,
-                site=cast("Literal['hidden_state']", site),
+                site=at,
                 layers=of_site,
                 window=self.window,
                 n_draws=self.draws,
