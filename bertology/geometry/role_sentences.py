@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._roles import constituent_paths, dependency_paths
-from bertology._vectors import LayerVectors, span_means
+from bertology.geometry._roles import constituent_paths, dependency_paths
+from bertology.geometry._vectors import LayerVectors, span_means
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 
