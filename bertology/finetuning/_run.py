@@ -83,7 +83,7 @@ _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 @dataclass(frozen=True)
 class _Job:
-    """What all seeds have in common."""
+    """The model, data and settings that all seeds have in common."""
 
     encoder: Encoder
     task: TuningTask
@@ -114,7 +114,7 @@ class _Job:
 
     @cached_property
     def states(self) -> FrozenStates | None:
-        """Of a frozen encoder its hidden states, kept for all epochs and seeds where memory allows."""
+        """Hidden states of a frozen encoder, kept for all epochs and seeds where memory allows."""
         if self.settings.layers != "none":
             return None
         layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
@@ -342,7 +342,7 @@ class FineTunedGrid:
     path: Path
     """The folder that holds ``RUN/TASK/seed-1`` and so on."""
     models: Mapping[str, Mapping[str, FineTuned]]
-    """By run and task, as these are called in the file."""
+    """Models by run and task, under their names in the file."""
 
     @cached_property
     def frame(self) -> pd.DataFrame:

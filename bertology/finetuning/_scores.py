@@ -35,9 +35,9 @@ _BEST = 20
 _LABELS = "labels", "start_positions", "end_positions"
 COLUMNS = ("item_id", "cluster_id", "gold", "pred", "score")
 Predicted = dict[int, tuple[str, float]]
-"""By item, what is predicted, and the logarithm of its probability; of numbers the number, of answers their logits."""
+"""Prediction of each item and its log-probability; for numbers the number itself, for answers their logits."""
 Variant = Callable[[], AbstractContextManager[Any]]
-"""Makes a context inside which a model is changed for one pass."""
+"""A function that makes a context inside which a model is changed for one pass."""
 
 
 def predictions(

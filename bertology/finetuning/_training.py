@@ -112,7 +112,7 @@ class FrozenStates:
 
 
 def _keys(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> list[tuple[bytes, int]]:
-    """Of each input what tells it from others, and its length; padding is on the right."""
+    """A key that identifies each input, and its length; padding is on the right."""
     lengths = attention_mask.sum(1).tolist()
     columns = [one.cpu().numpy() for one in (input_ids, token_type_ids) if one is not None]
     return [
@@ -233,7 +233,7 @@ class Trained:
     """A model with what is needed to save it."""
 
     model: Any
-    """What the Trainer trains."""
+    """The module that the Trainer trains."""
     encoder: Encoder
     """The encoder as it was before."""
     settings: FineTuneSettings
@@ -387,7 +387,7 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
 
 _STATE = "trainer_state.json"
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
-"""What stays of a checkpoint when a run is finished: the model folder."""
+"""Endings of the files of a checkpoint that stay when a run is finished: the model folder."""
 _PARTIAL = "partial"
 _HISTORY = "history.json"
 _EPS = 1e-6
@@ -637,7 +637,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
-    """Of a finished run's checkpoints, keep the model folders, or nothing."""
+    """Keep the model folders of a finished run's checkpoints, or nothing."""
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
         return
