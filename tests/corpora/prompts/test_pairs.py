@@ -15,7 +15,8 @@ import pytest
 
 from bertology.corpora.prompts import AgreementPair, LeftOut, TableItem, read_agreement, read_minimal_pairs
 from bertology.errors import CorpusError
-from bertology.measures import Grouped, find_metric
+from bertology.measures import find_metric
+from bertology.measures.metrics import Grouped
 
 PAIR = {
     "sentence_good": "Dogs  bark.",
