@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bertology._inputs import described, given_path
 from bertology.corpora._files import corpus_name, suffix_of
@@ -255,8 +255,8 @@ class TableItem:
     blind: str = ""
     """The text without what decides; its last mask is the one to predict."""
     subject: str = ""
-    kind: Literal["table", "marvin_linzen"] = "table"
-    """The source: Marvin & Linzen's sentences, which have no final period, or any other table."""
+    kind: str = "table"
+    """The source: ``marvin_linzen``, whose sentences have no final period, or any other ``table``."""
 
 
 def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
