@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -59,6 +60,19 @@ def new_figure(width: float, height: float) -> ShownFigure:
     figure = ShownFigure(figsize=(width, height), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def style_axes(ax: Axes) -> None:
+    """Leave only the left and bottom axis, in grey."""
+    ax.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(GREY)
+
+
+def draw_grid(ax: Axes) -> None:
+    """Draw pale lines across, behind all else."""
+    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
+    ax.set_axisbelow(True)
 
 
 def write_caption(figure: Figure, text: str) -> None:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.measures import Comparison, bootstrap_ratio, compare
 from bertology.results import HeadSums, ResultRow, Results, read_head_sums
-from bertology.results.tables.rows import ATTENTION, param_of, reading_of
-from bertology.results.views.layers import own_init
+from bertology.results.rows import ATTENTION, own_init, param_of, reading_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from bertology.errors import ResultsError
 from bertology.families.item_scores import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, over_layers, over_runs
 from bertology.results import ResultRow, Results, read_scores, reading_of
-from bertology.results.tables.rows import param_of
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart, param_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bertology.results.views.compared import ComparedTask, PairStatistic, at_null
-from bertology.results.views.grid import interval_of, layers_named, metric_title, number
-from bertology.results.views.layers import Score
+from bertology.results.compared import ComparedTask, PairStatistic, at_null
+from bertology.results.rows import Score
+from bertology.results.table import interval_of, layers_named, metric_title, number
 
 _SAME_VECTORS = 2e-3
 """Distance between two vectors over the length of one, up to which they are the same as they are stored (float16)."""

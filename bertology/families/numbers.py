@@ -31,7 +31,7 @@ from bertology.measures import Metric, count_numbers, mean_numbers
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 _BASELINES = (
     ControlNote("mean", "mean", "of the training numbers"),

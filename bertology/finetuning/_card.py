@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bertology.finetuning._record import Record
-from bertology.results.views.grid import NOTHING, alignment_notes, metric_title, number, unit
+from bertology.results.table import NOTHING, alignment_notes, metric_title, number, unit
 
 _PIPELINES = {
     "labels": "text-classification",

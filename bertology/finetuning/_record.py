@@ -9,7 +9,7 @@ from typing import Any
 from bertology._files import read_json
 from bertology.finetuning._items import Kind, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
-from bertology.results.views.grid import TextCounts
+from bertology.results.table import TextCounts
 
 RECORD = "finetune.json"
 _WHAT = "the record of a fine-tuned model"

@@ -19,21 +19,19 @@ from bertology.finetuning._record import RECORD, Record, read_record
 from bertology.finetuning._scores import score_rows
 from bertology.finetuning._tuned import load_tuned, scores_of
 from bertology.measures import Bootstrap
-from bertology.results.render.exports import grid_to_html, grid_to_markdown
-from bertology.results.tables.store import read_parquet
-from bertology.results.views.grid import (
+from bertology.results.rows import Score, read_parquet
+from bertology.results.table import (
     NOTHING,
     Cell,
-    Grid,
-    GridLine,
+    Line,
     Note,
+    Table,
     alignment_notes,
     count_cell,
     metric_title,
     score_cell,
     unit,
 )
-from bertology.results.views.layers import Score
 
 PREDICTIONS = "predictions.parquet"
 
@@ -94,7 +92,7 @@ class FineTuned:
         columns = ["split", "metric", "value", "ci_low", "ci_high", "seed_sd", "n_seeds", "n_items"]
         return frame[columns].reset_index(drop=True)
 
-    def grid(self) -> Grid:
+    def grid(self) -> Table:
         """Splits by metrics as elsewhere, fractions in percent, and the majority of train beside them."""
         record, metrics = next(iter(self.records.values())), list(dict.fromkeys(self.frame["metric"]))
         of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
@@ -102,16 +100,16 @@ class FineTuned:
         for split in record.scores:
             cells = [frame_cell(of[split, metric], ("value", "ci_low", "ci_high"), metric) for metric in metrics]
             spread = [frame_cell(of[split, metrics[0]], ("seed_sd",), metrics[0])] if has_spread else []
-            lines.append(GridLine(split, (*cells, *spread, count_cell(record.n_items[split]))))
+            lines.append(Line(split, (*cells, *spread, count_cell(record.n_items[split]))))
         for split, scores in record.majority.items():
             known = [Score(scores[metric]) if metric in scores else None for metric in metrics]
             cells = [score_cell(score, metric) for score, metric in zip(known, metrics, strict=True)]
             if scores:
-                lines.append(GridLine(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
+                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
         spread_title = [f"seed s.d., {metric_title(metrics[0])}"] if has_spread else []
         headers = (*(metric_title(metric) + unit(metric) for metric in metrics), *spread_title, "items")
         title = f"{record.task} · {record.model}, fine-tuned"
-        return Grid(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
+        return Table(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
 
     def _notes(self, record: Record) -> Iterator[Note]:
         n_seeds = len(self.seeds)
@@ -128,7 +126,7 @@ class FineTuned:
 
     def to_markdown(self) -> str:
         """The scores as a table."""
-        return grid_to_markdown(self.grid())
+        return self.grid().to_markdown()
 
     @property
     def history(self) -> pd.DataFrame:
@@ -165,7 +163,7 @@ class FineTuned:
         return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
 
     def _repr_html_(self) -> str:
-        return grid_to_html(self.grid())
+        return self.grid().to_html()
 
 
 def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:

@@ -46,8 +46,8 @@ from bertology.finetuning._result import PREDICTIONS, FineTuned, plain_scores, s
 from bertology.finetuning._scores import collapsed, majority, scores, values
 from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
 from bertology.finetuning._train import tidy_checkpoints, train
-from bertology.results.tables.store import frame_to_parquet
-from bertology.results.views.grid import TextCounts
+from bertology.results.rows import frame_to_parquet
+from bertology.results.table import TextCounts
 
 _PLAN = "plan.json"
 _CHECKPOINTS = "checkpoints"

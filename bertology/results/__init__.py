@@ -7,7 +7,7 @@ and draws them, ``report/`` makes one HTML page of several runs, ``trees/`` draw
 
 from bertology.results._results import Results, read_results
 from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
-from bertology.results.tables.predictions import (
+from bertology.results.predictions import (
     FITS,
     SET_MARK,
     ClozeOutcomes,
@@ -23,8 +23,7 @@ from bertology.results.tables.predictions import (
     write_head_sums,
     write_predictions,
 )
-from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_rows, reading_of, score_of
-from bertology.results.tables.store import read_result_rows
+from bertology.results.rows import ComparisonRow, ResultRow, comparison_rows, read_result_rows, reading_of, score_of
 
 __all__ = [
     "FITS",

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
-from bertology.results.tables.predictions import SET_MARK
+from bertology.results.predictions import SET_MARK
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from bertology.results.render.plot import plot_tables
-from bertology.results.report._drawings import Curve, curves, head_heatmap
-from bertology.results.views.grid import axis_ends
-from bertology.results.views.layers import Score
+from bertology.results.figures import plot_tables
+from bertology.results.report._comparison import Curve, curves, head_heatmap
+from bertology.results.rows import Score
+from bertology.results.table import axis_ends
 
 POWERS = (-300, -100, -13, -6, -1, 0, 1, 6, 13, 100, 300)
 

@@ -10,7 +10,7 @@ import pytest
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap
 from bertology.results import Predictions, read_outcomes, write_predictions
-from bertology.results.tables.predictions import prediction_schema, read_predictions
+from bertology.results.predictions import prediction_schema, read_predictions
 
 NAN = float("nan")
 

@@ -23,9 +23,8 @@ from bertology.results import (
     read_results,
     write_predictions,
 )
-from bertology.results.tables.predictions import prediction_schema, read_predictions
-from bertology.results.tables.rows import SCHEMA_VERSION
-from bertology.results.tables.store import row_schema, write_results
+from bertology.results.predictions import prediction_schema, read_predictions
+from bertology.results.rows import SCHEMA_VERSION, row_schema, write_results
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling

@@ -9,9 +9,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
 from bertology.results import Results
-from bertology.results.render.figures import plot_groups
-from bertology.results.views.across import GroupLine, GroupTable
-from bertology.results.views.layers import Score
+from bertology.results.figures import plot_groups
+from bertology.results.rows import Score
+from bertology.results.views import GroupLine, GroupTable
 
 NAMES = ("position played on team / speciality", "capital of", "official language", "country of citizenship")
 
@@ -25,9 +25,9 @@ def many(groups, *, n_groups=22, n_layers=12):
     """As many groups and layers as a real set has."""
     rng = np.random.default_rng(0)
     table = dataclasses.replace(
-        groups.table,
-        lines=tuple(dataclasses.replace(groups.table.lines[0], layer=layer) for layer in range(n_layers + 1)),
-        about=dataclasses.replace(groups.table.about, n_layers=n_layers),
+        groups.of,
+        lines=tuple(dataclasses.replace(groups.of.lines[0], layer=layer) for layer in range(n_layers + 1)),
+        about=dataclasses.replace(groups.of.about, n_layers=n_layers),
     )
     lines = []
     for number in range(n_groups):

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
-from bertology.results.render.plot import plot_tables
-from bertology.results.views.grid import brief
+from bertology.results.figures import plot_tables
+from bertology.results.table import brief
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 

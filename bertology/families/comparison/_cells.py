@@ -12,7 +12,7 @@ from bertology.families.tasks import FitCells, Job, Pair
 from bertology.geometry import LayerSums
 from bertology.probing import GeometryCounts, LayerPair, VectorComparison
 from bertology.results import HeadSums
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart
 
 
 def reference_of(job: Job) -> Job:

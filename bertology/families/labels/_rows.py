@@ -17,7 +17,7 @@ from bertology.measures import Metric, bootstrap_ratio, count_labels, expected_l
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow, read_labels, read_scores, split_sets
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 _ACCURACY = find_metric("accuracy")
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
 
 from bertology._files import explained_system_errors
 from bertology._names import layer_label
 from bertology._page import full_page, write_page
+from bertology.measures.descriptions import CHANGE, ITSELF, NULL, REFERENCE, RETAINED, metric_form
 from bertology.results._results import Results
-from bertology.results.report._drawings import Curve, curves, head_heatmap
-from bertology.results.report._runs import probe_of
-from bertology.results.tables.rows import ResultRow
-from bertology.results.views.compared import (
+from bertology.results.compared import (
     ComparedTask,
     Difference,
     PairStatistic,
@@ -23,10 +27,35 @@ from bertology.results.views.compared import (
     compared_tasks,
     pair_statistics,
 )
-from bertology.results.views.grid import alignment_notes, interval_of, layers_named, metric_title, number, unit
-from bertology.results.views.layers import Score
+from bertology.results.heads import head_place
+from bertology.results.report._runs import probe_of
+from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
+from bertology.results.table import (
+    NOTHING,
+    STAR,
+    Note,
+    alignment_notes,
+    axis_ends,
+    layers_named,
+    metric_title,
+    number,
+    titled,
+    unit,
+    written,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _HERE = "results/report/assets/"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one thing by layer."""
+
+    name: str
+    scores: Mapping[int, Score]
 
 
 @dataclass(frozen=True)
@@ -78,33 +107,30 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
     tasks = compared_tasks(results.rows, results.comparisons, reference=page.reference)
     statistics = pair_statistics(results.rows)
     asked = {one.task for one in tasks}
-    compared = "".join(map(_task, _by_question(tasks))) + _aligned(row for row in results.rows if row.task in asked)
     models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
     named = [one.reference for one in tasks] + [one.reference for one in statistics]
     reference = named[0] if named else page.reference
-    sections = dict(_sections(statistics))
-    links = "".join(f'<a href="#{_anchor(title)}">{escape(title)}</a>' for title in sections)
-    values = {
-        "headline": escape(f"{', '.join(models)} compared with {reference}, layer by layer."),
-        "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.about.items()),
-        "words": _words([*page.verdicts, *findings(tasks, statistics)]),
-        "cost": "".join([*map(_table, page.tables), *map(_curves, page.curves)]),
-        "tasks": compared if asked else "<p>No task was put to both models.</p>",
-        "links": links,
-        "statistics": "".join(
-            f'<section id="{_anchor(title)}"><h2>{escape(title)}</h2>{body}</section>'
-            for title, body in sections.items()
-        ),
-        "failures": _failures(page.failures),
-        "provenance": _provenance(results),
-    }
+    questions: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
+    for task in tasks:
+        questions[task.task, task.metric, task.reading].append(task)
     return full_page(
         _HERE + "comparison.html",
         title=f"bertology comparison: {reference} and {', '.join(models)}",
         styles=[_HERE + "comparison.css"],
         scripts=(),
-        values=values,
         data={},
+        headline=f"{', '.join(models)} compared with {reference}, layer by layer.",
+        about=page.about,
+        words=[*page.verdicts, *findings(tasks, statistics)],
+        tables=page.tables,
+        charts=page.curves,
+        tasks=list(map(_task, questions.values())),
+        aligned=_aligned(row for row in results.rows if row.task in asked),
+        sections=list(_sections(statistics)),
+        failures=page.failures,
+        provenance=list(_provenance(results)),
+        curves=curves,
+        head_heatmap=head_heatmap,
     )
 
 
@@ -126,7 +152,7 @@ def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic])
         for model, differences in task.differences.items():
             found.append(f"{_title(task)}, {model}: {_changed(differences, task.metric)}")
     for one in statistics:
-        if one.metric.endswith("_change"):
+        if one.metric.endswith(CHANGE):
             found.append(f"{_named(one, statistics)}: {_apart(one)}")
         spread = {layer: score.value for layer, score in one.by_layer.items()}
         if one.about.main_metric and len(spread) > 1 and max(spread.values()) > min(spread.values()):
@@ -146,43 +172,31 @@ def _named(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
 def _changed(differences: Mapping[int, Difference], metric: str) -> str:
     if not differences:
         return "no layer was compared with the reference."
-    sure = {layer: one for layer, one in differences.items() if one.is_sure}
+    sure = {layer: one.value for layer, one in differences.items() if one.is_sure}
     if not sure:
         return f"no layer differs from the reference (of {len(differences)}, at a false discovery rate of 5 %)."
-    parts = []
-    for sign, word in ((1, "higher"), (-1, "lower")):
-        layers = [layer for layer, one in sure.items() if one.value * sign > 0]
-        if layers:
-            most = max(layers, key=lambda layer: abs(sure[layer].value))
-            amount = number(abs(sure[most].value), metric=metric) + (" points" if unit(metric) else "")
-            parts.append(f"{word} in {layers_named(layers)}, by {amount} at most (layer {most})")
-    return "; ".join(parts) + "."
+    higher = {layer: value for layer, value in sure.items() if value > 0}
+    lower = {layer: value for layer, value in sure.items() if value < 0}
+    points = " points" if unit(metric) else ""
+    return "; ".join(_by_side({"higher": higher, "lower": lower}, metric, points)) + "."
 
 
 def _apart(one: PairStatistic) -> str:
     """In which layers a change is apart from 0."""
-    sure = [layer for layer, score in one.by_layer.items() if score.low is not None and score.high is not None]
-    parts = []
-    for word, is_so in (("above 0", _is_above), ("below 0", _is_below)):
-        layers = [layer for layer in sure if is_so(one.by_layer[layer])]
-        if layers:
-            most = max(layers, key=lambda layer: abs(one.by_layer[layer].value))
-            amount = number(abs(one.by_layer[most].value), metric=one.metric)
-            parts.append(f"{word} in {layers_named(layers)}, by {amount} at most (layer {most})")
+    sure = {layer: score for layer, score in one.by_layer.items() if score.low is not None and score.high is not None}
+    above = {layer: score.value for layer, score in sure.items() if score.low is not None and score.low > 0}
+    below = {layer: score.value for layer, score in sure.items() if score.high is not None and score.high < 0}
+    parts = _by_side({"above 0": above, "below 0": below}, one.metric, "")
     return f"{'; '.join(parts) or 'in no layer apart from 0'}, by 95 % intervals."
 
 
-def _is_above(score: Score) -> bool:
-    return score.low is not None and score.low > 0
-
-
-def _is_below(score: Score) -> bool:
-    return score.high is not None and score.high < 0
-
-
-def _words(sentences: Sequence[str]) -> str:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in sentences)
-    return f'<ul class="findings">{lines}</ul>' if lines else ""
+def _by_side(sides: Mapping[str, Mapping[int, float]], metric: str, points: str) -> Iterator[str]:
+    """The layers on each side that has any, and how far the farthest of them is."""
+    for word, values in sides.items():
+        if values:
+            most = max(values, key=lambda layer: abs(values[layer]))
+            amount = number(abs(values[most]), metric=metric) + points
+            yield f"{word} in {layers_named(list(values))}, by {amount} at most (layer {most})"
 
 
 def _title(task: ComparedTask) -> str:
@@ -190,25 +204,14 @@ def _title(task: ComparedTask) -> str:
     return f"{task.task} on {task.corpus}{reading}"
 
 
-def _by_question(tasks: Sequence[ComparedTask]) -> list[list[ComparedTask]]:
-    """Tasks that differ in nothing but their corpora together."""
-    found: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
-    for task in tasks:
-        found[task.task, task.metric, task.reading].append(task)
-    return list(found.values())
-
-
-def _task(tasks: Sequence[ComparedTask]) -> str:
-    """One task: of each corpus a chart of all models, and a table of differences with columns for each corpus."""
-    several, charts = len(tasks) > 1, []
+def _task(tasks: Sequence[ComparedTask]) -> dict[str, Any]:
+    """One task: for each corpus a chart of all models, and a table of differences with columns for each corpus."""
+    first, several, charts = tasks[0], len(tasks) > 1, []
     layers = sorted({layer for task in tasks for scores in task.scores.values() for layer in scores})
     lines, headings = {layer: [layer_label(layer)] for layer in layers}, ["layer"]
     for task in tasks:
-        title = f"{_title(task)}: {metric_title(task.metric)}"
-        drawn = [Curve(model, scores) for model, scores in task.scores.items()]
-        chart = curves(drawn, metric=task.metric, label=f"{title} by layer of {', '.join(task.scores)}")
-        caption = f"<figcaption>{escape(task.corpus)}</figcaption>" if several else ""
-        charts.append(f"<figure>{caption}{chart}</figure>")
+        label = f"{_title(task)}: {metric_title(task.metric)} by layer of {', '.join(task.scores)}"
+        charts.append((task.corpus, label, [Curve(model, scores) for model, scores in task.scores.items()]))
         of = f"{task.corpus}: " if several else ""
         headings.append(of + task.reference)
         headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
@@ -216,45 +219,41 @@ def _task(tasks: Sequence[ComparedTask]) -> str:
             line.append(_value(task.scores[task.reference].get(layer), task.metric))
             for model, differences in task.differences.items():
                 line.append(_value(task.scores[model].get(layer), task.metric))
-                difference = differences.get(layer)
-                line.append(_difference(difference, task.metric) + _other_layer(difference, layer))
-    table = _rows(headings, list(lines.values()))
-    first = tasks[0]
+                line.append(_difference(differences.get(layer), layer, task.metric))
     corpora = " and ".join(task.corpus for task in tasks)
-    title = f"{_title(replace(first, corpus=corpora))}: {metric_title(first.metric)}{unit(first.metric)}"
-    beside, below = ("", table) if several else (table, "")
-    return f'<h3>{escape(title)}</h3><div class="pair">{"".join(charts)}{beside}</div>{below}'
+    title = f"{_title(replace(first, corpus=corpora))}: {titled(first.metric)}"
+    common = {"title": title, "metric": first.metric, "charts": charts}
+    return {**common, "headings": headings, "lines": list(lines.values())}
 
 
-def _other_layer(difference: Difference | None, layer: int) -> str:
-    """Of models of different depth, the layer of the reference that a score was compared with."""
-    if difference is None or difference.reference_layer == layer:
-        return ""
-    return f" (layer {difference.reference_layer})"
-
-
-def _sections(statistics: Sequence[PairStatistic]) -> Iterator[tuple[str, str]]:
-    """By task of comparison its charts: of each metric a curve a model, and a heatmap of heads a model."""
+def _sections(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, Any]]:
+    """The charts of each task of comparison: for each metric a curve a model, and a heatmap of heads a model."""
     for task in dict.fromkeys(one.task for one in statistics):
         of_task = [one for one in statistics if one.task == task]
         probe = probe_of(of_task[0].about)
-        question = "" if probe is None else str(probe.question)
-        body = f'<p class="hint">{escape(question)}</p><div class="pair">'
-        metrics = {one.metric for one in of_task}
-        for metric in dict.fromkeys(one.metric for one in of_task):
-            if _beside(metric) not in metrics:
-                body += _metric(metric, [one for one in of_task if metric in (one.metric, _beside(one.metric))])
-        yield task, f"{body}</div>{_aligned(one.about for one in of_task)}"
+        metrics = list(dict.fromkeys(one.metric for one in of_task))
+        own = [metric for metric in metrics if _beside(metric) not in metrics]
+        anchor = "of-" + "".join(letter if letter.isalnum() else "-" for letter in task)
+        yield {
+            "title": task,
+            "anchor": anchor,
+            "question": "" if probe is None else str(probe.question),
+            "charts": [
+                _chart(metric, [one for one in of_task if metric in (one.metric, _beside(one.metric))])
+                for metric in own
+            ],
+            "aligned": _aligned(one.about for one in of_task),
+        }
 
 
-def _aligned(rows: Iterable[ResultRow]) -> str:
+def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
     """The line on data and alignment of some rows, one for each task, corpus and model."""
-    first = {(row.task, row.corpus, row.model): row for row in rows if row.control == "none"}
-    return "".join(f'<p class="hint">{escape(str(note))}</p>' for note in alignment_notes(*first.values()))
+    first = {(row.task, row.corpus, row.model): row for row in rows if row.control == ITSELF}
+    return list(alignment_notes(*first.values()))
 
 
-_NULL = " · at its null"
-_BESIDE = {"_null": "words in random order", "_reference": "reference"}
+_AT_NULL = " · at its null"
+_BESIDE = {NULL: "words in random order", REFERENCE: "reference"}
 """Endings of metrics that are drawn in the chart of the one without them, and what their curves are called."""
 
 
@@ -263,43 +262,32 @@ def _beside(metric: str) -> str:
     return next((metric.removesuffix(ending) for ending in _BESIDE if metric.endswith(ending)), "")
 
 
-def _metric(metric: str, statistics: Sequence[PairStatistic]) -> str:
-    title, described = escape(metric_title(metric) + unit(metric)), _described(statistics[0], metric)
-    note = f'<figcaption class="hint">{escape(described)}</figcaption>' if described else ""
-    parts = []
+def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
+    """The curves, heatmaps and numbers of one metric."""
     by_layer = [one for one in statistics if one.by_layer]
-    if by_layer:
-        lines = [Curve(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
-        chart = curves(lines, metric=metric, label=f"{metric_title(metric)} by layer")
-        nulls = [at_null(one, by_layer) for one in by_layer]
-        rows = [
-            (
-                layer_label(layer),
-                *(
-                    _score(one.by_layer.get(layer), metric) + (_NULL if layer in of_null else "")
-                    for one, of_null in zip(by_layer, nulls, strict=True)
-                ),
-            )
-            for layer in sorted({layer for one in by_layer for layer in one.by_layer})
-        ]
-        numbers = _rows(["layer", *(line.name for line in lines)], rows)
-        parts.append(f"{chart}<details><summary>The numbers</summary>{numbers}</details>")
-    for one in statistics:
-        if one.by_head:
-            name = _pair_name(one, statistics)
-            drawing = head_heatmap(one.by_head, metric=metric, label=f"{metric_title(metric)} of heads, {name}")
-            parts.append(f"<p>{escape(name)}</p>{drawing}")
-    whole = [one for one in statistics if one.of_model is not None]
-    if whole:
-        rows = [(_pair_name(one, whole), _score(one.of_model, metric)) for one in whole]
-        parts.append(_rows(["model", metric_title(metric)], rows))
-    return f"<figure><h3>{title}</h3>{note}{''.join(parts)}</figure>"
-
-
-def _described(one: PairStatistic, metric: str) -> str:
-    """What the probe says of one of its metrics; empty where it is not installed here."""
-    probe = probe_of(one.about)
-    return "" if probe is None else next((known.description for known in probe.scores if known.name == metric), "")
+    lines = [Curve(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
+    nulls = [at_null(one, by_layer) for one in by_layer]
+    rows = []
+    for layer in sorted({layer for one in by_layer for layer in one.by_layer}):
+        scores = [_score(one.by_layer.get(layer), metric) for one in by_layer]
+        texts = (text + _AT_NULL * (layer in null) for text, null in zip(scores, nulls, strict=True))
+        rows.append((layer_label(layer), *texts))
+    heads = [(_pair_name(one, statistics), one.by_head) for one in statistics if one.by_head]
+    wholes = [one for one in statistics if one.of_model is not None]
+    probe, name = probe_of(statistics[0].about), metric_title(metric)
+    known = () if probe is None else probe.scores
+    return {
+        "title": titled(metric),
+        "name": name,
+        "note": next((score.description for score in known if score.name == metric), ""),
+        "metric": metric,
+        "lines": lines,
+        "label": f"{name} by layer",
+        "headings": ["layer", *(line.name for line in lines)],
+        "rows": rows,
+        "heads": [(of, by_head, f"{name} of heads, {of}") for of, by_head in heads],
+        "wholes": [(_pair_name(one, wholes), _score(one.of_model, metric)) for one in wholes],
+    }
 
 
 def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
@@ -311,49 +299,25 @@ def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
 
 
 def _score(score: Score | None, metric: str) -> str:
-    return "–" if score is None else f"{number(score.value, metric=metric)} {interval_of(score, metric)}".rstrip()
+    return NOTHING if score is None else written(score, metric)
 
 
 def _value(score: Score | None, metric: str) -> str:
-    """Without its interval, which the chart shows."""
+    """A score without its interval, which the chart shows."""
     return _score(score and Score(score.value), metric)
 
 
-def _difference(found: Difference | None, metric: str) -> str:
+def _difference(found: Difference | None, layer: int, metric: str) -> str:
+    """A difference; of models of unlike depth with the layer of the reference that a score was compared with."""
     if found is None:
-        return "–"
-    text = _score(Score(found.value, found.low, found.high), metric)
+        return NOTHING
+    text = written(Score(found.value, found.low, found.high), metric)
     sign = "+" if float(number(found.value, metric=metric).replace("−", "-")) > 0 else ""
-    return f"{sign}{text}{' ★' if found.is_sure else ''}"
+    other = "" if found.reference_layer == layer else f" (layer {found.reference_layer})"
+    return f"{sign}{text}{f' {STAR}' if found.is_sure else ''}{other}"
 
 
-def _rows(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in lines
-    )
-    table = f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(headings[-1])}">{table}</div>'
-
-
-def _table(table: PageTable) -> str:
-    note = f'<p class="hint">{escape(table.note)}</p>' if table.note else ""
-    return f"<h3>{escape(table.title)}</h3>{note}{_rows(table.headings, table.lines)}"
-
-
-def _curves(chart: PageCurves) -> str:
-    note = f'<figcaption class="hint">{escape(chart.note)}</figcaption>' if chart.note else ""
-    drawing = curves(chart.lines, metric=chart.metric, label=chart.title)
-    return f"<h3>{escape(chart.title)}</h3><figure>{note}{drawing}</figure>"
-
-
-def _failures(failures: Sequence[str]) -> str:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in failures)
-    return f'<p>Not measured:</p><ul class="findings">{lines}</ul>' if lines else ""
-
-
-def _provenance(results: Results) -> str:
+def _provenance(results: Results) -> Iterator[tuple[str, str]]:
     sizes: dict[tuple[str, str], int] = {}
     for row in results.rows:
         sizes[row.corpus, row.split] = max(row.n_clusters, sizes.get((row.corpus, row.split), 0))
@@ -362,12 +326,223 @@ def _provenance(results: Results) -> str:
         "corpora": [f"{corpus}, {split}: {size:,} sentences" for (corpus, split), size in sizes.items()],
         "versions": [row.versions.strip("{}").replace('"', "") for row in results.rows],
     }
-    return "".join(
-        f'<tr><th scope="row">{name}</th><td>{escape("; ".join(dict.fromkeys(texts)))}</td></tr>'
-        for name, texts in facts.items()
-        if texts
+    yield from ((name, "; ".join(dict.fromkeys(texts))) for name, texts in facts.items() if texts)
+
+
+_SHOWN_HEADS = 3
+
+
+def size_table(sizes: pd.DataFrame) -> PageTable:
+    """A line for each model."""
+    headings = ("model", "MB on disk", "weights, millions", "not zero", "pieces a second", "speed-up")
+    lines = tuple(
+        (
+            str(row["model"]),
+            f"{row['bytes_on_disk'] / 1e6:.2f}",
+            f"{row['parameters'] / 1e6:.2f}",
+            f"{row['nonzero'] / row['parameters']:.0%}",
+            f"{row['pieces_per_second']:,.0f}",
+            f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
+        )
+        for row in sizes.to_dict("records")
     )
+    return PageTable("Size and speed", headings, lines, "On this machine; the brackets are the least and the largest.")
 
 
-def _anchor(title: str) -> str:
-    return "of-" + "".join(letter if letter.isalnum() else "-" for letter in title)
+def retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
+    """The curves of all models, a chart for each task and metric."""
+    note = (
+        "(model − floor) / (reference − floor), the floor the better of baselines and random weights; 95 % intervals."
+    )
+    for (task, corpus, metric), of_task in frame.groupby(["task", "corpus", "metric"], sort=False):
+        lines = []
+        for model, rows in of_task.groupby("model", sort=False):
+            values = rows[["layer", "retained", "ci_low", "ci_high"]].itertuples(index=False)
+            lines.append(Curve(str(model), {int(layer): Score(*bounds) for layer, *bounds in values}))
+        title = f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %"
+        yield PageCurves(title, RETAINED, tuple(lines), note)
+
+
+def head_findings(heads: pd.DataFrame) -> Iterator[str]:
+    """A sentence for each model and task of heads.
+
+    Args:
+        heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
+    """
+    for (task, corpus, model), of_task in heads.groupby(["task", "corpus", "model"], sort=False):
+        sure = _clearest(of_task)
+        text = f"{task} on {corpus}, {model}: {len(sure):,} of {len(of_task):,} statistics of heads differ"
+        for row in sure[:1].to_dict("records"):
+            text += f", most clearly {_head_name(row)} ({_shown(row, 'reference_value')} to {_shown(row, 'value')})"
+        yield text + "."
+
+
+def head_table(heads: pd.DataFrame) -> PageTable:
+    """The statistics that change most clearly, a few of each kind: by model and task."""
+    sure = _clearest(heads)
+    groups = ["model", "task", "corpus"] if heads["corpus"].nunique() > 1 else ["model", "task"]
+    first = sure.groupby([*groups, "metric"]).head(_SHOWN_HEADS).sort_values(groups, kind="stable")
+    lines = tuple(
+        (
+            *(str(row[name]) for name in groups),
+            _head_name(row),
+            _shown(row, "reference_value"),
+            _shown(row, "value"),
+            f"{_shown(row, 'difference')} [{_shown(row, 'difference_low')}, {_shown(row, 'difference_high')}]",
+        )
+        for row in first.to_dict("records")
+    )
+    headings = (*groups, "statistic", "reference", "model's", "difference")
+    note = f"Of {len(heads):,} statistics {len(sure):,} differ at a false discovery rate of 5 %; all are in heads.csv."
+    return PageTable("Heads that change most clearly", headings, lines, note)
+
+
+def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
+    """Those that differ for sure, the clearest first: by the difference over the width of its interval."""
+    sure = heads[heads["p_adj"] < FALSE_DISCOVERY_RATE]
+    width = sure["difference_high"] - sure["difference_low"]
+    return sure.loc[(sure["difference"].abs() / width).sort_values(ascending=False, kind="stable").index]
+
+
+def _head_name(row: Mapping[Any, Any]) -> str:
+    group = f" of {row['group']}" if isinstance(row["group"], str) else ""
+    return f"{metric_title(str(row['metric']))}{group}, {row['head']}"
+
+
+def _shown(row: Mapping[Any, Any], column: str) -> str:
+    return number(row[column], metric=str(row["metric"])) + unit(str(row["metric"]))[1:]
+
+
+# Charts are SVG inside the page, in the colours of its theme, so that they are there where scripts are off.
+_WIDTH, _HEIGHT = 560.0, 270.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 14.0, 14.0, 44.0
+_COLOURS = 6
+"""Number of line colours in the page's style sheet."""
+_TICKS, _MOST_LAYERS = 5, 13
+_CELL = 30.0
+_MOST_PLAIN = 1e7
+"""Ticks from here on are written with exponents."""
+
+
+def curves(lines: Sequence[Curve], *, metric: str, label: str, axis: str = "layer") -> Markup:
+    """Scores by layer, one line a curve with its 95 % intervals as a band.
+
+    Args:
+        lines: at most six are told apart by colour.
+        metric: name of the metric, which decides how values are written.
+        label: what the chart is for a reader who does not see it.
+        axis: name of the horizontal axis.
+
+    Returns:
+        An ``svg`` element with a legend; each point has its value as its title. Without any finite score, a sentence.
+    """
+    values = [v for one in lines for s in one.scores.values() for v in (s.value, s.low, s.high) if v is not None]
+    values = [value for value in values if math.isfinite(value)]
+    layers = sorted({layer for one in lines for layer in one.scores})
+    if not values or not layers:
+        return Markup("<p>No layer has a score.</p>")
+    # Round numbers that enclose all values.
+    ends = axis_ends(min(values), max(values), metric=metric)
+    ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
+    frame = _Frame(layers[0], layers[-1], ticks[0], ticks[-1])
+    parts = []
+    for tick, text in zip(ticks, _labels(ticks, metric), strict=True):
+        y = frame.y(tick)
+        parts.append(f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, text, "end"))
+    shown = layers[:: math.ceil(len(layers) / _MOST_LAYERS)]
+    parts += [_text(frame.x(layer), _HEIGHT - _BOTTOM + 18, str(layer)) for layer in shown]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis))
+    parts += [_curve(one, frame, place % _COLOURS, metric) for place, one in enumerate(lines)]
+    legend = "".join(
+        f'<li><span class="key fill-{place % _COLOURS}"></span>{escape(one.name)}</li>'
+        for place, one in enumerate(lines)
+    )
+    drawing = _svg("plot", f'viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}"', label, parts)
+    return Markup(f'{drawing}<ul class="legend">{legend}</ul>')
+
+
+def head_heatmap(heads: Mapping[str, Score], *, metric: str, label: str) -> Markup:
+    """Values of attention heads: rows are layers, the first at the bottom, columns are heads.
+
+    Shades run from the smallest to the largest value, which are written below.
+
+    Args:
+        heads: values by name, such as ``L2H1``.
+        metric: name of the metric, which decides how values are written.
+        label: what the drawing is for a reader who does not see it.
+    """
+    places = {name: head_place(name) for name in heads}
+    layers = sorted({layer for layer, _ in places.values()}, reverse=True)
+    n_heads = max(head for _, head in places.values())
+    values = [score.value for score in heads.values() if math.isfinite(score.value)]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    parts = []
+    for name, (layer, head) in places.items():
+        x, y = _LEFT + (head - 1) * _CELL, _TOP + layers.index(layer) * _CELL
+        score = heads[name]
+        shade = (score.value - low) / ((high - low) or 1.0) if math.isfinite(score.value) else 0.0
+        parts.append(
+            f'<rect class="cell" x="{x:.0f}" y="{y:.0f}" width="{_CELL - 2:g}" height="{_CELL - 2:g}" rx="3" '
+            f'fill-opacity="{shade:.3f}"><title>{escape(f"{name}: {written(score, metric)}")}</title></rect>'
+        )
+    width, height = _LEFT + n_heads * _CELL + _RIGHT, _TOP + len(layers) * _CELL + _BOTTOM
+    parts += [_text(_LEFT - 10, _TOP + (row + 0.6) * _CELL, f"L{layer}", "end") for row, layer in enumerate(layers)]
+    bottom = _TOP + len(layers) * _CELL + 16
+    parts += [_text(_LEFT + (head + 0.5) * _CELL, bottom, str(head + 1)) for head in range(n_heads)]
+    parts.append(_text(_LEFT + n_heads * _CELL / 2, bottom + 20, "head"))
+    drawing = _svg("plot heads", f'viewBox="0 0 {width:g} {height:g}" width="{width:g}"', label, parts)
+    ends = " to ".join(number(value, metric=metric) for value in (low, high))
+    return Markup(f'{drawing}<p class="hint">Shades from {ends}{escape(unit(metric))[1:]}.</p>')
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where values of a chart stand on the drawing."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+
+    def x(self, layer: float) -> float:
+        span = (self.last - self.first) or 1.0
+        inside = _WIDTH - _LEFT - _RIGHT
+        return _LEFT + inside * ((layer - self.first) / span if self.last > self.first else 0.5)
+
+    def y(self, value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (self.high - value) / (self.high - self.low)
+
+
+def _labels(ticks: Sequence[float], metric: str) -> list[str]:
+    """Ticks as text, all with the decimals that their steps need; very large and very small ones with exponents."""
+    scale = 100 if metric_form(metric).is_fraction else 1
+    most, step = scale * max(map(abs, ticks)), scale * (ticks[1] - ticks[0])
+    digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
+    form = f".{digits}f" if digits is not None and most < _MOST_PLAIN else ".7g"
+    return [f"{scale * tick + 0.0:{form}}".replace("-", "−") for tick in ticks]
+
+
+def _curve(one: Curve, frame: _Frame, colour: int, metric: str) -> str:
+    points = [(layer, score) for layer, score in sorted(one.scores.items()) if math.isfinite(score.value)]
+    path = " ".join(f"{frame.x(layer):.1f},{frame.y(score.value):.1f}" for layer, score in points)
+    band = [(layer, s.low, s.high) for layer, s in points if s.low is not None and s.high is not None]
+    parts = []
+    if len(band) > 1 and np.isfinite([bounds[1:] for bounds in band]).all():
+        outline = [(layer, high) for layer, _, high in band] + [(layer, low) for layer, low, _ in reversed(band)]
+        corners = " ".join(f"{frame.x(layer):.1f},{frame.y(value):.1f}" for layer, value in outline)
+        parts.append(f'<polygon class="band fill-{colour}" points="{corners}"/>')
+    parts.append(f'<polyline class="line stroke-{colour}" points="{path}"/>')
+    for layer, score in points:
+        title = escape(f"{one.name}, {layer}: {written(score, metric)}")
+        place = f'cx="{frame.x(layer):.1f}" cy="{frame.y(score.value):.1f}"'
+        parts.append(f'<circle class="fill-{colour}" {place} r="3.5"><title>{title}</title></circle>')
+    return "".join(parts)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(kind: str, box: str, label: str, parts: Iterable[str]) -> str:
+    return f'<svg class="{kind}" {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'

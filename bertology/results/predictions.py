@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from bertology._files import file_sha256, real_path, write_atomically
 from bertology.errors import ResultsError
 from bertology.measures import CountKind, Grouped
-from bertology.results.tables.store import read_parquet, to_parquet
+from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -398,3 +399,8 @@ def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
         split, metric, group, unit = key
         sums.append(HeadSums(split, metric, group, unit, clusters[first:last], above, below))
     return tuple(sums)
+
+
+def parts_of(kept: Mapping[str, Predictions]) -> list[Mapping[str, Predictions]]:
+    """The predictions of each of the results that some were joined from."""
+    return list(kept.maps) if isinstance(kept, ChainMap) else [kept]
