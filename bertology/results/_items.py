@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,7 +251,7 @@ def item_frame(
     """:meth:`Results.predictions` of the cells of ``rows``, which are some of ``every``."""
     import pandas as pd
 
-    names, texts = short_names(row.model for row in every), _Texts(corpora)
+    names, texts = short_names(row.model for row in every), _texts(corpora)
     parts: list[dict[str, Any]] = []
     for row in _cells(every, rows, any_init=any_init):
         part = _items(row, kept_of(kept, row), texts)
@@ -291,7 +293,7 @@ def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: b
     return sorted(cells.values(), key=lambda row: order[row.cell_id])
 
 
-def _items(row: ResultRow, kept: Predictions, texts: _Texts) -> dict[str, Any]:
+def _items(row: ResultRow, kept: Predictions, texts: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """The columns of one cell that differ between items."""
     tally = tally_of(row.metric)
     kept = tree_items(kept, tally) if tally in ("edges", "arcs", "roots") else kept
@@ -303,7 +305,7 @@ def _items(row: ResultRow, kept: Predictions, texts: _Texts) -> dict[str, Any]:
         more = {name: list(kept.extra[name]) for name in CLOZE if name != "rival"}
         return {**part, **more, "sentence": list(kept.item_ids)}
     places = [item.rpartition(":")[::2] for item in kept.item_ids]
-    words = texts.words(row, tuple(places))
+    words = texts(row.corpus_fingerprint, row.split, tuple(kept.item_ids))
     return {**part, "sentence": [name for name, _ in places], "place": [place for _, place in places], **words}
 
 
@@ -368,54 +370,61 @@ def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpu
     if row.model is None:
         raise ResultsError(f"{row.control} reads no pieces: choose a layer of a model")
     sentences = corpus[row.split]
-    ranges, numbers = piece_ranges(load_reader(resolve_model(row.model)), sentences), _numbers(sentences)
+    ranges, texts = piece_ranges(load_reader(resolve_model(row.model)), sentences), SplitTexts(sentences)
     groups = []
     for item in kept.item_ids:
-        name, _, place = item.rpartition(":")
-        if name not in numbers or not place:
+        if (spans := texts.words(item)) is None:
             raise ResultsError(
                 f"task {row.task} asks of whole sentences or prompts, which are not told by their pieces"
             )
-        start = int(sentences.starts[numbers[name]])
-        words = [word for first, last in spans_of(place) for word in range(start + first, start + last)]
-        n = len({piece for word in words for piece in range(*ranges[word].tolist())})
+        n = len({piece for span in spans for word in span for piece in range(*ranges[word].tolist())})
         groups.append(f"{n} piece{'s' * (n > 1)}" if n < _MANY_PIECES else f"{_MANY_PIECES} pieces or more")
     return groups
 
 
-class _Texts:
-    """The texts and words of items, looked up once for all cells that share them."""
+@dataclass(frozen=True)
+class SplitTexts:
+    """The sentences of one split, found by the ids of items."""
 
-    def __init__(self, corpora: Mapping[str, Corpus]) -> None:
-        self._corpora = corpora
-        self._numbers: dict[tuple[str, str], dict[str, int]] = {}
-        self._last: tuple[Any, dict[str, list[str | None]]] = None, {}
+    sentences: Sentences
 
-    def words(self, row: ResultRow, places: tuple[tuple[str, str], ...]) -> dict[str, list[str | None]]:
-        """``text`` and ``word`` of items, by sentence and place; nothing where the corpus is not at hand."""
-        corpus, key = self._corpora.get(row.corpus_fingerprint), (row.corpus_fingerprint, row.split)
-        if corpus is None or row.split not in corpus:
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Sentences by the names that predictions have: ids, with ``#`` and their number where several have one."""
+        ids = [self.sentences.id(number) for number in range(len(self.sentences))]
+        times = Counter(ids)
+        numbered = {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
+        return numbered | {name: number for number, name in enumerate(ids) if name and times[name] == 1}
+
+    def words(self, item: str) -> list[range] | None:
+        """The words of each span of an item ``sentence:3-5,7``, numbered over the split; None where it has none."""
+        name, _, place = item.rpartition(":")
+        number = self._numbers.get(name)
+        if number is None or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", place, re.ASCII):
+            return None
+        start, end = map(int, self.sentences.starts[number : number + 2])
+        spans = [range(start + first, start + last) for first, last in spans_of(place)]
+        return spans if all(start <= span.start < span.stop <= end for span in spans) else None
+
+    def find(self, item: str) -> tuple[str, list[tuple[int, int]]] | None:
+        """The sentence of an item, and where in it each of its spans stands (code points)."""
+        if (words := self.words(item)) is None:
+            return None
+        places = self.sentences.char_spans
+        spans = [(int(places[span.start][0]), int(places[span.stop - 1][1])) for span in words]
+        return self.sentences.text(self._numbers[item.rpartition(":")[0]]), spans
+
+
+def _texts(corpora: Mapping[str, Corpus]) -> Callable[[str, str, tuple[str, ...]], dict[str, list[str | None]]]:
+    """The function that gives ``text`` and ``word`` of items; nothing where their corpus is not known."""
+    splits = cache(lambda fingerprint, split: SplitTexts(corpora[fingerprint][split]))
+
+    @lru_cache(maxsize=1)  # the cells of a task share their items
+    def texts(fingerprint: str, split: str, items: tuple[str, ...]) -> dict[str, list[str | None]]:
+        if fingerprint not in corpora or split not in corpora[fingerprint]:
             return {}
-        if self._last[0] != (key, places):
-            sentences = corpus[row.split]
-            numbers = self._numbers.setdefault(key, _numbers(sentences))
-            found = [(numbers.get(name), place) for name, place in places]
-            text = [None if number is None else sentences.text(number) for number, _ in found]
-            word = [None if number is None else _written(sentences, number, place) for number, place in found]
-            self._last = (key, places), {"text": text, "word": word}
-        return self._last[1]
+        found = [splits(fingerprint, split).find(item) for item in items]
+        words = (one and BETWEEN_SPANS.join(one[0][first:last] for first, last in one[1]) for one in found)
+        return {"text": [one and one[0] for one in found], "word": list(words)}
 
-
-def _numbers(sentences: Sentences) -> dict[str, int]:
-    """Sentences by the names that predictions have: ids, with ``#`` and their number where several have one."""
-    ids = [sentences.id(number) for number in range(len(sentences))]
-    times = Counter(ids)
-    numbered = {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
-    return numbered | {name: number for number, name in enumerate(ids) if name and times[name] == 1}
-
-
-def _written(sentences: Sentences, number: int, place: str) -> str:
-    """What is written in the spans of a place."""
-    start, text = int(sentences.starts[number]), sentences.text(number)
-    ends = [(sentences.char_spans[start + a][0], sentences.char_spans[start + b - 1][1]) for a, b in spans_of(place)]
-    return BETWEEN_SPANS.join(text[begin:end] for begin, end in ends)
+    return texts

@@ -124,7 +124,9 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
 
 def test_heatmap_of_nothing(pos):
     (table,) = pos.view().tables
-    empty = dataclasses.replace(table, lines=tuple(dataclasses.replace(line, main=None) for line in table.lines))
+    empty = dataclasses.replace(
+        table, lines=tuple(dataclasses.replace(line, scores={**line.scores, "main": None}) for line in table.lines)
+    )
     with pytest.raises(ResultsError, match="no scores to draw"):
         plot_heatmap([empty])
 

@@ -104,7 +104,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     """
     questions = group_questions(runs)
     scripts = (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)
-    heads = [(run, table) for run in runs for table in run.head_tables]
+    heads = [(run, table) for run in runs for table in run.view.head_tables]
     tasks = [question.first.task for question in questions]
     return full_page(
         _HERE + "page.html",
@@ -123,7 +123,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         head_maps=[_titled(table.title, run, table, runs, f"h{n}") for n, (run, table) in enumerate(heads)],
         heads=list(_heads_section(runs)),
         over_steps=list(_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None})),
-        wholes=list(_tables_of({run.name: run.wholes for run in runs if run.wholes})),
+        wholes=list(_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes})),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
         layer_label=layer_label,
@@ -174,7 +174,7 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
 def _titled(title: str, run: Run, table: HeadTable | StepTable, runs: Sequence[Run], task: str) -> dict[str, Any]:
     """A title that names the model, and the run where several asked for heads of that model."""
     model = table.about.model
-    same = [one for one in runs if any(of.about.model == model for of in one.head_tables)]
+    same = [one for one in runs if any(of.about.model == model for of in one.view.head_tables)]
     return {"title": f"{title} · {model}" + f" · {run.name}" * (len(same) > 1), "model": str(model), "task": task}
 
 
@@ -182,10 +182,10 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Tables of heads and steps, which the page hides with their model and task."""
     n_heads = 0
     for run in runs:
-        for heads in run.head_tables:
+        for heads in run.view.head_tables:
             yield {**_titled(heads.title, run, heads, runs, f"h{n_heads}"), "table": heads.table()}
             n_heads += 1
-        for steps in run.step_tables:
+        for steps in run.view.step_tables:
             shown = steps.table()
             yield {**_titled(shown.title, run, steps, runs, ""), "table": shown}
 
@@ -223,7 +223,7 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
                 "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
             }
         )
-    heads = [_heads(table) for run in runs for table in run.head_tables]
+    heads = [_heads(table) for run in runs for table in run.view.head_tables]
     return {"questions": plain, "sentences": list(sentences), "heads": heads}
 
 
@@ -309,7 +309,7 @@ def _headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
 
 
 def _headline_of_heads(runs: Sequence[Run]) -> str:
-    tables = [table for run in runs for table in run.head_tables]
+    tables = [table for run in runs for table in run.view.head_tables]
     things = len({(table.task, table.metric, line.name) for table in tables for line in table.lines})
     n_heads = max((len(line.heads) for table in tables for line in table.lines), default=0)
     models = {table.about.model for table in tables}
@@ -324,7 +324,7 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """What the report is about: heading and value of models, corpora, tasks, date and number of scores."""
     tables: list[LayerTable | HeadTable | StepTable] = []
     for run in runs:
-        tables += (*run.tables, *run.head_tables, *run.step_tables)
+        tables += (*run.view.tables, *run.view.head_tables, *run.view.step_tables)
     rows = [row for run in runs for row in run.results.rows]
     days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
     facts: dict[str, Iterable[str]] = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import read_checksums, real_path
-from bertology._inputs import is_numeral
 from bertology._names import short_names
 from bertology._registry import Registry
-from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpus
+from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures import count_labels, label_scores
-from bertology.results._items import tally_of, tree_items
-from bertology.results._results import Results, read_results
-from bertology.results.heads import HeadTable, StepTable
+from bertology.results._items import SplitTexts, tally_of, tree_items
+from bertology.results._results import Results, View, read_results
 from bertology.results.over_steps import OverSteps, has_steps, last_steps
 from bertology.results.predictions import Predictions
 from bertology.results.rows import (
@@ -34,7 +31,7 @@ from bertology.results.rows import (
     is_statistic,
     reading_of,
 )
-from bertology.results.table import Table, apart, apart_in_groups, data_of, metric_title
+from bertology.results.table import apart, apart_in_groups, data_of, metric_title
 from bertology.results.views import LayerTable, group_tables, named
 
 
@@ -61,13 +58,10 @@ class Run:
     """Its rows call models by their short names."""
     models: Mapping[str, str]
     """By short name how the run names the model, such as a path."""
-    tables: tuple[LayerTable, ...]
-    head_tables: tuple[HeadTable, ...] = ()
-    step_tables: tuple[StepTable, ...] = ()
+    view: View
+    """Its tables; of checkpoints of a training those of the last one."""
     over_steps: OverSteps | None = None
-    """Of checkpoints of a training, of which the other tables are of the last one."""
-    wholes: tuple[Table, ...] = ()
-    """Of tasks about whole models and their references."""
+    """The tables over the checkpoints of a training."""
     asked: tuple[AskedCorpus, ...] = ()
     """The corpora as the person named them; none where the folder does not tell."""
 
@@ -130,8 +124,7 @@ def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> R
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
     own = {models[row.model]: row.model for row in kept.rows if row.model}
-    tables = view.tables, view.head_tables, view.step_tables, over_steps, view.wholes
-    return Run(name, folder, results, own, *tables, _asked_corpora(folder))
+    return Run(name, folder, results, own, view, over_steps, _asked_corpora(folder))
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
@@ -162,7 +155,7 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
     """
     by_question: dict[tuple[str, ...], list[tuple[Run, LayerTable]]] = {}
     for run in runs:
-        for table in run.tables:
+        for table in run.view.tables:
             about = table.about
             data = about.corpus_fingerprint, about.split, about.annotation
             by_question.setdefault((about.task, about.task_version, table.metric, *data), []).append((run, table))
@@ -197,43 +190,10 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class SplitText:
-    """Finds the words of one split."""
-
-    sentences: Sentences
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        ids = [self.sentences.id(number) for number in range(len(self.sentences))]
-        times = Counter(ids)
-        names = {name: number for number, name in enumerate(ids) if times[name] == 1}
-        # Sentences without a name of their own are filed under their place.
-        return names | {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
-
-    def find(self, item_id: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-        """The sentence of an item ``sentence:words``, and where in it each of its spans stands (code points).
-
-        Words are ``3``, or ``3-5`` for several; ``3-5,7`` are two spans.
-        """
-        name, _, words = item_id.rpartition(":")
-        if name not in self._numbers:
-            return None
-        sentence = self.sentences[self._numbers[name]]
-        spans = []
-        for part in words.split(","):
-            first, _, last = part.partition("-")
-            last = last or first
-            if not (is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last) <= len(sentence)):
-                return None
-            spans.append((sentence.spans[int(first) - 1][0], sentence.spans[int(last) - 1][1]))
-        return sentence.text, tuple(spans)
-
-
-@dataclass(frozen=True)
 class SentenceTexts:
     """The splits that were found, and why others were not."""
 
-    splits: Mapping[tuple[str, str], SplitText] = field(default_factory=dict)
+    splits: Mapping[tuple[str, str], SplitTexts] = field(default_factory=dict)
     """By fingerprint of the corpus and name of the split."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """By fingerprint of the corpus: why its sentences are not shown."""
@@ -277,7 +237,7 @@ def probe_of(about: ResultRow) -> Any:
 def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
     """The items of cloze tasks, as far as what was asked is on this machine and is still the same."""
     found: dict[str, Mapping[str, Any]] = {}
-    asked = [(run, table.about) for run in runs for table in run.tables if answers_itself(table.about)]
+    asked = [(run, table.about) for run in runs for table in run.view.tables if answers_itself(table.about)]
     for of, about in asked:
         probe = probe_of(about)
         for source in of.asked or (AskedCorpus(about.corpus),):
@@ -304,18 +264,18 @@ def find_sentences(
     They are looked for in ``corpora``, of which each must be readable, before those that the runs themselves name.
     """
     # Tables whose items are words of a corpus, not prompts.
-    asked = [(run, table.about) for run in runs for table in run.tables if not answers_itself(table.about)]
+    asked = [(run, table.about) for run in runs for table in run.view.tables if not answers_itself(table.about)]
     wanted: dict[str, set[str]] = {}
     for _, about in asked:
         wanted.setdefault(about.corpus_fingerprint, set()).add(about.split)
     if not with_text:
         return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
-    splits: dict[tuple[str, str], SplitText] = {}
+    splits: dict[tuple[str, str], SplitTexts] = {}
 
     def take(corpus: Corpus) -> None:
         for split in sorted(wanted.get(corpus.fingerprint, ())):
             if split in corpus:
-                splits[corpus.fingerprint, split] = SplitText(corpus[split])
+                splits[corpus.fingerprint, split] = SplitTexts(corpus[split])
 
     for given in (load_corpus(name, columns=columns) for name in corpora):
         for of in {(fingerprint, split) for fingerprint, several in wanted.items() for split in several}:
@@ -511,7 +471,7 @@ def _confusions(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int)
     return matrices
 
 
-def _place(split: SplitText | None, item: str, sentences: dict[str, int]) -> list[int] | None:
+def _place(split: SplitTexts | None, item: str, sentences: dict[str, int]) -> list[int] | None:
     """The number of an item's sentence, and where its spans begin and end in it; None where that is not known."""
     where = split.find(item) if split else None
     if where is None:
