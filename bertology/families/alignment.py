@@ -16,7 +16,7 @@ from bertology._files import canonical_json, digest
 from bertology.activations import Entry
 from bertology.corpora import Sentence, Sentences
 from bertology.corpora.prompts import with_masks
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, Pieces

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.errors import CorpusError, FitError, cut, quoted
 from bertology.families.alignment import DIVIDED, Reasons
 from bertology.families.splits import Splits

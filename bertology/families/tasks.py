@@ -16,7 +16,7 @@ from bertology.activations import Entry, Progress, Recipe
 from bertology.attention.arcs import NOT_APART
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
-from bertology.encoders.loading.description import MemorySource
+from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError
 from bertology.families.alignment import Alignment, Reasons, Windows
 from bertology.families.cells import Cell

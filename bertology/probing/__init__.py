@@ -12,6 +12,7 @@ from bertology.probing._comparison import (
     VectorComparison,
 )
 from bertology.probing._contract import (
+    AnnotationProbe,
     ControlNote,
     Probe,
     ProbeFamily,
@@ -28,13 +29,25 @@ from bertology.probing._examples import (
     target_examples,
     word_examples,
 )
-from bertology.probing._geometry import EncodingProbe, GeometryBaseline, GeometryCounts, GeometryProbe
+from bertology.probing._geometry import (
+    EncodingProbe,
+    GeometryBaseline,
+    GeometryCounts,
+    GeometryProbe,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    is_punctuation,
+    sampled_sentences,
+    sampled_words,
+)
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
 from bertology.probing._own import is_installed, known_probe, register_probe, settings_of, source_fingerprint
 from bertology.probing._registry import get_probe, registered_probes
 from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 
 __all__ = [
+    "AnnotationProbe",
     "AttentionComparison",
     "AttentionProbe",
     "CausalItems",
@@ -61,11 +74,15 @@ __all__ = [
     "ReadoutComparison",
     "RepresentationProbe",
     "SentenceProbe",
+    "SplitVectors",
+    "SplitWords",
+    "Splits",
     "TreeExamples",
     "VectorComparison",
     "Windows",
     "get_probe",
     "is_installed",
+    "is_punctuation",
     "known_probe",
     "labels_in",
     "layer_examples",
@@ -73,6 +90,8 @@ __all__ = [
     "pair_examples",
     "register_probe",
     "registered_probes",
+    "sampled_sentences",
+    "sampled_words",
     "scored_words",
     "sentence_examples",
     "settings_of",

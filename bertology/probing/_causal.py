@@ -60,10 +60,12 @@ class CausalProbe(Probe):
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     """
 
+    asked_by = "counts"
+
     @property
-    @abstractmethod
     def reads(self) -> tuple[GeometrySplit, ...]:
         """The splits that are read; none where the probe has texts of its own."""
+        return ()
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
         """Texts of the probe's own; None of a probe that reads splits.

@@ -178,6 +178,8 @@ class ClozeProbe(Probe):
     the family runs the model, with every layer through its head, and makes baselines, intervals and tables.
     """
 
+    asked_by = "items"
+
     form: AnswerForm | None = None
     """How words of several pieces and sentences are scored; ``one_piece`` for words and ``original`` for sentences when
     left out. See :data:`bertology.cloze.AnswerForm`."""

@@ -11,17 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from numpy import float64, int64
+from numpy import float64
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
 from bertology.probing._contract import Probe, RepresentationProbe
-from bertology.probing._geometry import GeometryCounts, GeometrySplit
+from bertology.probing._geometry import (
+    GeometryCounts,
+    GeometrySplit,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    sampled_words,
+)
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
     from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums, LayerVectors
+    from bertology.geometry import LayerSums
 
 LayerPair = tuple[int, int]
 """A layer of the model, and the layer of the reference that it is compared with."""
@@ -43,38 +49,38 @@ class ComparisonProbe(Probe):
 class VectorComparison(ComparisonProbe):
     """A question about the vectors of the same words in both models."""
 
+    asked_by = "words"
+
     match: str = "depth"
     """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
     largest on dev, or where there is no dev on test, among the layers that are read."""
+    most_words: int = 10_000
+    """Words of running text that are read at most: random sentences of a larger text."""
 
     @property
-    @abstractmethod
     def compares_layers(self) -> bool:
         """Whether the statistics of a layer depend on which others are read."""
+        return False
 
     @property
-    @abstractmethod
     def reads(self) -> tuple[GeometrySplit, ...]:
-        """The splits whose vectors are read."""
+        """The splits whose vectors are read: the test split; dev as well where layers are matched by content."""
+        return ("test",) if self.match == "depth" else ("dev", "test")
 
-    @abstractmethod
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
-        """By split ``[word]`` numbers of the words whose vectors are read, ascending; a sample of a large text.
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {split: sampled_words(text, self.most_words) for split, text in sentences.items()}
 
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
-
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """The items of which all words are among ``words``: those of :meth:`words` that both models can read."""
         return GeometryCounts(len(words["test"]))
 
     @abstractmethod
     def statistics(
         self,
-        model: Mapping[str, LayerVectors],
-        reference: Mapping[str, LayerVectors],
-        sentences: Mapping[str, Sentences],
+        model: SplitVectors,
+        reference: SplitVectors,
+        sentences: Splits,
         *,
         layers: Sequence[LayerPair],
     ) -> Iterator[LayerSums]:
@@ -101,6 +107,8 @@ class ReadoutComparison(ComparisonProbe):
     reference itself. What the first loses is split into scale, form and content by their differences.
     """
 
+    asked_by = "of"
+
     @property
     @abstractmethod
     def of(self) -> RepresentationProbe:
@@ -109,6 +117,8 @@ class ReadoutComparison(ComparisonProbe):
 
 class AttentionComparison(ComparisonProbe):
     """A question about the attention maps of the same sentences in both models, head by head."""
+
+    asked_by = "of_sentence"
 
     @abstractmethod
     def of_sentence(
@@ -126,18 +136,19 @@ class EncoderComparison(ComparisonProbe):
     """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
     other."""
 
+    asked_by = "check"
+
     @property
     @abstractmethod
     def columns(self) -> Literal["layers", "model", "both"]:
         """What a score belongs to: a layer of the model (0 the embeddings), the whole model, or either."""
 
     @property
-    @abstractmethod
     def reads(self) -> tuple[GeometrySplit, ...]:
         """The splits that are read; none where only weights are."""
+        return ("test",)
 
-    @abstractmethod
-    def check(self, sentences: Mapping[str, Sentences]) -> None:
+    def check(self, sentences: Splits) -> None:
         """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
 
     @abstractmethod
@@ -145,7 +156,7 @@ class EncoderComparison(ComparisonProbe):
         self,
         model: Encoder,
         reference: Encoder,
-        sentences: Mapping[str, Sentences],
+        sentences: Splits,
         *,
         layers: Sequence[LayerPair],
         on_long: str,

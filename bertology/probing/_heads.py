@@ -32,33 +32,35 @@ class HeadProbe(Probe):
     """
 
     @property
-    @abstractmethod
     def chooses(self) -> bool:
         """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
+        return False
 
 
 class AttentionProbe(HeadProbe):
     """A question put to attention maps: sums over the maps of each head, in one pass that keeps no map."""
 
+    asked_by = "statistics"
+
     @property
-    @abstractmethod
     def level(self) -> Literal["word", "piece"]:
         """Units of the maps."""
+        return "word"
 
     @property
-    @abstractmethod
     def pairs(self) -> bool:
         """Whether each sentence is read with the one after it, as a pair."""
+        return False
 
     @property
-    @abstractmethod
     def norms(self) -> bool:
         """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
+        return False
 
     @property
-    @abstractmethod
     def baselines(self) -> tuple[ControlNote, ...]:
-        """What the heads stand beside, and what tables say of it; :meth:`baseline` scores each."""
+        """What the heads are compared with, and what tables say of it; :meth:`baseline` scores each."""
+        return ()
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -68,7 +70,6 @@ class AttentionProbe(HeadProbe):
             CorpusError: the text lacks what is asked about.
         """
 
-    @abstractmethod
     def baseline(
         self,
         name: HeadBaseline,
@@ -89,10 +90,13 @@ class AttentionProbe(HeadProbe):
             chosen_windows: how the model reads ``chosen_on``.
             windows: how it reads ``sentences``.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 
 class GateProbe(HeadProbe):
     """What a model loses without a head: not read off its maps, but asked by closing gates."""
+
+    asked_by = "measure"
 
     @abstractmethod
     def measure(

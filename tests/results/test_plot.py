@@ -179,7 +179,7 @@ def test_a_notebook_shows_the_figure(pos):
 
 
 def test_pyplot_is_never_imported():
-    code = "import sys, bertology.results.render.plot; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, bertology.results.figures; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
