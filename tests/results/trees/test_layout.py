@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertology.results.trees import Arc, Line, levels
+from bertology.results._tree_arcs import Arc, Line, levels
 
 GAP, PORT = 9.0, 5.0
 
