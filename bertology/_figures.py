@@ -176,7 +176,7 @@ class Fonts:
         ax.text(x, y, self.drawable(text), family=list(self.families), parse_math=False, **style)
 
     def note(self) -> str:
-        """What the hollow squares stand for; empty where there are none."""
+        """A note on the characters that hollow squares stand for; empty where there are none."""
         if not self.missing:
             return ""
         codes = " ".join(f"U+{ord(letter):04X}" for letter in self.missing[:_NAMED])

@@ -33,9 +33,9 @@ class PageAndFigure(ABC):
     """A result with an HTML page and a figure; a notebook displays the page."""
 
     page_title: ClassVar[str]
-    """Of the frame in a notebook."""
+    """Title of the frame in a notebook."""
     page_height: ClassVar[int]
-    """Of the frame in a notebook, in pixels."""
+    """Height of the frame in a notebook, in pixels."""
 
     @abstractmethod
     def to_html(self) -> str:

@@ -19,12 +19,11 @@ from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
 from bertology.measures.descriptions import CONTROLS
 from bertology.probing import get_probe
-from bertology.results import ResultRow, Results, reading_of
+from bertology.results import OverSteps, ResultRow, Results, reading_of
 from bertology.results.over_steps import (
     SHARES,
     LayerOverSteps,
     OrderTable,
-    OverSteps,
     TrainingTable,
     is_score_of_layer,
 )

@@ -20,6 +20,8 @@ CONTROLS: tuple[str, ...] = get_args(Control)
 ITSELF: Final = "none"
 DOTTED, CONTROL_TASK = "majority", "control_task"
 """The task itself; the baseline whose line in a figure is dotted; the control whose difference is selectivity."""
+BLIND = "blind"
+"""The control of texts without what decides."""
 ACCURACY, SELECTIVITY = "accuracy", "selectivity"
 CHOICES, RETAINED = "choice_accuracy", "retained"
 """The share of choices that are right; the share of a reference's knowledge that a model retains."""

@@ -6,7 +6,7 @@ Start with ``_results.py``: :class:`Results` is what ``probe`` returns and what 
 ``figures.py`` draws, ``report/`` makes one HTML page of several runs, ``trees.py`` shows parsed sentences.
 """
 
-from bertology.results._results import Results, read_results
+from bertology.results._results import OverSteps, Results, read_results
 from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.predictions import (
     FITS,
@@ -35,6 +35,7 @@ __all__ = [
     "FittedProbe",
     "HeadSums",
     "Items",
+    "OverSteps",
     "PredictionFolder",
     "Predictions",
     "ResultRow",

@@ -169,7 +169,7 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
 
 
 def confusion(predictions: Predictions) -> pd.DataFrame:
-    """How many items of each gold label (rows) were given each label (columns), the most frequent gold label first.
+    """Counts of items by gold label (rows) and predicted label (columns), the most frequent gold label first.
 
     Where an item may have any number of labels, rows and columns are the sets of them.
     """
@@ -185,7 +185,7 @@ def confusion(predictions: Predictions) -> pd.DataFrame:
 
 
 def tally_of(metric: str) -> CountKind:
-    """What a metric counts; of one that is not registered, labels."""
+    """The kind of counts that a metric is made of; labels for one that is not registered."""
     return METRICS[metric].count_kind if metric in METRICS else "labels"
 
 
@@ -355,7 +355,7 @@ def scores_of_items(
 
 
 def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpus]) -> list[str]:
-    """By number of pieces, ``[item]`` the group of each item: of the words of its spans together.
+    """``[item]`` the group of each item by the number of pieces of all words of its spans.
 
     Raises:
         ResultsError: the corpus is not known here, or its items are no words.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -41,7 +41,7 @@ from bertology.results.heads import (
     step_tables,
     whole_tables,
 )
-from bertology.results.over_steps import OverSteps, beside_steps, has_steps, last_steps
+from bertology.results.over_steps import OrderTable, TrainingTable, beside_steps, has_steps, last_steps
 from bertology.results.predictions import FITS, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
     ComparisonRow,
@@ -76,6 +76,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
+
+
+_MOST_GROUPS = 40
+"""Groups that a figure has room for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,7 +160,7 @@ class View(Tables):
         return plot_head_table(head_table_of(self.head_tables, task))
 
     def plot_steps(self, metric: str | None = None) -> Figure:
-        """What becomes of the whole model as heads go, or without each of its layers: lines with intervals.
+        """The whole model as heads are switched off, or without each of its layers: lines with intervals.
 
         The ``metric`` is the main one when left out.
         """
@@ -186,6 +190,101 @@ class View(Tables):
 
         return plot_pipeline(self.pipelines)
 
+    def figures(self) -> dict[str, Figure]:
+        """All figures, by the names of their files in a run's folder."""
+        from bertology.results import figures as draw
+
+        figures = {"layers": self.plot()} if self.tables else {}
+        if len(self.overview) > 1:
+            figures["heatmap"] = self.heatmap()
+        if self.pipelines:
+            figures["pipeline"] = self.plot_pipeline()
+        for table in self.head_tables:
+            figures.setdefault(draw.named_after("heads", table.task, table.metric), draw.plot_head_table(table))
+        for steps in self.step_tables:
+            name = draw.named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
+            figures.setdefault(name, draw.plot_step_table(steps))
+        shown = [groups for groups in self.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
+        times: Counter[str] = Counter()
+        for groups in shown:
+            name = draw.named_after("groups", groups.of.task)
+            times[name] += 1
+            again = f"-{times[name]}" if times[name] > 1 else ""
+            figures["groups" if len(shown) == 1 else f"{name}{again}"] = draw.plot_groups(groups)
+        return figures
+
+
+@dataclass(frozen=True, repr=False)
+class OverSteps(Tables):
+    """Layers by steps of each task and training, and which task comes first: what :meth:`Results.over_steps` returns.
+
+    It shows as tables in a notebook, in ``print`` and in a rich console.
+    """
+
+    tables: tuple[TrainingTable, ...]
+    orders: tuple[OrderTable, ...] = ()
+    """Orders of the tasks of trainings with several."""
+
+    def shown(self) -> tuple[Table, ...]:
+        """The tables, at most nine steps of each."""
+        return tuple(self._tables(every=False))
+
+    def _tables(self, *, every: bool) -> Iterator[Table]:
+        for table in self.tables:
+            yield table.table(every=every)
+            yield table.reached()
+        yield from (order.table() for order in self.orders)
+
+    def to_csv(self) -> str:
+        """One line a number, of all steps; fractions, not percentages."""
+        return tables_to_csv(self._tables(every=True))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each task, training, layer and step.
+
+        Columns are ``task``, ``corpus``, ``training``, ``metric``, ``layer``, ``step``, ``value``, ``ci_low`` and
+        ``ci_high`` (fractions).
+        """
+        import pandas as pd
+
+        lines = [
+            {
+                **{"task": table.task, "corpus": table.about.corpus, "training": table.training},
+                **{"metric": table.metric, "layer": line.layer, "step": step},
+                **{"value": score.value, "ci_low": score.low, "ci_high": score.high},
+            }
+            for table in self.tables
+            for line in table.lines
+            for step, score in zip(table.steps, line.scores, strict=True)
+        ]
+        return pd.DataFrame(lines)
+
+    def plot(self) -> Figure:
+        """Score by step, a line a task with its interval, a panel a layer; of the tasks in the unit of the first."""
+        return next(iter(self.figures().values()))
+
+    def heatmap(self, task: str | None = None) -> Figure:
+        """Layers by steps of one task: shades and values.
+
+        Raises:
+            ResultsError: there is no such task.
+        """
+        from bertology.results.figures import plot_layers_by_steps
+
+        for table in self.tables:
+            if task in (None, table.task):
+                return plot_layers_by_steps(table)
+        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
+
+    def figures(self) -> Mapping[str, Figure]:
+        """All figures, by the names of their files in a run's folder."""
+        from bertology.results.figures import figures_over_steps
+
+        return figures_over_steps(self.tables)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
 
 @dataclass(frozen=True, repr=False)
 class Results:
@@ -197,9 +296,9 @@ class Results:
     rows: tuple[ResultRow, ...]
     comparisons: tuple[ComparisonRow, ...] = ()
     kept: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
-    """By cell what was predicted for its items."""
+    """The predictions for the items of each cell."""
     corpora: Mapping[str, Corpus] = field(default_factory=dict, compare=False)
-    """By fingerprint the corpora that are at hand, for the texts of items."""
+    """The corpora that are available, by fingerprint, for the texts of items."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -374,7 +473,7 @@ class Results:
         texts: Any = None,
         **chosen: Any,
     ) -> pd.DataFrame:
-        """What was predicted for each item, a line for every item and cell.
+        """Predictions for each item, a line for every item and cell.
 
         Columns are ``task``, ``corpus``, ``split``, ``model``, ``readout``, ``layer``, ``init``, ``control``, ``seed``;
         ``sentence`` (its id), ``text``, ``place`` (its words, counted from 1: ``3``, ``3-5``, of two spans ``3-5,7``)
@@ -517,9 +616,8 @@ class Results:
         files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
         if plots:
             from bertology._figures import figure_bytes
-            from bertology.results import figures
 
-            drawn = {**figures.figures_of(view), **(over_steps.figures() if over_steps is not None else {})}
+            drawn = {**view.figures(), **(over_steps.figures() if over_steps is not None else {})}
             for name, figure in drawn.items():
                 files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
         return files
@@ -529,7 +627,7 @@ class Results:
         return f"Results({', '.join(tasks) or 'no tasks'}: {len(self.rows)} rows, {len(self.comparisons)} comparisons)"
 
     def overview(self) -> tuple[OverSteps | View, ...]:
-        """What results show as: tables by layer; of checkpoints of a training those over steps, and what these lack."""
+        """The views that results are shown as: tables by layer; for checkpoints, those over steps and the rest."""
         if not has_steps(self.rows):
             return (self.view(),)
         rest = beside_steps(self.rows)

@@ -38,16 +38,16 @@ WORD_SIZE, _LABEL_SIZE, _TITLE_SIZE, _SCORE_SIZE, _NOTE_SIZE = 10.0, 6.5, 10.0, 
 _MARGIN, _SIDE_MARGIN = 16.0, 58.0
 _HEADER, _SHORT_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 26.0, 12.0
 _HALF_LINE = 8.0
-"""From the middle of a line of words to where arcs begin."""
+"""Distance between the middle of a line of words and the beginning of arcs."""
 _BASELINE = 3.5
 _STEP, _LABELLED_STEP = 10.0, 13.0  # from one arc to the next above it
 _BETWEEN_ROWS = 20.0
 _BEYOND = 10.0
-"""How far an arc that goes on in another row passes the row's end."""
+"""Length by which an arc that goes on in another row passes the end of a row."""
 _CORNER = 12.0
 _ARROW = (4.6, 5.2)
 _SAMPLE = 25.0
-"""Of a line in the legend, and the gap after it."""
+"""Length of a line in the legend with the gap after it."""
 _INCH = 72.0
 _LINES: dict[Kind, dict[str, Any]] = {
     "both": {"color": BLUE, "linestyle": "-", "linewidth": 1.3},
@@ -69,7 +69,7 @@ class _Side:
 
     @property
     def reach(self) -> float:
-        """From the middle of the words to the end of the row."""
+        """Distance between the middle of the words and the end of the row."""
         return _HALF_LINE + self.step * max(self.arcs.values(), default=0) + _LABEL_SIZE
 
 
@@ -128,7 +128,7 @@ def _page(width: float, height: float) -> Axes:
 
 
 def _sides(sides: Sequence[Sequence[Arc]], row: range) -> list[_Side]:
-    """What a row shows of the arcs above and below."""
+    """The arcs above and below that a row shows any of."""
     shown = [levels([arc for arc in arcs if arc.right >= row[0] and arc.left <= row[-1]]) for arcs in sides]
     step = _LABELLED_STEP if any(arc.label for arc in itertools.chain(*shown)) else _STEP
     return [_Side(arcs, sign, step) for arcs, sign in zip(shown, (1, -1), strict=False)]
@@ -152,7 +152,7 @@ class _Frame:
     """The part of the line that the row shows."""
 
     def x(self, place: float) -> float:
-        """Of the figure, from a place in the line."""
+        """The place in the figure of a place in the line."""
         return self.origin + self.way * (place - self.span[0])
 
     def draw(self, words: Words, row: range, sides: Sequence[_Side], *, y: float) -> None:
@@ -200,7 +200,7 @@ class _Frame:
 
 
 def _path(x0: float, x1: float, feet: Sequence[float], top: float) -> Path:
-    """From one foot up, along the top and down to the other foot, with round corners."""
+    """The path of an arc: up from one foot, along the top and down to the other, with round corners."""
     across = min(_CORNER, abs(x1 - x0) / 2) * (1 if x1 > x0 else -1)
 
     def leg(x: float, foot: float, inward: float) -> list[tuple[float, float]]:

@@ -57,12 +57,12 @@ class ComparedTask:
     corpus: str
     metric: str
     reading: str
-    """What tells it from other readouts of the task; empty where there is one."""
+    """The readout, where the task was read by several; else empty."""
     reference: str
     scores: Mapping[str, _ByLayer]
-    """By model, the reference first."""
+    """Scores by layer of each model, the reference first."""
     differences: Mapping[str, Mapping[int, Difference]]
-    """By model and its layer, at the same relative depth of the reference."""
+    """Differences by model and layer, from the reference's layer of the same relative depth."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class PairStatistic:
     by_layer: _ByLayer
     by_head: Mapping[str, Score]
     of_model: Score | None
-    """Of the whole model."""
+    """The score of the whole model."""
     reference_layers: Mapping[int, int]
-    """By layer of the model the one of the reference that it was compared with, where that is known."""
+    """The layer of the reference that each layer of the model was compared with, where that is known."""
     about: ResultRow
     """One of its rows."""
 
@@ -242,7 +242,7 @@ def _differences(
     *,
     metric: str,
 ) -> dict[int, Difference]:
-    """By layer of the model what was compared at the same relative depth, model less reference."""
+    """Differences at the same relative depth, model less reference, by layer of the model."""
     of_model = {row.cell_id: (layer, row.n_layers) for layer, rows in model.items() for row in rows}
     of_reference = {row.cell_id: (layer, row.n_layers) for layer, rows in reference.items() for row in rows}
     found: dict[int, Difference] = {}

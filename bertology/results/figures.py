@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -53,9 +52,6 @@ from bertology.results.table import (
     without_folders,
 )
 from bertology.results.views import GroupTable, LayerTable, summary_headers
-
-if TYPE_CHECKING:
-    from bertology.results._results import View
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
 _PANEL, _SMALL_PANEL = (6.4, 4.2), (4.6, 3.5)
@@ -298,7 +294,7 @@ def _label(ax: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
-    """What sets each column apart, without folders unless these are all that does; the metric goes to the next line."""
+    """Names that tell columns apart, with folders only where nothing else does; the metric goes to the next line."""
     headers = summary_headers(tables)
     shorter = []
     for header, table in zip(headers, tables, strict=True):
@@ -610,36 +606,11 @@ def figures_over_steps(tables: Sequence[TrainingTable]) -> Mapping[str, Figure]:
     figures = {f"over-steps{name}": plot_over_steps(same) for name, same in by_unit.items()}
     several = len({table.training for table in tables}) > 1
     for table in tables:
-        name = _named_after("over-steps", table.task, brief(table.training) if several else "")
+        name = named_after("over-steps", table.task, brief(table.training) if several else "")
         figures.setdefault(name, plot_layers_by_steps(table))
     return figures
 
 
-def _named_after(*parts: str) -> str:
+def named_after(*parts: str) -> str:
     """The name of a file."""
     return re.sub(r"[^\w.-]+", "-", "-".join(filter(None, parts)))
-
-
-_MOST_GROUPS = 40
-
-
-def figures_of(view: View) -> dict[str, Figure]:
-    """The figures there are, by the names of their files."""
-    figures = {"layers": view.plot()} if view.tables else {}
-    if len(view.overview) > 1:
-        figures["heatmap"] = view.heatmap()
-    if view.pipelines:
-        figures["pipeline"] = view.plot_pipeline()
-    for table in view.head_tables:
-        figures.setdefault(_named_after("heads", table.task, table.metric), plot_head_table(table))
-    for steps in view.step_tables:
-        name = _named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
-        figures.setdefault(name, plot_step_table(steps))
-    shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
-    times: Counter[str] = Counter()
-    for groups in shown:
-        name = _named_after("groups", groups.of.task)
-        times[name] += 1
-        again = f"-{times[name]}" if times[name] > 1 else ""
-        figures["groups" if len(shown) == 1 else f"{name}{again}"] = plot_groups(groups)
-    return figures

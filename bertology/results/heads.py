@@ -57,7 +57,7 @@ _INTERVAL = Note(
 
 @dataclass(frozen=True)
 class HeadScore:
-    """What one head does."""
+    """The score of one head."""
 
     head: str
     """``L8H10``: layer and number, both from 1."""
@@ -72,7 +72,7 @@ class HeadLine:
     """The group that it is about, such as a relation; the metric itself where it is about everything."""
     metric: str
     n_items: int
-    """What the named heads' scores are shares of, or means over."""
+    """Number of items that scores are shares of, or means over."""
     heads: Mapping[str, Score]
     """Scores on test, by head, in the order of the model."""
     order: tuple[str, ...]
@@ -118,14 +118,14 @@ class HeadTable:
     chosen_on: str
     """The split by which heads were chosen; that of the scores where it is the same one."""
     baselines: Mapping[str, tuple[str, str]]
-    """By control what the baseline is called, and what it is."""
+    """Label and description of each baseline, by control."""
 
     def plain(self) -> dict[str, Any]:
         """The table with all its fields, as JSON has them."""
         return dataclasses.asdict(self) | {"about": plain_about(self.about)}
 
     def label(self, line: HeadLine) -> str:
-        """What a line is about; its metric where every line has one of its own."""
+        """The subject of a line; its metric where every line has one of its own."""
         return line.name if self.metric else metric_title(line.metric)
 
     @property
@@ -141,7 +141,7 @@ class HeadTable:
         return sorted({head for line in self.lines for head in line.heads}, key=head_place)
 
     def table(self) -> Table:
-        """For each line the head that stands out, the next best one, and what they are compared with."""
+        """The best head of each line, the next best one, and what they are compared with."""
         with_random = any(line.random_init for line in self.lines)
         headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
         headers += ["random init"] if with_random else []
@@ -293,8 +293,8 @@ def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadT
 
 @dataclass(frozen=True)
 class StepTable:
-    """What becomes of the whole model step by step, such as with more and more heads off, in one order or another; or
-    with each of its layers."""
+    """Scores of the whole model step by step, such as with more and more heads off in some order, or without each of
+    its layers."""
 
     task: str
     metric: str
@@ -415,7 +415,7 @@ class PipelineLine:
     lexical: Score | None
     best: Score | None
     best_layers: tuple[int, ...]
-    """Those not separable from it; the layer alone where layers were not compared."""
+    """Layers statistically tied with the best; that layer alone where layers were not compared."""
     mix: Score | None
     random_mix: Score | None
     """The same from random weights, where those are a control."""
@@ -431,10 +431,10 @@ class PipelineLine:
     weights: tuple[float, ...]
     """Weights of layers 0…L in the mixture; empty where none was learned."""
     gains: tuple[float, ...]
-    """What each of layers 1…L adds to the score of the mixtures below it (eq. 3); empty where not measured."""
+    """Gains that layers 1…L add to the score of the mixtures below them (eq. 3); empty where not measured."""
     n_seeds: int
     pace: float | None = None
-    """What the mixture's learned numbers are multiplied by before the softmax; None where it is not known."""
+    """Factor of the mixture's learned numbers before the softmax; None where it is not known."""
 
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
@@ -498,7 +498,7 @@ def _score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None
 
 
 def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
-    """What follows from the weights of mixtures: the mean over seeds, with Student's t on their spread."""
+    """The mean over seeds of a statistic of mixtures' weights, with Student's t on their spread."""
     by_seed = {row.seed: row.value for row in rows if row.readout == MIX and row.metric == metric}
     values = [value for value in by_seed.values() if value is not None]
     if len(values) < 2:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bertology._names import layer_label
-from bertology.errors import ResultsError
 from bertology.measures.descriptions import ITSELF
 from bertology.results.rows import ResultRow, Score, clusters_of, training_of
 from bertology.results.table import (
@@ -18,18 +16,12 @@ from bertology.results.table import (
     Line,
     Note,
     Table,
-    Tables,
     alignment_notes,
     data_notes,
     metric_title,
     score_cell,
-    tables_to_csv,
     unit,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 SHARES = (0.9, 0.97)
 """Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
@@ -48,7 +40,7 @@ class LayerOverSteps:
     p_gain: float | None
     """One-sided: that there is no gain; None where there is no interval."""
     reached: Mapping[float, Score | None]
-    """By share of the gain the first checkpoint that has it; None where there is no gain to tell from 0."""
+    """The first checkpoint that has each share of the gain; None where the gain cannot be told from 0."""
     mean: Score
     """Mean over the training: the area under the curve, divided by the number of updates."""
     variance: tuple[float, float, float] | None = None
@@ -145,15 +137,15 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class OrderTable:
-    """Which task reaches a share of its gain first, each at the layer that is best at the last step."""
+    """The order in which tasks reach a share of their gain, each at the layer that is best at the last step."""
 
     training: str
     share: float
     tasks: tuple[str, ...]
     """The tasks with their layers, in the order in which they reach it."""
     before: Mapping[tuple[int, int], tuple[float, float]]
-    """By places of two tasks: the share of replicates in which the first comes at an earlier checkpoint, and in which
-    both come at the same one."""
+    """Shares of replicates in which the first of two tasks comes at an earlier checkpoint, and in which both come at
+    the same one, by the places of both tasks."""
     about: TrainingTable
 
     def table(self) -> Table:
@@ -207,7 +199,7 @@ def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-    """What curves over steps do not show: models without steps, and tasks such as those of heads, at the last step."""
+    """The rows that curves over steps do not show: models without steps, and tasks of heads at the last step."""
     shown = _over_steps(rows)
     left = [row for row in last_steps(rows) if row.step is None or (row.task, training_of(row)) not in shown]
     tasks = {row.task for row in left if row.model is not None}  # the others have baselines alone
@@ -229,75 +221,3 @@ def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:
     if len(steps) <= most:
         return list(range(len(steps)))
     return sorted({round(place * (len(steps) - 1) / (most - 1)) for place in range(most)})
-
-
-@dataclass(frozen=True, repr=False)
-class OverSteps(Tables):
-    """Layers by steps of each task and training, and which task comes first: what :meth:`Results.over_steps` returns.
-
-    It shows as tables in a notebook, in ``print`` and in a rich console.
-    """
-
-    tables: tuple[TrainingTable, ...]
-    orders: tuple[OrderTable, ...] = ()
-    """Orders of the tasks of trainings with several."""
-
-    def shown(self) -> tuple[Table, ...]:
-        """The tables, at most nine steps of each."""
-        return tuple(self._tables(every=False))
-
-    def _tables(self, *, every: bool) -> Iterator[Table]:
-        for table in self.tables:
-            yield table.table(every=every)
-            yield table.reached()
-        yield from (order.table() for order in self.orders)
-
-    def to_csv(self) -> str:
-        """One line a number, of all steps; fractions, not percentages."""
-        return tables_to_csv(self._tables(every=True))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A line for each task, training, layer and step.
-
-        Columns are ``task``, ``corpus``, ``training``, ``metric``, ``layer``, ``step``, ``value``, ``ci_low`` and
-        ``ci_high`` (fractions).
-        """
-        import pandas as pd
-
-        lines = [
-            {
-                **{"task": table.task, "corpus": table.about.corpus, "training": table.training},
-                **{"metric": table.metric, "layer": line.layer, "step": step},
-                **{"value": score.value, "ci_low": score.low, "ci_high": score.high},
-            }
-            for table in self.tables
-            for line in table.lines
-            for step, score in zip(table.steps, line.scores, strict=True)
-        ]
-        return pd.DataFrame(lines)
-
-    def plot(self) -> Figure:
-        """Score by step, a line a task with its interval, a panel a layer; of the tasks in the unit of the first."""
-        return next(iter(self.figures().values()))
-
-    def heatmap(self, task: str | None = None) -> Figure:
-        """Layers by steps of one task: shades and values.
-
-        Raises:
-            ResultsError: there is no such task.
-        """
-        from bertology.results.figures import plot_layers_by_steps
-
-        for table in self.tables:
-            if task in (None, table.task):
-                return plot_layers_by_steps(table)
-        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
-
-    def figures(self) -> Mapping[str, Figure]:
-        """All figures, by the names of their files in a run's folder."""
-        from bertology.results.figures import figures_over_steps
-
-        return figures_over_steps(self.tables)
-
-    def __repr__(self) -> str:
-        return self.to_text()

@@ -1,4 +1,4 @@
-"""What is kept of a cell, so that any other score can be computed later: predictions of items, sums of heads."""
+"""Records of a cell from which any other score can be computed later: predictions of items, sums of heads."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Predictions:
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Of a cloze task the further columns that :data:`CLOZE` names, ``[item]`` each."""
+    """Further columns of a cloze task, ``[item]`` each, as :data:`CLOZE` names them."""
     fold: NDArray[np.integer] | None = None
-    """Of a cross-validation the fold, from 1, in which each item was scored, by a fit that did not see its group."""
+    """The fold of a cross-validation, from 1, in which each item was scored by a fit that did not see its group."""
 
     @property
     def is_cloze(self) -> bool:
@@ -229,7 +229,7 @@ def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float
 
 @dataclass(frozen=True, eq=False)
 class ClozeOutcomes:
-    """What several cells predict for the very same items, those left out that could not be scored."""
+    """Predictions of several cells for the very same items, without those that could not be scored."""
 
     item_ids: tuple[str, ...]
     """``[item]``"""
@@ -304,7 +304,7 @@ class PredictionFolder(Mapping[str, Predictions]):
     """The predictions kept in a results folder, read when they are needed."""
 
     def __init__(self, folder: Path, checksums: Mapping[str, str] | None = None) -> None:
-        """Of a folder; predictions that are not what ``checksums`` (SHA-256 by cell) are of are refused."""
+        """Open a folder; predictions whose SHA-256 differs from that in ``checksums``, by cell, are refused."""
         self.folder, self._checksums = folder, checksums or {}
 
     def __getitem__(self, cell_id: str) -> Predictions:
@@ -341,12 +341,12 @@ class PredictionFolder(Mapping[str, Predictions]):
 
 @dataclass(frozen=True, eq=False)
 class HeadSums:
-    """What a cell keeps of attention heads: the two sums of a ratio by cluster, in one layer or in no layer."""
+    """Numerators and denominators of a ratio of attention heads by cluster, in one layer or in no layer."""
 
     split: str
     metric: str
     group: str
-    """Of what the metric is; empty where it is of everything."""
+    """Name of the group of items; empty for all items."""
     unit: str
     """``head``, ``layer`` or ``model``: what a ratio belongs to."""
     clusters: NDArray[np.int64]

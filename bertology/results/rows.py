@@ -43,7 +43,7 @@ STATISTICS = frozenset({VECTORS, "encoders", INTERVENTIONS})
 
 FALSE_DISCOVERY_RATE = 0.05
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
-"""How a model's weights may have been initialised, and how tables put it."""
+"""Kinds of a model's weights, and their names in tables."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class ResultRow(_Row):
     model_fingerprint: str | None = None
     init: Literal["pretrained", "random", "random_blocks"] | None = None
     init_seed: int | None = None
-    """Which draw of random weights; None of pretrained ones."""
+    """Seed of the random initialisation; None for pretrained weights."""
     pretraining_seed: int | None = None
-    """Which of several trainings that differ in their seed alone."""
+    """Seed of the pretraining, where several trainings differ in it alone."""
     step: int | None = None
     """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints."""
     layer: int | None = None
@@ -119,9 +119,9 @@ class ResultRow(_Row):
     """Scored items whose label training never saw."""
     # data and alignment: numbers of words of the split; None where not known, as of baselines
     n_unknown: int | None = None
-    """With an unknown subword."""
+    """Words with an unknown subword."""
     n_shared: int | None = None
-    """With exactly the subwords of another word, as *de* and *le* of French *du*, in the model or its reference."""
+    """Words with exactly the subwords of another word, as *de* and *le* of French *du*, in either model."""
     shared_subwords: Literal["exclude", "include"] | None = None
     n_long: int | None = None
     """In sentences longer than the model takes."""
@@ -147,12 +147,12 @@ class ResultRow(_Row):
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
-    """How the interval was made, and of how many resamples: ``cluster-bootstrap-bca-10000``."""
+    """Method and number of resamples of the interval: ``cluster-bootstrap-bca-10000``."""
     # the mean over all runs of the same cell: fits from several seeds, draws of random weights
     n_runs: int = 1
     """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
     mean: float | None = None
-    """Of their values; this and what follows are None where there is one run."""
+    """Mean of their values; this and the following fields are None where there is one run."""
     mean_stderr: float | None = None
     mean_ci_low: float | None = None
     """The interval covers other runs and other test sentences."""
@@ -180,7 +180,7 @@ class ComparisonRow(_Row):
     """
 
     family: str
-    """What was adjusted together."""
+    """Name of the comparisons that were adjusted together."""
     metric: str
     cell_a: str
     cell_b: str
@@ -257,7 +257,7 @@ _ORDER: Mapping[type[_Row], Sequence[str]] = {
 
 
 def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
-    """For each field its plain type, whether it may be None, and the values allowed."""
+    """The plain type of each field, whether it may be None, and the values allowed."""
     kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
     for name, hint in typing.get_type_hints(row).items():
         optional = type(None) in typing.get_args(hint)
@@ -293,7 +293,7 @@ def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> 
 
 @dataclass(frozen=True)
 class _Params:
-    """What is read of the parameters of a fit."""
+    """The parameters of a fit that tables use."""
 
     settings: dict[str, Any] | None = None
     chance: dict[str, float] | None = None
@@ -330,7 +330,7 @@ def param_of(row: ResultRow, name: str, default: Any = None) -> Any:
 
 
 def reading_of(row: ResultRow) -> str:
-    """How the task behind a row was read, in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
+    """The readout configuration behind a row in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
     parts = [".".join(filter(None, (row.readout, row.readout_version)))]
     for name, value in param_of(row, "settings", {}).items():
         if name == "fraction":
@@ -349,7 +349,7 @@ def answers_itself(row: ResultRow) -> bool:
 
 
 def clusters_of(row: ResultRow) -> str:
-    """What the clusters behind a row are: what its task calls them, ``sentences`` if it has no word for them."""
+    """The task's name for the clusters behind a row; ``sentences`` if it has none."""
     known = "clusters" if answers_itself(row) else "pairs" if param_of(row, "items") == "pairs" else "sentences"
     return str(param_of(row, "clusters", known))
 
@@ -380,7 +380,7 @@ def training_of(row: ResultRow) -> str:
 
 
 def chances_of(row: ResultRow) -> dict[str, float]:
-    """By group, how often choices are right by chance; empty where nothing is chosen."""
+    """The share of choices that are right by chance, by group; empty where nothing is chosen."""
     return dict(param_of(row, "chance", {}))
 
 
@@ -393,7 +393,7 @@ def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
 def own_baselines(
     baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
 ) -> list[ResultRow]:
-    """Of one task's baselines those of what a model reads, under its ``settings`` where baselines differ by them.
+    """The baselines of one task for the items that a model reads, under its ``settings`` where they differ by these.
 
     Of a text of which a model cannot read all, they are its own.
     """
@@ -410,7 +410,7 @@ def is_baseline(row: ResultRow) -> bool:
 
 
 def note_of(row: ResultRow) -> tuple[str, str]:
-    """What tables call the control of a row and say of it; its name alone where its row has no note."""
+    """Label and description of the control of a row; its name alone where its row has no note."""
     label, text = param_of(row, "note", (row.control.replace("_", " "), ""))
     return str(label), str(text)
 
@@ -450,7 +450,7 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
 
 
 def own_init(rows: Sequence[ResultRow]) -> str:
-    """Which weights the scores are about: where there are several, random ones are the control."""
+    """The weights that scores are about: where there are several, random ones are the control."""
     inits = {row.init for row in rows}
     return next((init for init in INITS if init in inits), "pretrained")
 

@@ -52,7 +52,7 @@ class Line:
     label: str
     cells: tuple[Cell, ...]
     best: frozenset[int] = frozenset()
-    """Which cells are in the best set of their column."""
+    """Places of the cells that are in the best set of their column."""
     baseline: bool = False
 
 
@@ -83,7 +83,7 @@ class Table:
     spare: tuple[str, ...] = ()
     """Headers of columns that a terminal may leave out, in the order in which they are left out."""
     series: int = 0
-    """How many of the last columns are a series, such as layers, which a terminal may thin out."""
+    """Number of last columns that are a series, such as layers, which a terminal may thin out."""
     is_drawn: bool = False
     """Whether a terminal draws the intervals of the first column, and writes those of no other."""
 
@@ -296,7 +296,7 @@ def metric_title(metric: str) -> str:
 
 
 def unit(metric: str) -> str:
-    """What titles have after a metric: ``, %`` of a fraction."""
+    """The unit of a metric as titles have it: ``, %`` for a fraction."""
     return ", %" if metric_form(metric).is_fraction else ""
 
 
@@ -392,7 +392,7 @@ def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
 
 
 def _alignment(row: ResultRow | TextCounts) -> str:
-    """How the texts behind a row align with subwords and splits, as far as it is known."""
+    """Counts of words and sentences behind a row that align badly with subwords or splits, as far as they are known."""
     if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
         return ""
     treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
@@ -475,7 +475,7 @@ def covered(n_seeds: Sequence[int]) -> str:
 
 
 _MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
-"""What Markdown would read as HTML, emphasis, code, a link or a further column."""
+"""Characters that Markdown would take for HTML, emphasis, code, a link or a further column."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 
 

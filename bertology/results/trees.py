@@ -253,7 +253,7 @@ _STYLES = {
 }
 _STYLE_OF: dict[Kind, str] = {"both": "agreed", "alone": "agreed", "gold": "missed", "predicted": "invented"}
 _STEP = 2.8
-"""From one arc to the next above it, in ex."""
+"""Distance between an arc and the next above it, in ex."""
 _LIGATURES = re.compile(r"([-`',!?])(?=[-`',])")
 
 
@@ -311,12 +311,12 @@ def _word(word: str, scored: bool) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it stands, in one line, two characters never drawn as one."""
+    """Text in one line for LaTeX, without ligatures."""
     return _LIGATURES.sub(r"\1{}", latex_escaped(" ".join(text.split())))
 
 
 def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "predicted") -> dict[str, Any]:
-    """What ``spacy.displacy.render(…, style="dep", manual=True)`` takes.
+    """The dictionary that ``spacy.displacy.render(…, style="dep", manual=True)`` takes.
 
     displaCy draws every arc with an arrow: where the tree has no direction it points to the right.
 

@@ -20,6 +20,7 @@ from bertology.errors import ResultsError
 from bertology.measures import CiMethod, best_set
 from bertology.measures.descriptions import (
     ACCURACY,
+    BLIND,
     CONTROL_TASK,
     CONTROLS,
     ITSELF,
@@ -86,7 +87,7 @@ class LayerLine:
 
     layer: int
     scores: Mapping[str, Score | None]
-    """By name of the column, of :data:`~bertology.measures.descriptions.LAYER_COLUMNS`; attributes of the line, too."""
+    """Scores by name in :data:`~bertology.measures.descriptions.LAYER_COLUMNS`; attributes of the line, too."""
     seed_spread: float | None
     """Standard deviation over seeds of the main metric."""
     by_seed: Mapping[int, Score]
@@ -117,9 +118,9 @@ class BaselineLine:
     second: Score | None
     n_items: int = 0
     model: str | None = None
-    """Whose items they are; None where they are those of any model."""
+    """Model whose items they are; None where they are those of any model."""
     note: str = ""
-    """What it is."""
+    """Description of the baseline."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class LayerTable:
     """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
     skip_reasons: Mapping[str, int]
     ci_methods: tuple[str, ...]
-    """How the main metric's intervals were made."""
+    """Methods of the main metric's intervals."""
     n_seeds: int
     n_draws: int
     """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
@@ -146,9 +147,9 @@ class LayerTable:
     path_ends: Mapping[str, tuple[int, ...]]
     """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
     reading: str
-    """How the vectors were read: readout, settings, share of the training data."""
+    """Readout configuration: readout, settings, share of the training data."""
     notes: Mapping[str, tuple[str, str]]
-    """By control that is computed by layer what it is called, and what it is; of ``none`` what the task itself fits."""
+    """Label and description of each control that is computed by layer; under ``none``, what the task itself fits."""
     one_of_several: bool
     """Whether the same task, on the same data, was read off the same model in other ways too."""
 
@@ -262,10 +263,10 @@ _CSV_SCORES = {
     name: (name, f"{name}_ci_low", f"{name}_ci_high") if one.csv is None else one.csv
     for name, one in LAYER_COLUMNS.items()
 }
-"""By column of a table the columns of CSV files for value and bounds."""
+"""The columns of CSV files for value and bounds, by column of a table."""
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", *_CSV_SCORES["main"], "in_best_set"),
-    *("second_metric", *(field for name in _FIRST[1:] for field in _CSV_SCORES[name]), "seed_sd", "blind", "strength"),
+    *("second_metric", *(field for name in _FIRST[1:] for field in _CSV_SCORES[name]), "seed_sd", BLIND, "strength"),
 )
 """Columns of every table; those of further controls follow where there are any."""
 
@@ -346,7 +347,7 @@ def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRo
 
 
 def natural_order(text: str) -> list[tuple[str, float]]:
-    """What texts are sorted by so that ``rank 8`` comes before ``rank 16``."""
+    """A sort key by which ``rank 8`` comes before ``rank 16``."""
     parts = [*re.split(r"(\d+(?:\.\d+)?)", text), "0"]
     return list(zip(parts[::2], map(float, parts[1::2]), strict=True))
 
@@ -470,7 +471,7 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
 
 
 def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
-    """How the intervals that :func:`mean_score` shows were made."""
+    """Methods of the intervals that :func:`mean_score` gives."""
     methods = {
         row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
         for rows in by_layer.values()
@@ -486,7 +487,7 @@ def _best_layers(
     *,
     higher_is_better: bool,
 ) -> dict[int, bool]:
-    """Which layers are in the best set; empty where layers were not compared."""
+    """Whether each layer is in the best set; empty where layers were not compared."""
     layers = sorted(by_layer)
     column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
     pairs = [
@@ -553,7 +554,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
 
 
 def _readout(table: LayerTable) -> str:
-    """What was fitted to the vectors, on how many items."""
+    """The readout, and the number of items that it was fitted to."""
     about, comma = table.about, "," * ("," in table.reading)
     if about.readout == INTERVENTIONS:
         fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
@@ -573,7 +574,7 @@ def _readout(table: LayerTable) -> str:
 
 
 def _intervals(table: LayerTable) -> str:
-    """How intervals of the main metric were made, what they are over and what they leave out."""
+    """The method of the main metric's intervals, what they cover and what they leave out."""
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
     units = clusters_of(table.about)
     if not (own_head or is_statistic(table.about)):
@@ -723,7 +724,7 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
 
 
 def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
-    """What baselines of tables are called, each once, in the order of :data:`CONTROLS`."""
+    """Labels of the baselines of tables, each once, in the order of :data:`CONTROLS`."""
     lines = [line for table in tables for line in table.baselines]
     return tuple(dict.fromkeys(line.label for line in sorted(lines, key=lambda line: CONTROLS.index(line.control))))
 
@@ -747,11 +748,11 @@ class GroupLine:
     by_layer: Mapping[int, Score]
     """The table's main metric on the items of this group alone."""
     chance: float | None = None
-    """How often choices would be right by chance; None where nothing is chosen."""
+    """The share of choices that are right by chance; None where nothing is chosen."""
     metric: str = ""
-    """What ``by_layer`` is of a statistic; empty of a group, whose metric is the table's main one."""
+    """Metric of a statistic; empty for a group, whose metric is the table's main one."""
     baselines: Mapping[str, Score] = field(default_factory=dict)
-    """By what tables call them, the same of baselines that read no layer."""
+    """Scores of baselines that read no layer, by label."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def toys() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw no figures."""
-    monkeypatch.setattr("bertology.results.figures.figures_of", lambda view: {})
+    monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, mean_over_steps
-from bertology.results import Predictions, ResultRow, Results, read_results, score_of
-from bertology.results.over_steps import OverSteps, TrainingTable, beside_steps, has_steps, steps_shown
+from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results, score_of
+from bertology.results.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
 from bertology.results.report import write_report
 
 STEPS = (0, 10, 100, 1000, 2000)

@@ -80,16 +80,16 @@ class PageCurves:
 
 @dataclass(frozen=True)
 class ComparisonPage:
-    """What a page of a comparison shows besides the results."""
+    """Contents of a comparison's page besides the results."""
 
     reference: str
     """Name of the reference in the rows."""
     tables: tuple[PageTable, ...] = ()
     curves: tuple[PageCurves, ...] = ()
     failures: tuple[str, ...] = ()
-    """What could not be measured, a line each."""
+    """Measures that failed, a line each."""
     verdicts: tuple[str, ...] = ()
-    """What the comparison comes to, shown before the findings."""
+    """The outcome of the comparison, shown before the findings."""
     about: Mapping[str, str] = field(default_factory=dict)
     """Heading and value, shown above the findings."""
 
@@ -146,7 +146,7 @@ def write_comparison(results: Results, path: str | Path, page: ComparisonPage) -
 
 
 def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> list[str]:
-    """What changed: a sentence for each task and model, and for the main statistic of each measure by layer."""
+    """The changes: a sentence for each task and model, and for the main statistic of each measure by layer."""
     found = []
     for task in tasks:
         for model, differences in task.differences.items():
@@ -182,7 +182,7 @@ def _changed(differences: Mapping[int, Difference], metric: str) -> str:
 
 
 def _apart(one: PairStatistic) -> str:
-    """In which layers a change is apart from 0."""
+    """The layers in which a change is apart from 0."""
     sure = {layer: score for layer, score in one.by_layer.items() if score.low is not None and score.high is not None}
     above = {layer: score.value for layer, score in sure.items() if score.low is not None and score.low > 0}
     below = {layer: score.value for layer, score in sure.items() if score.high is not None and score.high < 0}
@@ -398,7 +398,7 @@ def head_table(heads: pd.DataFrame) -> PageTable:
 
 
 def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
-    """Those that differ for sure, the clearest first: by the difference over the width of its interval."""
+    """The statistics that differ, the clearest first: by the difference over the width of its interval."""
     sure = heads[heads["p_adj"] < FALSE_DISCOVERY_RATE]
     width = sure["difference_high"] - sure["difference_low"]
     return sure.loc[(sure["difference"].abs() / width).sort_values(ascending=False, kind="stable").index]

@@ -321,7 +321,7 @@ def _headline_of_heads(runs: Sequence[Run]) -> str:
 
 
 def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """What the report is about: heading and value of models, corpora, tasks, date and number of scores."""
+    """Heading and value of the models, corpora, tasks, date and number of scores of the report."""
     tables: list[LayerTable | HeadTable | StepTable] = []
     for run in runs:
         tables += (*run.view.tables, *run.view.head_tables, *run.view.step_tables)
@@ -341,7 +341,7 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 
 def _caveats(questions: Sequence[Question]) -> list[str]:
-    """What scores do not show: those of trained probes, and those of the model's own head."""
+    """Limits of what scores of trained probes, and of the model's own head, show."""
     own = {answers_itself(entry.table.about) for question in questions for entry in question.entries}
     trained = "A probe shows what can be decoded from a layer, not that the model uses it."
     head = (
@@ -371,7 +371,7 @@ def _cards(questions: Sequence[Question], heads: Sequence[HeadTable]) -> list[di
 
 
 def _asked(about: ResultRow) -> str:
-    """What a task asks, as its probe puts it, if that is installed here; and the name of the task."""
+    """The question of a task, as its probe puts it if that is installed here, and the name of the task."""
     probe, name = probe_of(about), f"task {about.task}, {about.task_version}"
     question = "" if probe is None else str(probe.question).strip()
     return f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
@@ -452,7 +452,7 @@ def _difference(value: float, metric: str) -> str:
 
 
 def _moved(table: LayerTable) -> str:
-    """For changes of the text, the score of the last layer, and the range over all layers."""
+    """The score of the last layer, and the range over all layers, for changes of the text."""
     scored = [(line.main.value, line.layer) for line in table.lines if line.main]
     score, layer = next((line.main, line.layer) for line in reversed(table.lines) if line.main)
     own = ", the model's own answer," if answers_itself(table.about) and layer == table.about.n_layers else ""

@@ -18,8 +18,8 @@ from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures import count_labels, label_scores
 from bertology.results._items import SplitTexts, tally_of, tree_items
-from bertology.results._results import Results, View, read_results
-from bertology.results.over_steps import OverSteps, has_steps, last_steps
+from bertology.results._results import OverSteps, Results, View, read_results
+from bertology.results.over_steps import has_steps, last_steps
 from bertology.results.predictions import Predictions
 from bertology.results.rows import (
     ATTENTION,
@@ -44,7 +44,7 @@ class AskedCorpus:
     """At most so many of each split, the first ones; all when None."""
     columns: str | None = None
     items: int | None = None
-    """Of what cloze tasks ask, so many of each group."""
+    """Number of items of each group of cloze tasks; all when None."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Run:
     results: Results
     """Its rows call models by their short names."""
     models: Mapping[str, str]
-    """By short name how the run names the model, such as a path."""
+    """The run's own name of each model, such as a path, by short name."""
     view: View
     """Its tables; of checkpoints of a training those of the last one."""
     over_steps: OverSteps | None = None
@@ -128,7 +128,7 @@ def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> R
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
-    """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
+    """The corpora as the run's own record names them; it only helps to find sentences."""
     import yaml
 
     try:
@@ -194,12 +194,12 @@ class SentenceTexts:
     """The splits that were found, and why others were not."""
 
     splits: Mapping[tuple[str, str], SplitTexts] = field(default_factory=dict)
-    """By fingerprint of the corpus and name of the split."""
+    """The sentences by fingerprint of the corpus and name of the split."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """By fingerprint of the corpus: why its sentences are not shown."""
+    """The reason why the sentences of a corpus are not shown, by fingerprint."""
     allowed: bool = True
     prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By fingerprint of the items of a cloze task: each item as its probe has it, by its id."""
+    """The items of each cloze task as its probe has them, by fingerprint and id."""
 
 
 @runtime_checkable
@@ -325,7 +325,7 @@ ALL_PREDICTIONS = 150_000
 LEAST_ITEMS = 200
 MOST_EXCLUDED = 300
 _SEVERAL_NUMBERS = 4
-"""That are kept of an item of a cloze task, where of words there is one."""
+"""Numbers kept of an item of a cloze task, where of words there is one."""
 _HIDDEN = "right text", "other text"
 
 
@@ -361,7 +361,7 @@ def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int |
 
 
 def _mistakes(wrong: NDArray[np.bool_]) -> dict[str, Any]:
-    """How many items each layer (rows) got wrong that another (columns) got right; on the diagonal all its mistakes."""
+    """Counts of items that one layer (rows) got wrong and another (columns) right; on the diagonal all its mistakes."""
     as_numbers = wrong.astype(np.int64)
     counts = as_numbers @ (1 - as_numbers).T
     np.fill_diagonal(counts, as_numbers.sum(axis=1))
@@ -462,7 +462,7 @@ def rounded_score(score: Score | None, *, digits: int = 6) -> list[float | None]
 
 
 def _confusions(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int) -> list[list[list[int]]]:
-    """For each layer ``[gold, predicted, count]`` of all pairs that occur; rare labels are one, the last."""
+    """``[gold, predicted, count]`` of all pairs that occur, for each layer; rare labels are one, the last."""
     size = min(MOST_CONFUSED, n_labels) + 1
     shown, matrices = np.minimum(gold, size - 1), []
     for of_layer in np.minimum(pred, size - 1):
@@ -487,7 +487,7 @@ def _utf16(text: str) -> int:
 
 
 def item_budget(n_layers: int) -> int:
-    """How many wrong items each table may list, of tables that have so many layers together."""
+    """The number of wrong items that each of several tables may list, by the number of their layers together."""
     return max(LEAST_ITEMS, min(MOST_ITEMS, ALL_PREDICTIONS // max(1, n_layers)))
 
 
@@ -570,7 +570,7 @@ def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
 def _answers(
     kept: Sequence[Predictions], chosen: NDArray[np.int64], wrong: NDArray[np.bool_], *, with_text: bool
 ) -> tuple[list[list[int]], list[list[int]], list[str]]:
-    """What is right and what is predicted for the chosen items by layer, as places in the words, which come last."""
+    """Right and predicted answers for the chosen items by layer, as places in the words, which come last."""
     words: dict[str, int] = {}
 
     def coded(one: Predictions, codes: NDArray[np.integer], hidden: NDArray[np.bool_]) -> list[int]:
