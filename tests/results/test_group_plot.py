@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
 from bertology.results import Results
 from bertology.results.figures import plot_groups
@@ -119,12 +118,6 @@ def test_all_alike_can_be_drawn(facts):
     (groups,) = facts.view().groups
     same = tuple(dataclasses.replace(line, by_layer={0: Score(0.5, 0.4, 0.6)}) for line in groups.lines)
     assert texts(plot_groups(dataclasses.replace(groups, lines=same))).count("50.0") == 3
-
-
-def test_the_same_figure_is_the_same_bytes(facts):
-    for ending in ("png", "svg"):
-        first, second = (figure_bytes(facts.view().plot_groups(), ending) for _ in range(2))
-        assert first == second
 
 
 def saved(results, folder, **options):

@@ -108,7 +108,8 @@ def test_several_tables_are_several_panels(pos, n_tables, n_panels):
 
 def test_one_layer_and_no_interval_can_be_drawn(pos):
     (table,) = pos.only(layer=3).view().tables
-    line = dataclasses.replace(table.lines[0], main=dataclasses.replace(table.lines[0].main, low=None, high=None))
+    alone = dataclasses.replace(table.lines[0].main, low=None, high=None)
+    line = dataclasses.replace(table.lines[0], scores={**table.lines[0].scores, "main": alone})
     (ax,) = drawn(plot_tables([dataclasses.replace(table, lines=(line,))])).axes
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3"]
 
