@@ -29,7 +29,7 @@ from bertology.families.request import parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
 from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
-from bertology.results.report import (
+from bertology.results.report.comparison import (
     ComparisonPage,
     findings,
     head_findings,

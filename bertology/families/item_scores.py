@@ -11,8 +11,8 @@ from bertology.families.contract import family_of
 from bertology.families.vectors import VectorFamily
 from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap
 from bertology.probing import get_probe
-from bertology.results import PredictionFolder, Predictions, ResultRow, Results, read_outcomes
-from bertology.results.predictions import parts_of, prediction_table
+from bertology.results import Predictions, ResultRow, Results
+from bertology.results.predictions import PredictionFolder, parts_of, prediction_table, read_outcomes
 from bertology.results.rows import ATTENTION, is_statistic
 
 

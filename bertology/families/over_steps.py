@@ -19,7 +19,7 @@ from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
 from bertology.measures.descriptions import CONTROLS
 from bertology.probing import get_probe
-from bertology.results import OverSteps, ResultRow, Results, reading_of
+from bertology.results import OverSteps, ResultRow, Results
 from bertology.results.over_steps import (
     SHARES,
     LayerOverSteps,
@@ -27,7 +27,7 @@ from bertology.results.over_steps import (
     TrainingTable,
     is_score_of_layer,
 )
-from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, training_of
+from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, reading_of, training_of
 
 N_REPLICATES = 1000
 """As in the notebooks of Sellam et al. (2022)."""

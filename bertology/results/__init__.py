@@ -7,51 +7,8 @@ Start with ``_results.py``: :class:`Results` is what ``probe`` returns and what 
 """
 
 from bertology.results._results import OverSteps, Results, read_results
-from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
-from bertology.results.predictions import (
-    FITS,
-    SET_MARK,
-    ClozeOutcomes,
-    HeadSums,
-    PredictionFolder,
-    Predictions,
-    read_head_sums,
-    read_labels,
-    read_outcomes,
-    read_predictions,
-    read_scores,
-    split_sets,
-    write_head_sums,
-    write_predictions,
-)
-from bertology.results.rows import ComparisonRow, ResultRow, comparison_rows, read_result_rows, reading_of, score_of
+from bertology.results.fitted import FittedProbe
+from bertology.results.predictions import Predictions
+from bertology.results.rows import ComparisonRow, ResultRow
 
-__all__ = [
-    "FITS",
-    "SET_MARK",
-    "ClozeOutcomes",
-    "ComparisonRow",
-    "FitOrigin",
-    "FittedProbe",
-    "HeadSums",
-    "Items",
-    "OverSteps",
-    "PredictionFolder",
-    "Predictions",
-    "ResultRow",
-    "Results",
-    "comparison_rows",
-    "read_head_sums",
-    "read_labels",
-    "read_outcomes",
-    "read_predictions",
-    "read_result_rows",
-    "read_results",
-    "read_scores",
-    "reading_of",
-    "score_of",
-    "split_sets",
-    "write_head_sums",
-    "write_predictions",
-    "written_place",
-]
+__all__ = ["ComparisonRow", "FittedProbe", "OverSteps", "Predictions", "ResultRow", "Results", "read_results"]

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from bertology.results.figures import plot_tables
-from bertology.results.report._comparison import Curve, curves, head_heatmap
+from bertology.results.report.comparison import Curve, curves, head_heatmap
 from bertology.results.rows import Score
 from bertology.results.table import axis_ends
 

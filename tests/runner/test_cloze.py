@@ -20,7 +20,8 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.cloze._ask import kind_of, read_vocabulary
 from bertology.families.request import ReadoutConfig
-from bertology.results import ResultRow, Results, read_outcomes, read_predictions
+from bertology.results import ResultRow, Results
+from bertology.results.predictions import read_outcomes, read_predictions
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, run_probes
 

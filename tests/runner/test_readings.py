@@ -20,7 +20,8 @@ from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset
-from bertology.results import Results, read_predictions
+from bertology.results import Results
+from bertology.results.predictions import read_predictions
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of

@@ -11,7 +11,7 @@ from bertology.families.layer_sums import kept_sums
 from bertology.families.tasks import FitCells, Job, Pair
 from bertology.geometry import LayerSums
 from bertology.probing import GeometryCounts, LayerPair, VectorComparison
-from bertology.results import HeadSums
+from bertology.results.predictions import HeadSums
 from bertology.results.rows import counterpart
 
 

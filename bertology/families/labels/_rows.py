@@ -16,8 +16,8 @@ from bertology.families.tasks import FitCells, Scoring, Tables
 from bertology.measures import Metric, bootstrap_ratio, count_labels, expected_layer, find_metric, over_layers
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
-from bertology.results import ResultRow, read_labels, read_scores, split_sets
-from bertology.results.predictions import Kept
+from bertology.results import ResultRow
+from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
 
 _ACCURACY = find_metric("accuracy")
 

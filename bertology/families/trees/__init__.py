@@ -25,8 +25,7 @@ from bertology.families.vectors import VectorFamily, checked_configs, training_m
 from bertology.measures import Metric, count_trees
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import readout_kind
-from bertology.results import read_labels, read_scores
-from bertology.results.predictions import Kept
+from bertology.results.predictions import Kept, read_labels, read_scores
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64
