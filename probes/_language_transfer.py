@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry import LayerSums, languages
-from bertology.measures import majority, share_metric, word_majority
+from bertology.measures import majority, share_metric
+from bertology.measures.baselines import word_majority
 from bertology.probing import (
     ControlNote,
     Examples,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import sums_over_clusters
+from bertology.measures.intervals import sums_over_clusters
 
 if TYPE_CHECKING:
     from bertology.causal import PatchingMap

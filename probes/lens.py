@@ -68,7 +68,8 @@ class Lens(CausalProbe):
         on_long: str,
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by sentence; subwords of words that are masked."""
-        from bertology.cloze import fit_lens, lens_measures
+        from bertology.cloze import fit_lens
+        from bertology.cloze.lens import lens_measures
         from bertology.geometry import LayerSums
 
         train, test = (self._sample(sentences, split) for split in ("train", "test"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._names import short_names
 from bertology.errors import ResultsError
-from bertology.measures import best_set
+from bertology.measures.comparisons import best_set
 from bertology.measures.descriptions import ITSELF, NULL
 from bertology.results.rows import (
     FALSE_DISCOVERY_RATE,

@@ -17,7 +17,7 @@ import numpy as np
 
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
-from bertology.measures import CiMethod, best_set
+from bertology.measures.comparisons import best_set
 from bertology.measures.descriptions import (
     ACCURACY,
     BLIND,
@@ -30,6 +30,7 @@ from bertology.measures.descriptions import (
     SELECTIVITY,
     metric_form,
 )
+from bertology.measures.intervals import CiMethod
 from bertology.results.rows import (
     FALSE_DISCOVERY_RATE,
     INITS,

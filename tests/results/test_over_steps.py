@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bertology.errors import ResultsError
-from bertology.measures import bootstrap, count_labels, mean_over_steps
+from bertology.measures import bootstrap, count_labels
+from bertology.measures.comparisons import mean_over_steps
 from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
 from bertology.results.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
 from bertology.results.report import write_report

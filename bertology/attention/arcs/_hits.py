@@ -16,7 +16,7 @@ from bertology.attention._statistic import ClusterSums, MapBatch, PerBatch, Sums
 from bertology.attention._texts import Units
 from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
 from bertology.encoders.batching import padded
-from bertology.measures import spanning_arborescences
+from bertology.measures.trees import spanning_arborescences
 
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that

@@ -16,7 +16,8 @@ from bertology._names import short_names
 from bertology._registry import Registry
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
-from bertology.measures import count_labels, label_scores
+from bertology.measures import count_labels
+from bertology.measures.metrics import label_scores
 from bertology.results._items import SplitTexts, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.over_steps import has_steps, last_steps
