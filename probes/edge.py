@@ -24,6 +24,7 @@ that their profiles by layer can be compared. Where the spans begin and end is g
 """
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -40,7 +41,7 @@ _UNRELATED = ("Other", "none")
 class _Edge(AnnotationProbe):
     reference = "Tenney et al. 2019a, §2.1"
     readout = "edge.v1"
-    spans = 2
+    spans: ClassVar[Literal[0, 1, 2]] = 2
 
     @property
     def metrics(self) -> tuple[str | Metric, ...]:

@@ -19,8 +19,9 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 from bertology import probe
-from bertology.attention import head_statistics, read_attention, stream_maps
+from bertology.attention import head_statistics, stream_maps
 from bertology.attention._measured import Sharpness, row_entropy
+from bertology.attention._viewer import read_attention
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.cloze import Prompt, ask, distribution, next_sentence
 from bertology.corpora import Sentences

@@ -1,4 +1,4 @@
-"""Effects of patching as sums over clusters of pairs, which tables and intervals are made of."""
+"""Effects of interventions as sums over clusters of texts, which tables and intervals are made of."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.geometry import LayerSums
 from bertology.measures.intervals import sums_over_clusters
 
 if TYPE_CHECKING:
-    from bertology.causal import PatchingMap
-    from bertology.geometry import LayerSums
+    from bertology.causal._choices import Choices
+    from bertology.causal._map import PatchingMap
 
 
 def effect_sums(metric: str, found: PatchingMap, whole: str) -> Iterator[LayerSums]:
@@ -63,7 +64,17 @@ def cluster_sums(
     group: str,
 ) -> LayerSums:
     """``[layer, item]`` numerators and denominators, added up over the items of each cluster."""
-    from bertology.geometry import LayerSums
-
     above, below = (sums_over_clusters(part, clusters) for part in (over, under))
     return LayerSums(metric, layers, above, below, "frames", group)
+
+
+def erased_sums(found: Choices) -> Iterator[LayerSums]:
+    """Shares of right choices by layer, with something erased at each place, which are groups, and with nothing."""
+    for name, right in found.right.items():
+        for number, place in enumerate(found.places):
+            has_place = np.isfinite(right[:, number])
+            parts = np.where(has_place, right[:, number], 0.0), 2.0 * has_place
+            for group in ("", place) if number == len(found.places) - 1 else (place,):
+                yield cluster_sums(f"accuracy_{name}", found.layers, *parts, found.clusters, group)
+    plain = np.broadcast_to(found.plain, (len(found.layers), len(found.clusters))).copy()
+    yield cluster_sums("accuracy_plain", found.layers, plain, np.full_like(plain, 2.0), found.clusters, "")
