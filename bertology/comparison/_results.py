@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.families.item_scores import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Bootstrap, Comparison, Metric, bootstrap_ratio, compare, over_layers, over_runs
+from bertology.measures import Bootstrap, Metric, bootstrap_ratio, compare, over_runs
+from bertology.measures.comparisons import Comparison, over_layers
 from bertology.results import HeadSums, ResultRow, Results, read_head_sums, read_scores
 from bertology.results.tables.rows import ATTENTION, param_of, reading_of
 from bertology.results.views.compared import ComparedTask, PairStatistic, at_null

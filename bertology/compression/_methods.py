@@ -21,9 +21,10 @@ from bertology.activations import Progress, silent
 from bertology.attention import parse_heads
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, ModelSource, WholeModel, load_encoder, load_whole, save_model
+from bertology.encoders import Encoder, ModelSource, load_encoder
 from bertology.encoders.interventions import check_gates, head_projection
-from bertology.encoders.loading import blocks_of
+from bertology.encoders.loading import WholeModel, blocks_of, load_whole
+from bertology.encoders.sources import save_model
 from bertology.errors import ModelError, quoted
 
 _FULL_BITS = 32

@@ -15,8 +15,9 @@ from torch import Tensor
 from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.encoders import Encoder, HeadKind, Pieces
+from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import SHARED
+from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.splits import choose_splits
 from bertology.probing import (

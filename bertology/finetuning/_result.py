@@ -17,7 +17,8 @@ from torch import Tensor
 from bertology._folder import RecordFile, model_card
 from bertology._inputs import given_path
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, HeadKind, load_encoder
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, ModelError, ResultsError
 from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, TuningTask, encode, items_of, learnable
 from bertology.finetuning._scores import Variant, predictions, score_rows, scores

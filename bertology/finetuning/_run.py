@@ -30,7 +30,8 @@ from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.alignment import Alignment
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
@@ -56,7 +57,8 @@ from bertology.finetuning._settings import (
     settings_of,
 )
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
-from bertology.measures import Bootstrap, difference
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import difference
 from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import frame_to_parquet
 from bertology.results.views.grid import (

@@ -15,22 +15,16 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.finetuning._items import Collator, Inputs, Items, Kind, Row, TuningTask, second_start
-from bertology.measures import (
+from bertology.measures import Bootstrap, Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,
     EXACT_MATCH,
     PEARSON,
-    Bootstrap,
-    Metric,
     binary_f1,
-    bootstrap,
     count_answers,
     count_correlation,
     count_entities,
-    count_labels,
-    count_numbers,
-    find_metric,
-    over_runs,
 )
 
 _BATCH = 64

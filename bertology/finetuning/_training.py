@@ -25,9 +25,10 @@ from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology.activations import Progress
-from bertology.encoders import Encoder, ModelSource, TunableModel, load_tunable, save_model
+from bertology.encoders import Encoder, ModelSource
+from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters
-from bertology.encoders.sources import one_line, quiet_loading
+from bertology.encoders.sources import one_line, quiet_loading, save_model
 from bertology.errors import BertologyError, FitError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, ModelSource, load_encoder, load_tunable
+from bertology.encoders import Encoder, ModelSource, load_encoder
+from bertology.encoders.loading import load_tunable
 from bertology.encoders.masked_loss import MaskedText
 from bertology.errors import ModelError
 from bertology.finetuning import TaskBatches, task_batches

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.measures import fraction_mask
+from bertology.measures.baselines import fraction_mask
 from bertology.readouts._base import (
     FittedPosterior,
     FittedReadout,

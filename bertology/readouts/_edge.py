@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures import center_of_gravity, kl_from_uniform
+from bertology.measures.comparisons import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bertology._spans import SpanChunk
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures import differential_scores, expected_layer
+from bertology.measures.comparisons import differential_scores, expected_layer
 from bertology.readouts import (
     ArrayFeatures,
     ArraySpans,
