@@ -30,7 +30,8 @@ import numpy as np
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed
-from bertology.measures import Metric, grouped_macro_f1, micro_f1
+from bertology.measures import Metric
+from bertology.measures.metrics import grouped_macro_f1, micro_f1
 from bertology.probing import AnnotationProbe, Examples, ProbeFamily, pair_examples, target_examples
 
 _UNRELATED = ("Other", "none")

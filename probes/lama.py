@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 from bertology.cloze import MASK
 from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_primed
-from bertology.measures import find_metric, mean_over_groups
+from bertology.measures import find_metric
+from bertology.measures.metrics import mean_over_groups
 from bertology.pocket import Fact, candidates, facts
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily, with_ignored
 

@@ -59,7 +59,8 @@ class Lens(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by sentence; subwords of words that are masked."""
-        from bertology.cloze import fit_lens, lens_measures
+        from bertology.cloze import fit_lens
+        from bertology.cloze.lens import lens_measures
 
         train, test = (self._sample(sentences, split) for split in ("train", "test"))
         treatment = cast("OnLong", on_long)

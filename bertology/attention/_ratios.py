@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertology.corpora import Sentences
-from bertology.measures import RatioIntervals, ratio_intervals
+from bertology.measures import ratio_intervals
+from bertology.measures.intervals import RatioIntervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.geometry import LayerSums
-from bertology.measures import sums_over_clusters
+from bertology.measures.intervals import sums_over_clusters
 
 if TYPE_CHECKING:
-    from bertology.causal._erased_places import ErasedPlaces
+    from bertology.causal._choices import Choices
     from bertology.causal._map import PatchingMap
 
 
@@ -68,7 +68,7 @@ def cluster_sums(
     return LayerSums(metric, layers, above, below, "frames", group)
 
 
-def erased_sums(found: ErasedPlaces) -> Iterator[LayerSums]:
+def erased_sums(found: Choices) -> Iterator[LayerSums]:
     """Shares of right choices by layer, with something erased at each place, which are groups, and with nothing."""
     for name, right in found.right.items():
         for number, place in enumerate(found.places):

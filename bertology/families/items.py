@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, quoted
 from bertology.families.task_data import Labels, TaskData
-from bertology.measures import fraction_mask
+from bertology.measures.baselines import fraction_mask
 from bertology.probing import Examples
 from bertology.results import SET_MARK, Predictions, written_place
 

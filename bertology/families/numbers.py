@@ -27,7 +27,8 @@ from bertology.families.tasks import (
     Tables,
 )
 from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes
-from bertology.measures import Metric, count_numbers, mean_numbers
+from bertology.measures import Metric, count_numbers
+from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels

@@ -19,7 +19,8 @@ from bertology.geometry.languages import (
     align_words,
     scores_of_links,
 )
-from bertology.measures import majority, word_majority
+from bertology.measures import majority
+from bertology.measures.baselines import word_majority
 
 FAMILIES = {
     language: family

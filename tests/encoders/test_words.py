@@ -18,7 +18,8 @@ from bertology.attention import MapBatch, Scope, stream_maps
 from bertology.attention._pass import HeadStatistic
 from bertology.attention._viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
-from bertology.encoders import Encoder, Pieces, load_encoder, word_attentions
+from bertology.encoders import Encoder, Pieces, load_encoder
+from bertology.encoders.alignment import word_attentions
 from bertology.encoders.masked_loss import MaskedText
 
 Encoders = Callable[[str], Encoder]

@@ -23,7 +23,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded
 from bertology.errors import CorpusError, FitError
-from bertology.measures import spanning_arborescences
+from bertology.measures.trees import spanning_arborescences
 
 _LEAST = 1e-9
 """Added to attention, so that a word which attends to no candidate is as confused as chance."""

@@ -14,7 +14,7 @@ from bertology.families.tasks import Job, Pair
 from bertology.results import FITS
 
 if TYPE_CHECKING:
-    from bertology.cloze import TunedLens
+    from bertology.cloze.lens import TunedLens
     from bertology.encoders import Encoder, OnLong
 
 TUNED_LENS = "tuned_lens.v1"

@@ -22,7 +22,8 @@ from bertology.families.scoring import Column, Counts, score_fits
 from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.families.vectors import VectorFamily
-from bertology.measures import Metric, compare, difference, over_runs
+from bertology.measures import Metric, compare, over_runs
+from bertology.measures.comparisons import difference
 from bertology.probing import ControlNote, Probe, ReadoutComparison
 from bertology.readouts import readout_kind
 from bertology.results import ComparisonRow, ResultRow, comparison_rows

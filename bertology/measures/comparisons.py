@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures._bootstrap import Bootstrap, check_paired, freedom, summarised
-from bertology.measures._metrics import Floats
+from bertology.measures.intervals import Bootstrap, check_paired, freedom, summarised
+from bertology.measures.metrics import Floats
 
 LEAST_GAIN = 0.01
 """Gain from layer 0 to the last cumulative mix below which the expected layer is undefined, in scores of 0…1."""

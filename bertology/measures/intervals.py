@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures._metrics import Bounds, Floats, Metric, find_metric, ratio
+from bertology.measures.metrics import Bounds, Floats, Metric, find_metric, ratio
 
 N_RESAMPLES = 10_000
 """Resamples of a bootstrap: with fewer, the bounds of BCa intervals move noticeably from one random seed to the next
@@ -135,6 +135,7 @@ def bootstrap(
 
 
 def check_resampling(n_resamples: int, level: float) -> None:
+    """Raise a ValueError without resamples, or for a level outside 0…1."""
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
 

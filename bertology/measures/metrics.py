@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertology._names import name_not_found
-from bertology.measures._trees import Edge, tree_edges
+from bertology.measures.trees import Edge, tree_edges
 
 Floats = NDArray[np.float64]
 CountKind = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "sums", "numbers"]

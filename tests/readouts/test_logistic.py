@@ -1,16 +1,17 @@
-"""Loss, gradient and curvature against automatic differentiation."""
+"""The solver of logistic regressions: derivatives against automatic ones, minima against scipy's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, Targets, _logistic
 from bertology.readouts._items import Items, choose_items, survey
-from bertology.readouts._logistic import Bound, ClassCurvature, Fits, Objective, Spread, measure_curvature
+from bertology.readouts._logistic import Bound, ClassCurvature, Fits, Objective, Spread, measure_curvature, minimise
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)
@@ -167,3 +168,70 @@ def test_no_items_at_all() -> None:
     empty = ArrayFeatures(np.zeros((2, 0, 3), dtype=np.float32))
     with pytest.raises(FitError, match="no vectors"):
         survey(empty, torch.zeros(1, 0))
+
+
+def bowls(n: int, dim: int) -> tuple[Tensor, Tensor]:
+    """Matrices and shifts of ``n`` convex functions Σ log cosh(Ax − b) + ½ |x|² / 10, some far worse conditioned."""
+    random = torch.Generator().manual_seed(0)
+    matrices = torch.randn(n, 2 * dim, dim, generator=random, dtype=torch.float64)
+    matrices *= torch.logspace(0, -2, dim, dtype=torch.float64) ** torch.linspace(0, 1, n)[:, None, None]
+    return matrices, 3 * torch.randn(n, 2 * dim, generator=random, dtype=torch.float64)
+
+
+def evaluate(matrices: Tensor, shifts: Tensor, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    inside = torch.einsum("nij,nj->ni", matrices[rows], points.double()) - shifts[rows]
+    value = (inside.abs() + torch.log1p(torch.exp(-2 * inside.abs()))).sum(1) + 0.05 * points.double().square().sum(1)
+    gradient = torch.einsum("nij,ni->nj", matrices[rows], inside.tanh()) + 0.1 * points
+    return value, gradient.to(points.dtype)
+
+
+def test_minima_are_those_of_scipy() -> None:
+    matrices, shifts = bowls(6, 8)
+    calls: list[tuple[int, int]] = []
+    found = minimise(
+        lambda rows, points: evaluate(matrices, shifts, rows, points),
+        torch.zeros(6, 8, dtype=torch.float64),
+        precondition=lambda rows, gradient: gradient,
+        max_iter=300,
+        tolerance=1e-8,
+        report=lambda iteration, left: calls.append((iteration, left)),
+    )
+    assert found.converged.all()
+    for number in range(6):
+
+        def one(point: np.ndarray, number: int = number) -> tuple[float, np.ndarray]:
+            value, gradient = evaluate(matrices, shifts, torch.tensor([number]), torch.from_numpy(point)[None])
+            return float(value), gradient[0].numpy()
+
+        peer = minimize(one, np.zeros(8), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
+        np.testing.assert_allclose(found.points[number].numpy(), peer.x, atol=1e-5)
+    assert [iteration for iteration, _ in calls] == list(range(1, int(found.iterations.max()) + 1))
+    assert [left for _, left in calls] == [int((found.iterations > i).sum()) for i, _ in calls]
+
+
+def test_limits() -> None:
+    matrices, shifts = bowls(3, 5)
+    start = torch.zeros(3, 5, dtype=torch.float64)
+    first = evaluate(matrices, shifts, torch.arange(3), start)[1].abs().amax(1)
+
+    def run(max_iter: int, tolerance: float, relative: float) -> tuple[Tensor, Tensor, Tensor]:
+        found = minimise(
+            lambda rows, points: evaluate(matrices, shifts, rows, points),
+            start,
+            precondition=lambda rows, gradient: gradient,
+            max_iter=max_iter,
+            tolerance=tolerance,
+            relative=relative,
+            report=lambda iteration, left: None,
+        )
+        return found.gradient_norm, found.iterations, found.converged
+
+    norms, iterations, converged = run(1, 1e-6, 0.0)
+    torch.testing.assert_close(norms, first)
+    assert iterations.tolist() == [1, 1, 1]
+    assert not converged.any()
+    norms, _, converged = run(200, 1e-9, 0.1)
+    assert converged.all()
+    assert (norms <= 0.1 * first).all()
+    assert (norms > 1e-9).all()
+    assert run(200, 1e9, 0.0)[1].tolist() == [1, 1, 1]

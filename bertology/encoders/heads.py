@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, check_finite
-from bertology.encoders.interventions import forward_replaced, is_plain_linear
+from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import drawn, pretrained
 from bertology.errors import ModelError
 
@@ -64,11 +65,11 @@ class MaskedHead:
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
         inputs: list[Tensor] = []
 
-        def forward(features: Tensor) -> Tensor:
-            inputs.append(features)
-            return features.new_zeros(()).expand(*features.shape[:-1], last.out_features)
+        def keep(module: nn.Module, args: tuple[Tensor]) -> None:
+            inputs.append(args[0])
+            raise StopForward
 
-        with forward_replaced(last, forward):
+        with last.register_forward_pre_hook(keep), contextlib.suppress(StopForward):
             head_logits(self._model, hidden)
         return inputs[0][0]
 
