@@ -14,7 +14,8 @@ from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tab
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.comparisons import selectivity
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.rows import comparison_rows, score_of
 
 
 def task_columns(family: Family, probe: Probe, scoring: Scoring) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metri
 from bertology.measures.comparisons import expected_layer, over_layers
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
-from bertology.results import ResultRow, read_labels, read_scores, split_sets
-from bertology.results.tables.predictions import Kept
+from bertology.results import ResultRow
+from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
 
 _ACCURACY = find_metric("accuracy")
 

@@ -26,8 +26,7 @@ from bertology.measures import Metric
 from bertology.measures.metrics import count_trees
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import readout_kind
-from bertology.results import read_labels, read_scores
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept, read_labels, read_scores
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64
