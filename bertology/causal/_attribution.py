@@ -25,7 +25,7 @@ from bertology.causal._patching import Target
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
-from bertology.measures import intervals_over_clusters
+from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,8 @@ from bertology.families.scoring import records_of
 from bertology.families.tasks import Scoring
 from bertology.measures import ratio_intervals
 from bertology.probing import Probe
-from bertology.results import HeadSums, ResultRow, read_head_sums
+from bertology.results import ResultRow
+from bertology.results.predictions import HeadSums, read_head_sums
 
 
 def kept_ratios(ratios: HeadRatios, split: str, layer: int | None) -> Iterator[HeadSums]:

@@ -11,10 +11,9 @@ from bertology.families.contract import family_of
 from bertology.families.vectors import VectorFamily
 from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap
 from bertology.probing import get_probe
-from bertology.results import PredictionFolder, Predictions, ResultRow, Results, read_outcomes
-from bertology.results.tables.joined import parts_of
-from bertology.results.tables.predictions import prediction_table
-from bertology.results.tables.rows import ATTENTION, is_statistic
+from bertology.results import Predictions, ResultRow, Results
+from bertology.results.predictions import PredictionFolder, parts_of, prediction_table, read_outcomes
+from bertology.results.rows import ATTENTION, is_statistic
 
 
 def metric_of(row: ResultRow) -> Metric | None:

@@ -16,7 +16,9 @@ from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells, Job, Pair
 from bertology.probing import Examples, SentenceProbe
 from bertology.readouts import readout_kind
-from bertology.results import FITS, FitOrigin, FittedProbe, Items
+from bertology.results import FittedProbe
+from bertology.results.fitted import FitOrigin, Items
+from bertology.results.predictions import FITS
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, KeptFit

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, quoted
 from bertology.families.task_data import Labels, TaskData
-from bertology.measures import fraction_mask
+from bertology.measures.baselines import fraction_mask
 from bertology.probing import Examples
-from bertology.results import SET_MARK, Predictions, written_place
+from bertology.results import Predictions
+from bertology.results.fitted import written_place
+from bertology.results.predictions import SET_MARK
 
 if TYPE_CHECKING:
     from bertology.readouts import Targets

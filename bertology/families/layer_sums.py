@@ -17,9 +17,12 @@ from bertology.families.rows import ByControl, baseline_columns, cell_rows, scor
 from bertology.families.scoring import Column, Mean, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.geometry import LayerSums
-from bertology.measures import Bootstrap, Bounds, Metric, bootstrap_ratio
+from bertology.measures import Bootstrap, Metric, bootstrap_ratio
+from bertology.measures.metrics import Bounds
 from bertology.probing import Probe
-from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
+from bertology.results import ResultRow
+from bertology.results.predictions import HeadSums, read_head_sums
+from bertology.results.rows import score_of
 
 _Key = tuple[str, str]
 """Metric and group."""

@@ -12,8 +12,8 @@ import numpy as np
 from bertology.errors import ResultsError
 from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, compare, over_runs
-from bertology.results import ComparisonRow, ResultRow, Results, comparison_rows, reading_of
-from bertology.results.views.layers import counterpart, own_init
+from bertology.results import ComparisonRow, ResultRow, Results
+from bertology.results.rows import comparison_rows, counterpart, own_init, reading_of
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""

@@ -27,11 +27,12 @@ from bertology.families.tasks import (
     Tables,
 )
 from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes
-from bertology.measures import Metric, count_numbers, mean_numbers
+from bertology.measures import Metric, count_numbers
+from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
-from bertology.results import Predictions, ResultRow, read_labels
-from bertology.results.tables.predictions import Kept
+from bertology.results import Predictions, ResultRow
+from bertology.results.predictions import Kept, read_labels
 
 _BASELINES = (
     ControlNote("mean", "mean", "of the training numbers"),

@@ -11,9 +11,11 @@ from bertology.families.cells import columns_of
 from bertology.families.contract import Family
 from bertology.families.scoring import Column, Mean, Scored
 from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
-from bertology.measures import Metric, compare, over_runs, selectivity
+from bertology.measures import Metric, compare, over_runs
+from bertology.measures.comparisons import selectivity
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.rows import comparison_rows, score_of
 
 
 def task_columns(family: Family, probe: Probe, scoring: Scoring) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.families.cells import Cell, CellRecord, read_cell
 from bertology.families.tasks import BaselineCells, FitCells, Scoring
 from bertology.measures import Bootstrap, Metric, bootstrap, over_runs
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26

@@ -16,7 +16,7 @@ from bertology.encoders.alignment import SHARED
 from bertology.errors import CorpusError, FitError, cut, quoted
 from bertology.families.alignment import DIVIDED, Reasons
 from bertology.families.splits import Splits
-from bertology.measures import control_labels
+from bertology.measures.baselines import control_labels
 from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of
 from bertology.readouts import readout_kind
 

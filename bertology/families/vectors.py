@@ -27,7 +27,7 @@ from bertology.families.tasks import (
 from bertology.measures import METRICS, Metric
 from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 _COUNTED = {"trees": ("edges", "roots", "arcs"), "numbers": ("numbers",)}
 """By what items are about, the kinds of counts that metrics of them are made of."""

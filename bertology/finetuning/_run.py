@@ -30,7 +30,8 @@ from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.alignment import Alignment
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
@@ -56,22 +57,21 @@ from bertology.finetuning._settings import (
     settings_of,
 )
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
-from bertology.measures import Bootstrap, difference
-from bertology.results.render.exports import grid_to_html, grid_to_markdown
-from bertology.results.tables.store import frame_to_parquet
-from bertology.results.views.grid import (
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import difference
+from bertology.results.rows import Score, frame_to_parquet
+from bertology.results.table import (
     NOTHING,
     Cell,
-    Grid,
-    GridLine,
+    Line,
     Note,
+    Table,
     TextCounts,
     alignment_notes,
     metric_title,
     score_cell,
     unit,
 )
-from bertology.results.views.layers import Score
 
 _CHECKPOINTS = "checkpoints"
 _BATCH = 64
@@ -81,7 +81,7 @@ _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 @dataclass(frozen=True)
 class _Job:
-    """What all seeds have in common."""
+    """The model, data and settings that all seeds have in common."""
 
     encoder: Encoder
     task: TuningTask
@@ -112,7 +112,7 @@ class _Job:
 
     @cached_property
     def states(self) -> FrozenStates | None:
-        """Of a frozen encoder its hidden states, kept for all epochs and seeds where memory allows."""
+        """Hidden states of a frozen encoder, kept for all epochs and seeds where memory allows."""
         if self.settings.layers != "none":
             return None
         layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
@@ -340,7 +340,7 @@ class FineTunedGrid:
     path: Path
     """The folder that holds ``RUN/TASK/seed-1`` and so on."""
     models: Mapping[str, Mapping[str, FineTuned]]
-    """By run and task, as these are called in the file."""
+    """Models by run and task, under their names in the file."""
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -377,9 +377,9 @@ class FineTunedGrid:
 
     def to_markdown(self) -> str:
         """A table for each task, with the splits next to each other."""
-        return "\n".join(map(grid_to_markdown, self._grids()))
+        return "\n".join(table.to_markdown() for table in self._grids())
 
-    def _grids(self) -> Iterator[Grid]:
+    def _grids(self) -> Iterator[Table]:
         first, *others = self.models
         for task, rows in self.frame.groupby("task", sort=False):
             splits = list(rows["split"].unique())
@@ -389,7 +389,7 @@ class FineTunedGrid:
                 found = [of[metric, run, split] for split in splits]
                 cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
                 compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
-                lines.append(GridLine(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
+                lines.append(Line(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
             record = next(iter(self.models[first][str(task)].records.values()))
             for metric in rows["metric"].unique():
                 known = [record.majority.get(split, {}).get(metric) for split in splits]
@@ -397,7 +397,7 @@ class FineTunedGrid:
                 cells += [Cell("")] * bool(others)
                 if any(value is not None for value in known):
                     lines.append(
-                        GridLine("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
+                        Line("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
                     )
             headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
             n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
@@ -411,13 +411,13 @@ class FineTunedGrid:
             for run, models in self.models.items():
                 records = models[str(task)].records.values()
                 notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
-            yield Grid(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
+            yield Table(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(grid_to_html, self._grids()))
+        return "\n".join(table.to_html() for table in self._grids())
 
 
 def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mapping[str, Bootstrap]], metric: str) -> Any:

@@ -43,7 +43,7 @@ from bertology.probing._geometry import (
 )
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
 from bertology.probing._own import is_installed, known_probe, register_probe, settings_of, source_fingerprint
-from bertology.probing._registry import get_probe, registered_probes
+from bertology.probing._registry import get_probe, labels_of_words, registered_probes
 from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 
 __all__ = [
@@ -85,6 +85,7 @@ __all__ = [
     "is_punctuation",
     "known_probe",
     "labels_in",
+    "labels_of_words",
     "layer_examples",
     "mapped_examples",
     "pair_examples",

@@ -7,6 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from bertology._settings import checked_settings
@@ -14,6 +15,9 @@ from bertology.corpora import Sentences
 from bertology.errors import NameNotFoundError
 from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples, layer_examples, target_examples
+
+_MOST_COMPARED = 80
+"""Characters of an unknown name that are compared with those there are."""
 
 
 class ControlNote(NamedTuple):
@@ -195,8 +199,10 @@ class ProbeFamily:
         def make(name: str) -> Probe:
             known = name.lower().replace("-", "_")
             if known not in by_name:
-                alone = f"; or {stem} alone" if default is not None else ""
-                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{alone}")
+                hint = f"; or {stem} alone" if default is not None else ""
+                if near := get_close_matches(known[:_MOST_COMPARED], by_name, cutoff=0.6):
+                    hint += f"; did you mean {' or '.join(near)}?"
+                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{hint}")
             return by_name[known]
 
         first = probes[0] if default is None else default

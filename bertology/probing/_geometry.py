@@ -104,7 +104,7 @@ class GeometryProbe(Probe):
         """What the layers stand beside, and what tables say of it; :meth:`baseline` computes each."""
         return ()
 
-    most_words: ClassVar[int] = 50_000
+    most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
 
     def words(self, sentences: Splits) -> SplitWords:

@@ -7,8 +7,10 @@ from typing import Any
 
 from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
-from bertology.errors import BertologyError, quoted
-from bertology.probing._contract import Probe, ProbeFamily
+from bertology.corpora import Sentences
+from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe
+from bertology.probing._examples import Examples
 
 RegisteredProbe = Registered[Probe | ProbeFamily]
 
@@ -66,3 +68,26 @@ def get_probe(name: str) -> Probe:
         raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
     _check_name(newest, probe)
     return probe
+
+
+def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: str) -> Examples:
+    """The labels that another task gives to single words.
+
+    Args:
+        task: name of the other task.
+        sentences: the split.
+        asked_by: the task that asks for them, as errors call it.
+        remedy: how the error ends for a task about spans, or with several labels a word.
+
+    Raises:
+        NameNotFoundError: it is no task about labels of single words.
+        CorpusError: the split has no such labels.
+    """
+    probe = get_probe(task)
+    if not isinstance(probe, RepresentationProbe):
+        raise NameNotFoundError(f"{asked_by}:{task}: {quoted(task)} has no labels of words, as pos has")
+    examples = probe.examples(sentences)
+    if not examples.are_words or examples.is_multi_label:
+        problem = f"items of {quoted(task)} are not single words of one label{remedy}"
+        raise NameNotFoundError(f"{asked_by}:{task}: {problem}")
+    return examples

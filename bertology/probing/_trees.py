@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, WordLayer
 from bertology.errors import CorpusError, listed
-from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
+from bertology.measures import RELATION, UNSCORED, tree_depths
+from bertology.measures.trees import check_tree
 from bertology.probing._examples import Examples, Integers, coded
 
 _SHORTEST = 3

@@ -10,7 +10,7 @@ from bertology.errors import BertologyError, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import AS_READ, ReferenceModel
 from bertology.families.tasks import Pair, Weights
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart
 from bertology.runner._finder import Finder
 from bertology.runner.experiment._settings import Experiment, ModelSettings
 

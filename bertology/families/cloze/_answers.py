@@ -10,17 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Progress
-from bertology.cloze import (
-    AnswerForm,
-    Excluded,
-    Prompt,
-    anchor_of,
-    ask,
-    next_sentence,
-    pseudo_log_likelihood,
-    spell_pieces,
-    vocabulary_ids,
-)
+from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
 from bertology.errors import ClozeError
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems
 

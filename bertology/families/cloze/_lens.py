@@ -11,10 +11,10 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.request import ReadoutConfig
 from bertology.families.tasks import Job, Pair
-from bertology.results import FITS
+from bertology.results.predictions import FITS
 
 if TYPE_CHECKING:
-    from bertology.cloze import TunedLens
+    from bertology.cloze.lens import TunedLens
     from bertology.encoders import Encoder, OnLong
 
 TUNED_LENS = "tuned_lens.v1"

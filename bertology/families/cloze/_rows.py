@@ -18,7 +18,8 @@ from bertology.families.scoring import Column, records_of
 from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
 from bertology.probing import ClozeItems, ClozeProbe
-from bertology.results import ClozeOutcomes, ResultRow, read_outcomes, read_predictions
+from bertology.results import ResultRow
+from bertology.results.predictions import ClozeOutcomes, read_outcomes, read_predictions
 
 
 def tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:

@@ -11,8 +11,8 @@ from bertology.families.layer_sums import kept_sums
 from bertology.families.tasks import FitCells, Job, Pair
 from bertology.geometry import LayerSums
 from bertology.probing import GeometryCounts, LayerPair, VectorComparison
-from bertology.results import HeadSums
-from bertology.results.views.layers import counterpart
+from bertology.results.predictions import HeadSums
+from bertology.results.rows import counterpart
 
 
 def reference_of(job: Job) -> Job:

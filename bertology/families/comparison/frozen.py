@@ -22,11 +22,13 @@ from bertology.families.scoring import Column, Counts, score_fits
 from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.families.vectors import VectorFamily
-from bertology.measures import Metric, compare, difference, over_runs
+from bertology.measures import Metric, compare, over_runs
+from bertology.measures.comparisons import difference
 from bertology.probing import ControlNote, Probe, ReadoutComparison
 from bertology.readouts import readout_kind
-from bertology.results import ComparisonRow, ResultRow, comparison_rows
-from bertology.results.tables.predictions import Kept
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.predictions import Kept
+from bertology.results.rows import comparison_rows
 
 _CONTROLS = ("none", "rescaled", "refit", "reference")
 """The frozen readout on the model; on its vectors with mean and spread of the reference's in each dimension, of the

@@ -28,7 +28,7 @@ from bertology.families.vectors import VectorFamily, checked_configs, control_ta
 from bertology.measures import Metric
 from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import get_readout, readout_kind
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 _MAJORITY = ControlNote("majority", "majority", "the label most frequent in training")
 _BY_FORM = ControlNote(

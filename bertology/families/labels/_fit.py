@@ -17,7 +17,8 @@ from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
 from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, Job
-from bertology.measures import SpanWords, lexical_labels, majority, word_majority
+from bertology.measures import majority
+from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
 from bertology.probing import get_probe
 
 if TYPE_CHECKING:

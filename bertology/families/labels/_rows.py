@@ -13,11 +13,12 @@ from bertology.families.contract import Family
 from bertology.families.rows import NO_INTERVALS, ByControl, cell_rows, run_rows, scored_tables, selectivity_rows
 from bertology.families.scoring import Column, Counts, Score, Scored, records_of, score_fits
 from bertology.families.tasks import FitCells, Scoring, Tables
-from bertology.measures import Metric, bootstrap_ratio, count_labels, expected_layer, find_metric, over_layers
+from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric
+from bertology.measures.comparisons import expected_layer, over_layers
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
-from bertology.results import ResultRow, read_labels, read_scores, split_sets
-from bertology.results.tables.predictions import Kept
+from bertology.results import ResultRow
+from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
 
 _ACCURACY = find_metric("accuracy")
 

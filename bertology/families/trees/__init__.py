@@ -22,11 +22,11 @@ from bertology.families.tasks import (
 )
 from bertology.families.trees._fit import fit_trees, write_chains
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory
-from bertology.measures import Metric, count_trees
+from bertology.measures import Metric
+from bertology.measures.metrics import count_trees
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.readouts import readout_kind
-from bertology.results import read_labels, read_scores
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept, read_labels, read_scores
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64

@@ -24,7 +24,8 @@ from bertology.families.trees._marks import (
     words_left_out,
     words_of,
 )
-from bertology.measures import spanning_trees, tree_depths, tree_distances
+from bertology.measures import tree_depths, tree_distances
+from bertology.measures.trees import spanning_trees
 from bertology.probing import TreeExamples
 
 if TYPE_CHECKING:
