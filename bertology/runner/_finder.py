@@ -124,7 +124,7 @@ def check_folds(probes: Sequence[Probe], request: ProbeRequest) -> None:
 
 def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
     """The splits of a corpus that some of the probes read."""
-    return frozenset(split for probe in probes for split in family_of(probe).splits_read(probe))
+    return frozenset(split for probe in probes for split in probe.splits_needed)
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:
