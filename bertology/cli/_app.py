@@ -16,6 +16,7 @@ from bertology.cli import (
     compare,
     compress,
     doctor,
+    explain,
     finetune,
     landscape,
     listings,
@@ -56,7 +57,18 @@ def options(
 
 
 for command in (
-    *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
+    *(
+        probe.probe,
+        run.run,
+        run.plan,
+        run.merge,
+        run.verify,
+        run.rerun,
+        run.schema,
+        report.report,
+        explain.explain,
+        tree.tree,
+    ),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
     *(doctor.doctor, pretrain.pretrain, finetune.finetune, compress.compress, tokenize.tokenize),
     *(neighbours.neighbours, align.align, landscape.landscape, compare.compare, patch.patch, attribute.attribute),
