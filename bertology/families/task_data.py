@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,8 @@ from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
 from bertology.encoders.alignment.pieces import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, quoted
-from bertology.families.cells import Cell, Stopwatch, versions, write_cell
-from bertology.families.contract import BaselineCells, FitCells, Problem, Resources
+from bertology.families.cells import Cell, write_cell
+from bertology.families.contract import FitCells, Problem, Resources
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons
 from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
@@ -528,19 +528,9 @@ def _kind_of(data: TaskData) -> Items:
 class CellWriter:
     """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
 
-    def __init__(
-        self,
-        cells: FitCells,
-        data: TaskData,
-        job: Resources,
-        watch: Stopwatch,
-        *packages: str,
-        n_cells: int | None = None,
-    ) -> None:
+    def __init__(self, cells: FitCells, data: TaskData, job: Resources, provenance: Mapping[str, Any]) -> None:
         self.columns = ItemColumns(data)
-        self._cells, self._data, self._job = cells, data, job
-        every = ("torch", "transformers", "numpy", *packages)
-        self._provenance = watch.provenance(*every, device=job.device, n_cells=n_cells or len(cells.cells))
+        self._cells, self._data, self._job, self._provenance = cells, data, job, provenance
         self._counts: dict[int, dict[str, Any]] = {}
 
     def write(
@@ -570,26 +560,6 @@ class CellWriter:
         settings = {"settings": cells.config.changes} if cells.config.changes else {}
         facts = {**self._counts[seed], **facts, "params": {**params, **settings, **items_param(data)}}
         write_cell(self._job.run, cell, kept, facts=facts, provenance=self._provenance, notes=data.splits.notes)
-
-
-def write_baselines(
-    baselines: BaselineCells,
-    data: TaskData,
-    job: Resources,
-    predict: Callable[[ItemColumns, str], tuple[Predictions, Mapping[str, Any]]],
-    *packages: str,
-    **facts: Any,
-) -> None:
-    """Write the cells of baselines, given the predictions and parameters of each by its name."""
-    columns = ItemColumns(data)
-    for control, cell in baselines.cells.items():
-        watch = Stopwatch()
-        kept, params = predict(columns, control)
-        provenance: dict[str, Any] = {"versions": versions(*packages), "wall_s": 0.0}
-        if control == "lexical":
-            provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
-        of_cell = {**counts_of(data), **({"params": params} if params else {}), **facts}
-        write_cell(job.run, cell, kept, facts=of_cell, provenance=provenance, notes=data.splits.notes)
 
 
 def items_param(data: TaskData) -> dict[str, str]:

@@ -3,58 +3,51 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from bertology._memory import memory_for_vectors
+from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
-from bertology.families.contract import BaselineCells, CellGrid, Family, Scoring, TaskRows
+from bertology.families.cells import versions, write_cell
+from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import ModelCorpus, Signal, Unreadable
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import Counts, score_cells, scored_baselines
-from bertology.families.task_data import items_fingerprint
-from bertology.measures import METRICS, Metric
+from bertology.families.rows import (
+    ByControl,
+    Columns,
+    Counts,
+    Scored,
+    score_cells,
+    scored_baselines,
+    scored_rows,
+    selectivity_rows,
+)
+from bertology.families.task_data import ItemColumns, TaskData, check_pools, counts_of, items_fingerprint, task_data
+from bertology.measures import METRICS, CountKind, Metric
 from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
-from bertology.readouts import readout_kind
+from bertology.readouts import ReadoutKind, readout_kind
+from bertology.results import ComparisonRow, Predictions, ResultRow
 from bertology.results.tables.predictions import Kept
 
-_COUNTED = {"trees": ("edges", "roots", "arcs"), "numbers": ("numbers",)}
-"""The kinds of counts that metrics are made of, by what items are about."""
-
-
-def checked_configs(
-    probe: RepresentationProbe, asked: Sequence[ReadoutConfig], *, about: str, reads: Sequence[str], width: int
-) -> tuple[ReadoutConfig, ...]:
-    """Configurations with their registered readouts, the probe's own where none is named.
-
-    Readouts have to be of one of the kinds in ``reads``; the items are ``about`` labels or trees, for messages.
-
-    Raises:
-        NameNotFoundError: there is no such readout.
-        BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
-            what the metrics of the probe are made of.
-    """
-    known = _COUNTED.get(about, ("labels",))
-    if other := next((metric for metric in probe.scores if metric.count_kind not in known), None):
-        fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in known)
-        raise BertologyError(f"task {probe.task}: {other.name} is no metric of {about}: take {fitting}")
-    configs = []
-    for config in asked:
-        kind = readout_kind(config.readout or probe.readout)
-        if kind.reads not in reads:
-            remedy = f"leave the readout out, or take {probe.readout}"
-            raise BertologyError(f"task {probe.task} is about {about}, which {kind.name} cannot read; {remedy}")
-        if (problem := kind.settings_problem(config.settings, width)) is not None:
-            raise BertologyError(f"task {probe.task}: {problem}")
-        configs.append(replace(config, readout=kind.name))
-    return tuple(configs)
+Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
+"""The predictions of a baseline, facts besides the counts of items, and the provenance of one that is fitted."""
 
 
 class VectorFamily(Family):
     """A family that fits readouts to stored vectors, and keeps predictions of single items."""
 
     is_cross_validated: ClassVar[bool] = True
+    about: ClassVar[str]
+    """What items are about, for messages: ``labels``."""
+    readouts: ClassVar[tuple[str, ...]]
+    """What readouts of the family read: ``words``, ``spans``, ``trees``, ``numbers``."""
+    count_kinds: ClassVar[tuple[CountKind, ...]]
+    """The kinds of counts that metrics of the family are made of."""
+    baseline_packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    """The packages that baselines are computed with."""
     has_control_task: ClassVar[bool] = True
     """Whether what is asked could be memorised by the form of words."""
 
@@ -62,9 +55,47 @@ class VectorFamily(Family):
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
-    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """The metrics that the task and its baselines are counted for."""
-        return probe.scores
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        """By control the metrics that are counted, those of ``none`` for the task and its baselines."""
+        return {"none": probe.scores}
+
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+        """A baseline from the items of the training split."""
+        raise BertologyError(f"task {data.probe.task} has no baseline {control}")
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Configurations with their registered readouts, the probe's own where none is named.
+
+        Raises:
+            NameNotFoundError: there is no such readout.
+            BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
+                what the metrics of the probe are made of.
+        """
+        assert isinstance(probe, RepresentationProbe)
+        if other := next((metric for metric in probe.scores if metric.count_kind not in self.count_kinds), None):
+            fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in self.count_kinds)
+            raise BertologyError(f"task {probe.task}: {other.name} is no metric of {self.about}: take {fitting}")
+        configs = []
+        for config in asked:
+            kind = readout_kind(config.readout or probe.readout)
+            if kind.reads not in self.readouts:
+                remedy = f"leave the readout out, or take {probe.readout}"
+                raise BertologyError(
+                    f"task {probe.task} is about {self.about}, which {kind.name} cannot read; {remedy}"
+                )
+            problem = kind.settings_problem(config.settings, shape.dim)
+            if problem is not None or (problem := self.config_problem(kind, config)):
+                raise BertologyError(f"task {probe.task}: {problem}")
+            configs.append(replace(config, readout=kind.name))
+        return tuple(configs)
+
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        """What the family cannot compute of a configuration, with a remedy; empty where nothing is wrong."""
+        return ""
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The corpus has such items, and they can be pooled."""
+        check_pools(pair, task_data(probe, pair.splits), configs)
 
     def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
         """The question itself: settings are those of the readout."""
@@ -127,9 +158,47 @@ class VectorFamily(Family):
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
         return {**super().columns(pair, probe, config), **split}
 
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """Predict from the items of the training split, on what the model can read."""
+        data = task_data(baselines.probe, job.pair.splits)
+        data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
+        columns = ItemColumns(data)
+        for control, cell in baselines.cells.items():
+            kept, facts, provenance = self.baseline(data, columns, control)
+            provenance = provenance or {"versions": versions(*self.baseline_packages), "wall_s": 0.0}
+            facts = {**counts_of(data), **facts}
+            write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+
+    def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
+        """The scored columns of a readout configuration."""
+        return score_cells(cells, scoring, count=self.count, metrics=self.metrics(cells.probe))
+
+    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+        """The metrics of the rows of a readout configuration, the main one first."""
+        return cells.probe.scores
+
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """Further rows of a control, such as selectivity."""
+        if control != "control_task":
+            return ()
+        return selectivity_rows(by_control, shared, metric=self.metrics(cells.probe)[control][0].name)
+
+    def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterable[ComparisonRow]:
+        """Comparisons besides those of layers."""
+        return ()
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Scores of each layer, further rows, and comparisons of layers."""
+        columns = [self.scores(one, scoring) for one in draws]
+        more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
+        rows = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
+        return replace(rows, comparisons=(*rows.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))
+
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
-        metrics = dict.fromkeys(baselines.cells, self.task_metrics(baselines.probe))
+        metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
         columns = score_cells(baselines, scoring, count=self.count, metrics=metrics)
         return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
