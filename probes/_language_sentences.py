@@ -51,7 +51,6 @@ class _OfSentences(GeometryProbe):
     """Sentences of each language that are read at most."""
     version = 1
     reference = "Libovický et al. 2019"
-    compares_layers = False
     reads = ("test",)
     pools = ("mean", "cls")
     _needs_translations = False

@@ -47,7 +47,6 @@ class Transfer(GeometryProbe):
     version = 1
     question = "Does a readout fitted in one language hold in another?"
     reference = "cf. Pires et al. 2019, §3"
-    compares_layers = False
     reads = ("train", "dev", "test")
     fits = "a logistic regression in each language"
     baselines = (

@@ -46,8 +46,7 @@ from bertology.families.sums import (
     sums_rows,
     write_sums,
 )
-from bertology.families.task_data import CellWriter, TaskData, readable, targets_of, task_data, vectors_of
-from bertology.families.vectors import VectorFamily
+from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
 from bertology.geometry import LayerSums, most_alike
 from bertology.measures import Metric, compare, difference, over_runs
 from bertology.probing import (

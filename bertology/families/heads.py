@@ -25,9 +25,8 @@ from bertology.families.contract import (
     named_task,
     one_by_one,
 )
-from bertology.families.model_corpus import ModelCorpus, Unreadable
+from bertology.families.model_corpus import ModelCorpus, Splits, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
-from bertology.families.splits import Splits
 from bertology.families.sums import (
     PACKAGES,
     SumsFamily,

@@ -21,7 +21,7 @@ from bertology.families.contract import (
     Resources,
     Scoring,
 )
-from bertology.families.model_corpus import ModelCorpus
+from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     NO_INTERVALS,
@@ -35,22 +35,24 @@ from bertology.families.rows import (
     records_of,
     run_rows,
 )
-from bertology.families.splits import Splits
-from bertology.families.task_data import (
+from bertology.families.vectors import (
+    Baseline,
     CellWriter,
     ItemColumns,
     TaskData,
+    VectorFamily,
     are_compared,
     check_pools,
+    control_task_notes,
     keep_fit,
     labels_of,
     readable,
     sentence_names,
     targets_of,
     task_data,
+    training_memory,
     vectors_of,
 )
-from bertology.families.vectors import Baseline, VectorFamily, control_task_notes, training_memory
 from bertology.measures import (
     Metric,
     SpanWords,

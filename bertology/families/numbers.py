@@ -13,18 +13,20 @@ from bertology.families.contract import Cost, FitCells, FitGroup, Problem, Resou
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
 from bertology.families.rows import Counts
-from bertology.families.task_data import (
+from bertology.families.vectors import (
+    Baseline,
     CellWriter,
     ItemColumns,
     TaskData,
+    VectorFamily,
     check_pools,
+    control_task_notes,
     keep_fit,
     readable,
     task_data,
     vectors_of,
     weights_of,
 )
-from bertology.families.vectors import Baseline, VectorFamily, control_task_notes
 from bertology.measures import Metric, count_numbers, mean_numbers
 from bertology.probing import ControlNote, Probe
 from bertology.readouts import ReadoutKind, make_readout

@@ -22,8 +22,16 @@ from bertology.families.contract import (
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
 from bertology.families.rows import Counts
-from bertology.families.task_data import CellWriter, ItemColumns, TaskData, task_data, weights_of
-from bertology.families.vectors import Baseline, VectorFamily, training_memory
+from bertology.families.vectors import (
+    Baseline,
+    CellWriter,
+    ItemColumns,
+    TaskData,
+    VectorFamily,
+    task_data,
+    training_memory,
+    weights_of,
+)
 from bertology.measures import (
     RELATION,
     UNSCORED,

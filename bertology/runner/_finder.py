@@ -13,8 +13,8 @@ from bertology.corpora import Corpus, Sentences, annotate_text, known_table, loa
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.contract import family_of
+from bertology.families.model_corpus import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.families.request import Init, ProbeRequest
-from bertology.families.splits import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 

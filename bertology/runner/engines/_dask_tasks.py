@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from bertology import __version__
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
-from bertology.families.model_corpus import StoredSignal, texts_read
-from bertology.families.splits import Splits
+from bertology.families.model_corpus import Splits, StoredSignal, texts_read
 from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._sending import loaded

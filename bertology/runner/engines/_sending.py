@@ -12,8 +12,7 @@ from pathlib import Path
 from bertology._files import digest
 from bertology._temporary import temporary_folder
 from bertology.corpora import Corpus, Sentences
-from bertology.families.model_corpus import ModelCorpus
-from bertology.families.splits import Splits
+from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.runner._plan import Plan, Unit
 
 _NOTHING = Sentences()
