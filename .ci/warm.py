@@ -32,7 +32,7 @@ IMPORTED = (
     "transformers.models.bert.modeling_bert",
     "bertology.activations._extract",
     "bertology.cli._app",
-    "bertology.encoders.loading.load",
+    "bertology.encoders.loading",
     "bertology.readouts",
     "bertology.runner",
 )

@@ -16,7 +16,7 @@ from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentences
-    from bertology.encoders.alignment.pieces import PieceReader
+    from bertology.encoders.alignment import PieceReader
     from bertology.encoders.tokenization import TokenTrace
 
 

@@ -185,6 +185,7 @@ class ClozeProbe(Probe):
     the family runs the model, with every layer through its head, and makes baselines, intervals and tables.
     """
 
+    asked_by = "items"
     family = "cloze"
     reads = ()
 
@@ -282,13 +283,14 @@ class CausalProbe(Probe):
     A model of random weights predicts nothing that it could lose, which one initialisation shows.
     """
 
+    asked_by = "counts"
     family = "causal"
     most_draws = 1
 
     @property
-    @abstractmethod
     def reads(self) -> tuple[SplitName, ...]:
         """The splits that are read; none where the probe has texts of its own."""
+        return ()
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
         """Texts of the probe's own; None of a probe that reads splits.

@@ -184,7 +184,7 @@ def test_cells_of_baselines_go_by_what_is_read(
     assert {cell.id for cell in found.cells.values()}.isdisjoint(cell.id for cell in others.cells.values())
     # What is known from the tokenizer is what the store knows afterwards.
     run_probes(replace(request, readout="ridge"), corpus=damaged)
-    monkeypatch.setattr("bertology.encoders.loading.load.load_reader", None)
+    monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
     assert make_plan(request, corpus=damaged).baselines == (found,)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from bertology.encoders.loading.description import MemorySource
+from bertology.encoders.sources import MemorySource
 from bertology.errors import ModelError
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._cluster import ClusterChoice
