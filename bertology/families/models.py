@@ -218,7 +218,7 @@ def _folder_of(results: Results, ids: Sequence[str]) -> Path | None:
 
 
 def kept_tables(results: Results, rows: Sequence[ResultRow], items: Sequence[str] | None) -> dict[str, Any]:
-    """By cell the predictions for some of its items, or for all, as readers of predictions take them.
+    """The predictions of each cell for some of its items, or for all, as readers of predictions take them.
 
     Raises:
         ResultsError: none are kept.

@@ -72,7 +72,7 @@ class Numbers(VectorFamily):
         _fit(cells, job)
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
-        """From the numbers and words of the training split."""
+        """A baseline from the numbers and words of the training split."""
         numbers = _numbers_of(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)

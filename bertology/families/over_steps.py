@@ -32,14 +32,14 @@ from bertology.results.views.over_steps import (
 )
 
 N_REPLICATES = 1000
-"""As in the notebooks of Sellam et al. (2022)."""
+"""Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
 _LEAST_GAIN = 0.01
-"""Of a score without an interval, the gain over the first checkpoint below which there is none."""
+"""Minimum gain over the first checkpoint for scores without an interval."""
 _OF_CLOZE = ("answers", "choices", "changes", "agreement")
 _Cells = Mapping[int, Sequence[ResultRow]]
-"""By layer the rows of all fits of one checkpoint of one pretraining seed."""
+"""The rows of all fits of one checkpoint of one pretraining seed, by layer."""
 _Steps = Mapping[tuple[int | None, int], _Cells]
-"""By pretraining seed and step."""
+"""The cells by pretraining seed and step."""
 
 
 def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int = 0) -> OverSteps:
@@ -84,7 +84,7 @@ class _Curve:
 
     table: TrainingTable
     reached: Mapping[tuple[int, float], NDArray[np.float64]]
-    """By layer and share ``[resample]`` the step at which it is reached; none without replicates."""
+    """The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class _Training:
     def _bootstrapped(
         self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int], metric: Metric
     ) -> list[tuple[Any, MultiBootstrap]]:
-        """By step the mean over seeds with its interval, and the multi-bootstrap, of all layers.
+        """The mean over seeds with its interval, and the multi-bootstrap, of all layers, by step.
 
         The runs of one step are in memory at a time.
         """

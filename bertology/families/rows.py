@@ -1,4 +1,4 @@
-"""From finished cells to scores with intervals, and from scores to tidy rows and comparisons of layers.
+"""Scores with intervals of finished cells, and tidy rows and comparisons of layers made of them.
 
 Cells that share their items are a :class:`Column`: they are counted and resampled together, by :func:`score_cells`
 where predictions are kept, by :mod:`bertology.families.sums` where sums are. :func:`scored_rows` makes rows of columns,

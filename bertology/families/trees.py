@@ -259,7 +259,7 @@ class _Fitted:
             yield parts[0][0], distances, depths
 
     def _predicted_relations(self) -> list[list[list[list[str]]]] | None:
-        """By problem, layer and sentence the relation of each word."""
+        """The relation of each word, by problem, layer and sentence."""
         if self.relations is None:
             return None
         vectors, _, of_word = self.fit.words("test", memory=0)
@@ -398,7 +398,7 @@ def marks_of_tree(
     depths: NDArray[Any] | None,
     relations: Sequence[str] | None,
 ) -> str:
-    """What is predicted of one sentence, as text: depths where there are no edges.
+    """The predicted tree of one sentence as text: depths where there are no edges.
 
     A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
     """
@@ -453,7 +453,7 @@ def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
 
 
 def _words_left_out(trees: TreeExamples) -> dict[str, int]:
-    """How many words of the sentences asked about have no vector and are in no tree; nothing where all have one."""
+    """The number of words without a vector, which are in no tree; empty where all have one."""
     n = sum(int((~trees.read[first:last]).sum()) for first, last in trees.spans[:, 0].tolist())
     return {"words_left_out": n} if n else {}
 
