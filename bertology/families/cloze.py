@@ -44,7 +44,7 @@ from bertology.families.contract import (
     TaskRows,
 )
 from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, text_counts
-from bertology.families.request import _CHOICES, Init, ReadoutConfig
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     ByControl,
     Column,
@@ -259,6 +259,10 @@ def _by_frequency(items: ClozeItems) -> Answers:
         answers.first[0][number] = next(iter(ranks))
         answers.rank[0, number] = rank - sum(ranks.get(word, rank) < rank for word in set(item.ignored))
     return answers
+
+
+_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
+"""The questions whose chance level is known."""
 
 
 def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems, job: Resources) -> dict[str, Any]:
