@@ -35,6 +35,7 @@ from bertology.families.contract import (
     BaselineCells,
     CellGrid,
     Cost,
+    Counts,
     Family,
     FitCells,
     FitGroup,
@@ -59,6 +60,7 @@ from bertology.families.sums import own_identity, own_readout
 from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, ControlNote, LeftOut, Probe
 from bertology.results import FITS, ClozeOutcomes, Predictions, ResultRow, read_outcomes, read_predictions
+from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.cloze import TunedLens
@@ -75,6 +77,8 @@ _BLIND = ControlNote("blind", "blind", "the same texts without what decides")
 
 class _Cloze(Family):
     """What does a model put where a word is left out, or which of two texts does it find more probable?"""
+
+    keeps_items = True
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ClozeItems:
         assert isinstance(probe, ClozeProbe)
@@ -201,6 +205,11 @@ class _Cloze(Family):
         shared = task_columns(self, BaselineCells(probe, cells.config, {"majority": cell}), scoring)
         where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
         return cell_rows(column, 0, where, metrics=probe.scores)
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts of the outcomes of items, by group."""
+        outcomes = read_outcomes(run, ids)
+        return outcomes.counts(metrics[0].count_kind), outcomes.groups
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """The rows of the most frequent answers."""

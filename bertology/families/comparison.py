@@ -24,6 +24,7 @@ from bertology.families.cells import Stopwatch
 from bertology.families.contract import (
     CellGrid,
     Cost,
+    Counts,
     FitCells,
     FitGroup,
     Problem,
@@ -35,7 +36,7 @@ from bertology.families.contract import (
 from bertology.families.labels import FAMILY as LABELS
 from bertology.families.model_corpus import ModelCorpus, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import ByControl, Columns, Counts, run_rows
+from bertology.families.rows import ByControl, Columns, run_rows
 from bertology.families.sums import (
     PACKAGES,
     SumsFamily,

@@ -28,9 +28,10 @@ from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import CONTROLS, Init, ReadoutConfig
 from bertology.geometry import LayerVectors
-from bertology.measures import N_RESAMPLES
+from bertology.measures import N_RESAMPLES, Metric
 from bertology.probing import ControlNote, Probe
 from bertology.results import ComparisonRow, ResultRow
+from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
+
+Counts = tuple[NDArray[Any], tuple[str, ...]]
+"""``[layer, cluster, label, kind]`` counts, and the labels."""
 
 
 class Problem(NamedTuple):
@@ -240,6 +244,8 @@ class Family(ABC):
     is_cross_validated: ClassVar[bool] = False
     """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
     kept of a cell are predictions of single items."""
+    keeps_items: ClassVar[bool] = False
+    """Whether cells keep predictions of single items, which :meth:`count` counts."""
     has_settings_in_baselines: ClassVar[bool] = False
     """Whether the settings of a task decide the numbers of its baselines too."""
 
@@ -368,6 +374,16 @@ class Family(ABC):
     @abstractmethod
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """The rows and comparisons of a readout configuration, on each draw of its weights."""
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts that metrics are made of, in the predictions of cells (by id) that share their items.
+
+        Args:
+            run: the run directory, or tables of predictions by cell.
+            ids: names of the cells.
+            metrics: metrics of one kind of counts.
+        """
+        raise BertologyError("cells of this kind of task keep no predictions of single items")
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """The rows of baselines."""

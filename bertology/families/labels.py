@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import Stopwatch
-from bertology.families.contract import (
-    CellGrid,
-    Cost,
-    FitCells,
-    FitGroup,
-    Problem,
-    Resources,
-    Scoring,
-)
+from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
@@ -28,7 +20,6 @@ from bertology.families.rows import (
     ByControl,
     Column,
     Columns,
-    Counts,
     Score,
     Scored,
     cell_rows,

@@ -9,10 +9,9 @@ import numpy as np
 
 from bertology.errors import FitError, quoted
 from bertology.families.cells import Stopwatch
-from bertology.families.contract import Cost, FitCells, FitGroup, Problem, Resources
+from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import Counts
 from bertology.families.vectors import (
     Baseline,
     CellWriter,

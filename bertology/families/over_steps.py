@@ -15,7 +15,6 @@ from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
-from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results, reading_of
@@ -35,7 +34,6 @@ N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
 _LEAST_GAIN = 0.01
 """Minimum gain over the first checkpoint for scores without an interval."""
-_OF_CLOZE = ("answers", "choices", "changes", "agreement")
 _Cells = Mapping[int, Sequence[ResultRow]]
 """The rows of all fits of one checkpoint of one pretraining seed, by layer."""
 _Steps = Mapping[tuple[int | None, int], _Cells]
@@ -174,8 +172,7 @@ class _Training:
         first = self.rows[0]
         if any(row.cell_id not in self.results.kept for row in self.rows) or (metric := metric_of(first)) is None:
             return None
-        is_counted = isinstance(family_of(get_probe(first.task)), VectorFamily) or metric.count_kind in _OF_CLOZE
-        return metric if is_counted else None
+        return metric if family_of(get_probe(first.task)).keeps_items else None
 
     def _items(self, firsts: Sequence[ResultRow]) -> tuple[str, ...] | None:
         """The items that all checkpoints were scored on; None where these are all items of each."""

@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.families.cells import KEPT, Stopwatch
-from bertology.families.contract import (
-    Cost,
-    FitCells,
-    FitGroup,
-    Problem,
-    Resources,
-    one_by_one,
-)
+from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources, one_by_one
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import Counts
 from bertology.families.vectors import (
     Baseline,
     CellWriter,

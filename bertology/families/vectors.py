@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,21 @@ from bertology.encoders import ModelShape
 from bertology.encoders.alignment import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
 from bertology.families.cells import Cell, versions, write_cell
-from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
+from bertology.families.contract import (
+    BaselineCells,
+    CellGrid,
+    Family,
+    FitCells,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+)
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits, Unreadable
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     ByControl,
     Columns,
-    Counts,
     Scored,
     score_cells,
     scored_baselines,
@@ -57,7 +64,6 @@ from bertology.results import (
     ResultRow,
     written_place,
 )
-from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, KeptFit, Targets
@@ -600,6 +606,7 @@ class VectorFamily(Family):
     """A family that fits readouts to stored vectors, and keeps predictions of single items."""
 
     is_cross_validated: ClassVar[bool] = True
+    keeps_items: ClassVar[bool] = True
     about: ClassVar[str]
     """The kind of items, for messages: ``labels``."""
     readouts: ClassVar[tuple[str, ...]]
@@ -610,10 +617,6 @@ class VectorFamily(Family):
     """The packages that baselines are computed with."""
     has_control_task: ClassVar[bool] = True
     """Whether what is asked could be memorised by the form of words."""
-
-    @abstractmethod
-    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
         """The metrics that are counted for each control, those of ``none`` for the task and its baselines."""
@@ -731,7 +734,7 @@ class VectorFamily(Family):
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""
-        return score_cells(cells, scoring, count=self.count, metrics=self.metrics(cells.probe))
+        return score_cells(self, cells, scoring, self.metrics(cells.probe))
 
     def scored_by(self, cells: FitCells) -> Sequence[Scored]:
         """The metrics of the rows of a readout configuration, the main one first."""
@@ -759,7 +762,7 @@ class VectorFamily(Family):
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
         metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
-        columns = score_cells(baselines, scoring, count=self.count, metrics=metrics)
+        columns = score_cells(self, baselines, scoring, metrics)
         return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
 
