@@ -216,7 +216,7 @@ class ProbeRequest:
     embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
     checkpoints: str | tuple[int | str, ...] | None = None
     """Checkpoints of the model's training, each of which is probed as a model of its own: ``all``, steps, names of
-    revisions, or a pattern of names such as ``step*`` (:func:`bertology.encoders.find_checkpoints`)."""
+    revisions, or a pattern of names such as ``step*`` (:func:`bertology.encoders.resolving.find_checkpoints`)."""
     step: int | None = None
     """Number of updates that the model has had, for the column ``step`` of the rows; known of ``checkpoints``."""
     pretraining_seed: int | None = None

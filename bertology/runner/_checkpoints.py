@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bertology.encoders import find_checkpoints
+from bertology.encoders.resolving import find_checkpoints
 from bertology.errors import BertologyError, quoted
 from bertology.families.request import ProbeRequest
 from bertology.runner.experiment._settings import Experiment, ModelSettings

@@ -10,7 +10,8 @@ from typing import Any
 
 from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
 from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
-from bertology.encoders import code_fingerprint, resolve_model
+from bertology.encoders import resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.probing import get_probe

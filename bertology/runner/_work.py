@@ -11,7 +11,7 @@ from typing import Any
 from bertology._files import shortened
 from bertology._inputs import is_numeral
 from bertology.corpora import Corpus
-from bertology.encoders import code_fingerprint
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of, runs_random_weights
 from bertology.families.request import Init, ProbeRequest

@@ -11,7 +11,7 @@ import pytest
 
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
-from bertology.encoders import known_models
+from bertology.encoders.resolving import known_models
 from bertology.probing import registered_probes
 
 Command = Callable[..., Any]

@@ -22,7 +22,7 @@ from bertology._schema import file_schema, or_a_name
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
-from bertology.encoders import held_dtype
+from bertology.encoders.resolving import held_dtype
 from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, parse_controls, sweep
 from bertology.measures import N_RESAMPLES
