@@ -15,7 +15,8 @@ import numpy as np
 
 from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
 from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
-from bertology.results import Predictions, read_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import read_predictions
 
 _FOLDER = "folds"
 """In a run's folder what cells have come to in single folds, until all of them are finished."""

@@ -9,7 +9,7 @@ from bertology._names import checkpoint_name
 from bertology.errors import BertologyError, quoted
 from bertology.families.model_corpus import ModelCorpus, Weights
 from bertology.families.request import AS_READ, ReferenceModel
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart
 from bertology.runner._finder import Finder
 from bertology.runner.experiment._settings import Experiment, ModelSettings
 

@@ -17,7 +17,8 @@ from bertology.errors import BertologyError
 from bertology.families.contract import BaselineCells, Scoring, TaskRows
 from bertology.families.request import ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.results import PredictionFolder, Results, read_results
+from bertology.results import Results, read_results
+from bertology.results.predictions import PredictionFolder
 from bertology.runner._checkpoints import requests_of
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._finder import Finder
