@@ -17,7 +17,7 @@ from bertology.errors import BertologyError
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
 from bertology.probing import EncoderComparison, LayerPair, VectorComparison
-from bertology.probing._registry import OF_PROCESS
+from bertology.probing._probes import OF_PROCESS
 from bertology.results.rows import param_of
 from bertology.runner import ProbeRequest, ReferenceModel, RunOptions, make_plan, run_experiment
 from bertology.runner._work import resolve_work
@@ -83,7 +83,7 @@ def toys() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw no figures."""
-    monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
+    monkeypatch.setattr("bertology.results.render.files.figures_of", lambda view: {})
 
 
 @pytest.fixture

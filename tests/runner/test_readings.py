@@ -16,7 +16,7 @@ import pytest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig, sweep
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.comparisons import expected_layer
 from bertology.readouts import LinearReadout, Targets

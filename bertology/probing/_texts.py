@@ -1,19 +1,26 @@
-"""What a cloze probe asks: prompts with their answers, sentences in pairs, and what was left out of them and why."""
+"""Probes that put texts to a running model: cloze items, and texts that are read with states changed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze import AnswerForm
+from bertology.corpora import Sentences
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing._contract import Probe
+from bertology.probing._probes import Probe, SplitName
+from bertology.probing._statistics import GeometryCounts
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+    from bertology.geometry import LayerSums
+
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
 """What is asked of a text.
@@ -40,13 +47,13 @@ class ClozeItem:
     text: str
     """A prompt with one mask, or a sentence."""
     answer: str = ""
-    """What is right at the mask."""
+    """The correct word at the mask."""
     accepted: tuple[str, ...] = ()
-    """Of ``answers``, other words that are as right: the best of all counts."""
+    """Other words that are as right (for ``answers``): the best of all counts."""
     ignored: tuple[str, ...] = ()
-    """Of ``answers``, words that are right in another item: they take no place before the answer."""
+    """Words that are right in another item (for ``answers``), which are left out of ranks."""
     rivals: tuple[str, ...] = ()
-    """What is wrong there, of ``choices``."""
+    """The distractors at the mask, for ``choices``."""
     other: str = ""
     """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
@@ -63,12 +70,12 @@ class ClozeItems:
 
     items: tuple[ClozeItem, ...]
     left_out: tuple[LeftOut, ...] = ()
-    """What the source has and cannot be asked, whatever the model."""
+    """Items of the source that cannot be asked, whatever the model."""
     vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of ``answers``, by group, the words among which the answer has a place; the model's own vocabulary if none."""
+    """The words among which answers are ranked, by group (for ``answers``); the model's own vocabulary if none."""
     language: str | None = "en"
     clusters: str = "clusters"
-    """What the clusters are, in the plural: ``subjects``, ``documents``."""
+    """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -119,7 +126,7 @@ class ClozeItems:
 
     @cached_property
     def reasons(self) -> Mapping[str, int]:
-        """How many were left out, by reason."""
+        """Numbers of items left out, by reason."""
         return dict(Counter(left.reason for left in self.left_out))
 
     @cached_property
@@ -151,7 +158,7 @@ def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
 
 
 def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
-    """What is wrong with an item; empty if nothing is."""
+    """The mistake in an item; empty if there is none."""
     if not item.text.strip():
         return "has no text"
     masked = [item.text] if asks in ("answers", "choices", "contexts", "changes") else []
@@ -179,10 +186,12 @@ class ClozeProbe(Probe):
     """
 
     asked_by = "items"
+    family = "cloze"
+    reads = ()
 
     form: AnswerForm | None = None
-    """How words of several pieces and sentences are scored; ``one_piece`` for words and ``original`` for sentences when
-    left out. See :data:`bertology.cloze.AnswerForm`."""
+    """Scoring of words of several subwords and of sentences; when left out ``one_piece`` for words and ``original`` for
+    sentences. See :data:`bertology.cloze.AnswerForm`."""
     vocabulary: str | None = None
     """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
     al. 2019, section 4.1.2); the model's own vocabulary when left out."""
@@ -194,6 +203,11 @@ class ClozeProbe(Probe):
     @abstractmethod
     def asks(self) -> ClozeAsks:
         """What is asked of a text."""
+
+    @property
+    def knows_chance(self) -> bool:
+        """Whether the answer is a choice among given words, or between two texts."""
+        return self.asks in ("choices", "sentences", "next_sentence")
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
@@ -225,3 +239,107 @@ class ClozeProbe(Probe):
         if self.asks == "answers":
             items = with_ignored(items)
         return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)
+
+
+@dataclass(frozen=True)
+class CausalItems:
+    """Texts of a probe's own, such as pairs that differ in one word.
+
+    Raises:
+        CorpusError: there is none.
+    """
+
+    items: tuple[Any, ...]
+    """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
+    language: str | None = None
+    """Language of the texts, by whose rules words are found, where items do not state it themselves."""
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise CorpusError("no text to ask about")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all items."""
+        language = [] if self.language is None else [self.language.encode()]
+        return digest([*(repr(item).encode() for item in self.items), *language])
+
+    def some(self, most: int | None) -> CausalItems:
+        """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""
+        if most is None or most >= len(self.items):
+            return self
+        names = {repr(item): number for number, item in enumerate(self.items)}
+        chosen = sorted(names, key=lambda name: digest([name.encode()]))[:most]
+        return replace(self, items=tuple(self.items[number] for number in sorted(names[name] for name in chosen)))
+
+
+class CausalProbe(Probe):
+    """A question put to a running model: what happens to its predictions when states of one layer are changed?
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    A model of random weights predicts nothing that it could lose, which one initialisation shows.
+    """
+
+    asked_by = "counts"
+    family = "causal"
+    most_draws = 1
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits that are read; none where the probe has texts of its own."""
+        return ()
+
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
+        """Texts of the probe's own; None of a probe that reads splits.
+
+        Args:
+            source: the name or path of a corpus, or the name of a table in memory.
+            columns: which columns of a table hold what.
+
+        Raises:
+            BertologyError: the source cannot be read.
+        """
+        return None
+
+    def sources(self) -> Mapping[str, str]:
+        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs.
+
+        Raises:
+            BertologyError: it cannot be read.
+        """
+        return {}
+
+    @abstractmethod
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+        """How many items are asked about.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+
+    @abstractmethod
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """The statistics of each layer; and counts in place of those of :meth:`counts`, where the model tells more.
+
+        Args:
+            encoder: the model, to be left as it is found.
+            sentences: by split.
+            items: what :meth:`items` gave.
+            layers: those that are asked about; a statistic may be of fewer.
+            on_long: what to do with sentences longer than the model takes.
+
+        Raises:
+            ModelError: the model has no masked-LM head, or not what is changed.
+            FitError: there is nothing to change.
+        """
