@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -18,11 +17,10 @@ from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, ke
 from bertology.encoders import held_dtype
 from bertology.errors import BertologyError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
-from bertology.families.request import AS_READ, CONTROLS, parse_controls, parse_layers, parse_names
+from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
-from bertology.runner import ProbeRequest, ReferenceModel, reads_sentences, run_probes
-from bertology.runner.experiment import Experiment
+from bertology.runner import reads_sentences, run_probes
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -40,10 +38,10 @@ def probe(
     *,
     model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     corpus: Any = "pocket",
-    reference: str | Path | Encoder | tuple[Any, Any] | ReferenceModel | None = None,
+    reference: str | Path | Encoder | tuple[Any, Any] | ModelSettings | None = None,
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
-    controls: str | Sequence[str] = CONTROLS,
+    controls: str | Sequence[str] = "all",
     out: str | Path | None = None,
     progress: bool | None = None,
     names: Sequence[str | None] | None = None,
@@ -64,7 +62,7 @@ def probe(
             of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them; of
             cloze tasks a table of items (good, bad …).
         reference: the model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from:
-            as ``model``, or a :class:`bertology.runner.ReferenceModel` where it is read in another way.
+            as ``model``, or :class:`bertology.runner.experiment.ModelSettings` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
@@ -100,11 +98,9 @@ def probe(
             raise CorpusError("annotate labels a file of raw text, not data in memory; annotate_text takes a text")
     if not isinstance(settings.get("columns"), str | None):
         settings["columns"] = ",".join(settings["columns"])
-    if not isinstance(settings.get("readout"), str | None):
-        settings["readout"] = Experiment.readout_configs(settings["readout"])
     show = can_show() if progress is None else progress
     models = model if isinstance(model, list) else [model]
-    if not isinstance(reference, ReferenceModel | None):
+    if not isinstance(reference, ModelSettings | None):
         *found, of_reference = names_of([*models, reference], None if names is None else [*names, None])
         reference = _reference(of_reference, settings)
     else:
@@ -112,20 +108,19 @@ def probe(
     short = short_names(found)
     if not found or len(short) < len(found):
         raise ModelError("model: give different models, each once" if found else "model: give at least one")
-    request = ProbeRequest(
-        tasks=tasks,
-        model=found[0],
-        reference=reference,
-        corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
-        layers=layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
-        seeds=seeds,
-        controls=parse_controls(controls if isinstance(controls, str) else taken(controls, "controls")),
+    asked = {
+        "tasks": tasks,
+        "reference": reference,
+        "corpus": kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
+        "layers": layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
+        "seeds": seeds,
+        "controls": controls if isinstance(controls, str) else list(taken(controls, "controls")),
         **settings,
-    )
+    }
     folder = None if out is None else Path(out)
     runs = [
         run_probes(
-            replace(request, model=name, dtype=settings.get("dtype") or _dtype_of(name)),
+            ProbeRequest(**{**asked, "model": name, "dtype": settings.get("dtype") or _dtype_of(name)}),
             corpus=corpus if isinstance(corpus, Corpus) else None,
             out=folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-"),
             progress=BarProgress if show else lambda _: silent,
@@ -159,12 +154,12 @@ def _dtype_of(name: str) -> str:
     return held_dtype(name) or "float32"
 
 
-def _reference(name: str, settings: Mapping[str, Any]) -> str | ReferenceModel:
+def _reference(name: str, settings: Mapping[str, Any]) -> str | ModelSettings:
     """The reference by its name, read as the models are; one in memory in its own type."""
     if "dtype" in settings or held_dtype(name) is None:
         return name
     read = {field: settings[field] for field in AS_READ if field in settings}
-    return ReferenceModel(model=name, **read, dtype=_dtype_of(name))
+    return ModelSettings(name=name, **{**read, "dtype": _dtype_of(name)})
 
 
 def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
@@ -262,7 +257,7 @@ def neighbours(
             text_fingerprint=sentences.text_fingerprint,
             pooling=request.pooling,
             compute_dtype=request.dtype,
-            stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+            stored_dtype=request.stored_dtype,
             on_long=request.on_long,
             max_pieces=request.max_pieces,
         )

@@ -40,7 +40,7 @@ from bertology.results.report import (
 )
 from bertology.results.views.compared import compared_frame, compared_tasks, pair_statistics
 from bertology.runner import RunOptions, resolve_work, run_experiment
-from bertology.runner.experiment import Experiment, experiment_of
+from bertology.runner.experiment import CorpusSettings, Experiment, experiment_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,8 +273,8 @@ def _experiment(
     settings: dict[str, Any],
 ) -> Experiment:
     """The experiment that computes everything: the reference first, each other model with its reference."""
-    of_corpus = {key: settings.pop(key) for key in _CORPUS if key in settings}
-    shared: dict[str, Any] = {key: settings.pop(key) for key in ("seeds", "random_draws", "device") if key in settings}
+    of_corpus = {key: settings.pop(key) for key in list(settings) if key in CorpusSettings.model_fields}
+    shared = {key: settings.pop(key) for key in list(settings) if key in Experiment.model_fields}
     corpora = _corpora(corpus if isinstance(corpus, tuple) else (corpus,), of_corpus)
     first, *others = titles.items()
     models: list[dict[str, Any]] = [{"name": first[0], "id": first[1], **settings}]
@@ -318,9 +318,6 @@ def _on_first(task: str, corpora: Sequence[dict[str, Any]]) -> str | dict[str, A
     if task != "comparison:weights" or len(corpora) < 2:
         return task
     return {"name": task, "corpora": [corpora[0].get("id", corpora[0]["name"])]}
-
-
-_CORPUS = ("columns", "sentences", "train_split", "test_split", "annotate", "items")
 
 
 def _measures(

@@ -18,7 +18,7 @@ from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
-from bertology.families.request import ReadoutConfig, parse_layers
+from bertology.families.request import parse_layers
 from bertology.measures import rooted, spanning_trees
 from bertology.probing import scored_words
 from bertology.results import Results, read_results
@@ -186,17 +186,15 @@ def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
 
 
 def _probing(request: ParseRequest) -> ProbeRequest:
-    names = ("columns", "device", "revision", "trust_remote_code")
-    config = ReadoutConfig(settings={} if request.rank is None else {"rank": request.rank})
     return ProbeRequest(
-        tasks=(_TASK,),
+        tasks=_TASK,
         layers="all" if request.layer is None else str(request.layer),
-        controls=(),
-        configs={_TASK: (config,)},
+        controls="none",
+        readout=None if request.rank is None else {"settings": {"rank": request.rank}},
         model=request.model or _POCKET,
         corpus=request.corpus or _POCKET,
         pooling=request.pooling or "mean",
-        **{name: getattr(request, name) for name in names},
+        **{name: getattr(request, name) for name in ("columns", "device", "revision", "trust_remote_code")},
     )
 
 

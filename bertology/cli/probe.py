@@ -90,19 +90,18 @@ def probe(
     from rich.console import Console
 
     from bertology.activations import BarProgress, silent
-    from bertology.families.request import parse_checkpoints, parse_controls, parse_names
     from bertology.runner import ProbeRequest, run_probes
 
     request = ProbeRequest(
-        tasks=parse_names(task),
+        tasks=task,
         model=model,
         reference=reference,
         corpus=corpus,
         columns=columns,
         layers=layers,
         seeds=seeds,
-        controls=parse_controls(controls),
-        random_draws=int(random_draws) if random_draws.isdecimal() else random_draws,  # type: ignore[arg-type]
+        controls=controls,
+        random_draws=int(random_draws) if random_draws.isdecimal() else random_draws,
         readout=readout,
         pool=pool,
         pooling=pooling,
@@ -119,7 +118,7 @@ def probe(
         folds=folds,
         annotate=annotate,
         revision=revision,
-        checkpoints=parse_checkpoints(checkpoints),
+        checkpoints=checkpoints,
         trust_remote_code=trust_remote_code,
     )
     show = not quiet and sys.stderr.isatty()

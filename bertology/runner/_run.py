@@ -14,20 +14,16 @@ from bertology._temporary import sweep
 from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
-from bertology.families.request import ProbeRequest
+from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
-from bertology.runner._checkpoints import requests_of
 from bertology.runner._compute import Context, ProgressFor
-from bertology.runner._finder import Finder
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner._plan import Unit, make_plan
-from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plans
+from bertology.runner._plan import Shard, Unit, Work, in_order, resolve_work
 from bertology.runner.engines import EngineName, default_engine, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine
-from bertology.runner.experiment._settings import Experiment
 
 _RESULTS = "results.parquet"
 
@@ -114,10 +110,9 @@ def run_probes(
     *,
     corpus: Corpus | None = None,
     out: Path | None = None,
-    experiment: str = "probe",
     progress: ProgressFor = lambda _: silent,
 ) -> Results:
-    """Compute what a request asks for, or find it where it has been computed: an experiment of one model and corpus.
+    """Compute what a request asks for, or find it where it has been computed.
 
     Of a request for ``checkpoints`` each is a model of its own, and all of them share corpus, items and baselines.
 
@@ -127,16 +122,13 @@ def run_probes(
         request: what is asked.
         corpus: the corpus itself, instead of the one the request names.
         out: the run's folder; a folder in the cache, named by the content of the run, when left out.
-        experiment: the column ``experiment`` of the rows.
         progress: gives the progress display of a job from its label.
 
     Raises:
         BertologyError: something asked for cannot be done.
     """
-    clock, finder = time.perf_counter(), Finder()
-    plans = [make_plan(one, corpus=corpus, finder=finder) for one in requests_of(request)]
-    work = work_of_plans(plans, name=experiment)
-    ids = [plan.run_id for plan in plans]
+    clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
+    ids = [plan.run_id for plan in work.plans]
     run_id = ids[0] if len(ids) == 1 else digest([canonical_json(ids)])
     path = out if out is not None else cache_folder() / "runs" / run_id
     folder, options = RunFolder(path), RunOptions(engine="threads", retry_failed=True, progress=progress)
@@ -155,7 +147,7 @@ def run_probes(
             path.mkdir(parents=True, exist_ok=True)
         sweep(cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
     notify = progress("").note
-    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
+    for note in dict.fromkeys(note for plan in work.plans for note in plan.notes):
         notify(note)
     session.compute()
     results = None if out is None else _write_tables(work, folder, session, time.perf_counter() - clock)
@@ -300,6 +292,6 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
             fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
     parts = (*fits, *baselines)
     rows = tuple(row for part in parts for row in part.rows)
-    rows = rows if work.is_request else in_order(work.experiment, rows)
+    rows = rows if isinstance(work.experiment, ProbeRequest) else in_order(work.experiment, rows)
     corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in work.plans}
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run), corpora)

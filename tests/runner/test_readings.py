@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.request import ReadoutConfig, sweep
+from bertology.families.request import ReadoutConfig, ReadoutSettings
 from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
@@ -24,6 +23,7 @@ from bertology.results import Results, read_predictions
 from bertology.results.views.layers import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
+from tests.runner.requests import but
 
 Ask = Callable[..., Results]
 
@@ -103,8 +103,11 @@ def test_what_a_reading_changes_is_in_its_name(
 # Sweeps
 
 
+SWEEP = ReadoutSettings(name="mlp", settings={"hidden": [4, 8], "max_epochs": 2}, fraction=(0.5, 1.0))
+
+
 def test_a_sweep_is_every_combination_once() -> None:
-    found = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    found = SWEEP.configs
     assert [(dict(one.settings), one.fraction) for one in found] == [
         ({"hidden": 4, "max_epochs": 2}, 0.5),
         ({"hidden": 4, "max_epochs": 2}, 1.0),
@@ -116,7 +119,7 @@ def test_a_sweep_is_every_combination_once() -> None:
 
 
 def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    readings = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    readings = SWEEP.configs
     results = run_probes(asking(*readings), corpus=toy)
     frame = results.to_pandas()
     settings = [json.dumps(params["settings"], sort_keys=True) for params in params_of(frame)]
@@ -353,7 +356,7 @@ def test_an_end_of_the_path_that_is_best_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = {"strengths": [1e-5, 1e-4], "extensions": extensions}
-    request = replace(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
+    request = but(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
     results = run_probes(request, corpus=toy)
     frame = results.to_pandas()
     (params,) = params_of(frame[(frame.control == "none") & (frame.metric == "accuracy")])

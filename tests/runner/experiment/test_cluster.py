@@ -73,7 +73,7 @@ def test_one_worker_for_a_gpu(profile: Write) -> None:
     [
         ("queue: short", "que: short", ":4: unknown key 'que': did you mean queue?"),
         ("cores: 4", "cores: many", ":2: cores: should be a whole number, not 'many'"),
-        ("cores: 4", "cores: 0", ":2: cores: input should be greater than or equal to 1 (it is the number 0)"),
+        ("cores: 4", "cores: 0", ":2: cores: should be at least 1, not the number 0"),
         ("memory: 8GB", "", ":1: key 'memory' is missing"),
         ("memory: 8GB", "memory: 8", ":3: memory: should be text, not the number 8; in quotes it is text: '8'"),
         ("jobs: 2", "jobs: {maximum: 2, minimum: 3}", ":1: jobs: minimum is 3 and maximum 2"),

@@ -26,7 +26,7 @@ from bertology.runner import (
     run_experiment,
     run_probes,
 )
-from bertology.runner._work import fewest_cells
+from bertology.runner._plan import fewest_cells
 from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]

@@ -23,7 +23,7 @@ from bertology.runner import (
     verify_run,
 )
 from bertology.runner._folder import _checksum_of
-from bertology.runner._work import places_of
+from bertology.runner._plan import places_of
 from bertology.runner.experiment import Experiment, load_experiment
 
 Scores = Callable[[Path], pa.Table]
