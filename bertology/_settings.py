@@ -342,10 +342,23 @@ def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys
         return path, f"unknown key {quoted(path[-1])}{where}: {hint}"
     if problem["type"] == "missing":
         return path[:-1], f"key {quoted(_name_of(path))} is missing"
-    return path, _message(problem, in_list=bool(path) and isinstance(path[-1], int))
+    # What is a whole number or a word may be wrong in two ways.
+    others = [error for error in errors if error is not problem and _path_of(error, plain) == path]
+    either = "".join(f" or {_wanted(error)}" for error in others if error["type"] in (*_BOUNDS, "int_type"))
+    return path, _message(problem, either if problem["type"] == "literal_error" else "", in_list=_is_in_list(path))
 
 
-def _message(problem: ErrorDetails, *, in_list: bool) -> str:
+def _is_in_list(path: Keys) -> bool:
+    return bool(path) and isinstance(path[-1], int)
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    """The bound of a number, or its type."""
+    words, bound = _BOUNDS.get(problem["type"], ("", ""))
+    return f"{words} {problem.get('ctx', {}).get(bound):,}" if words else _WANTED[problem["type"]]
+
+
+def _message(problem: ErrorDetails, either: str, *, in_list: bool) -> str:
     kind, given = problem["type"], problem["input"]
     if kind == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
@@ -355,12 +368,11 @@ def _message(problem: ErrorDetails, *, in_list: bool) -> str:
         wanted = "a name, or a mapping of keys to values" if kind == "model_type" and in_list else _WANTED[kind]
         return f"should be {wanted}, not {_called(given)}{hint}"
     if kind in _BOUNDS:
-        words, bound = _BOUNDS[kind]
-        return f"should be {words} {problem.get('ctx', {}).get(bound):,}, not {_called(given)}"
+        return f"should be {_wanted(problem)}, not {_called(given)}"
     if kind == "literal_error":
         expected = str(problem.get("ctx", {}).get("expected", "")).replace("'", "")
         near = difflib.get_close_matches(str(given)[:80], re.split(r", | or ", expected), n=1, cutoff=0.5)
-        return f"should be {expected}, not {_called(given)}{f': did you mean {near[0]}?' if near else ''}"
+        return f"should be {expected}{either}, not {_called(given)}{f': did you mean {near[0]}?' if near else ''}"
     if kind == "string_pattern_mismatch":
         return f"{quoted(given)} should be letters, digits, '-', '_' and '.', as the folder of the run is called so"
     text = str(problem["msg"])

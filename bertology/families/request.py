@@ -548,7 +548,7 @@ _PLACES = {
 def flat_setting(name: str) -> Any:
     """The field of pydantic that describes a setting of :class:`ProbeRequest`."""
     part, own_name = _PLACES[name]
-    settings: type[BaseModel] = {"models": ModelSettings, "corpora": CorpusSettings}.get(part, Experiment)
+    settings = ModelSettings if part == "models" else CorpusSettings if part == "corpora" else Experiment
     return settings.model_fields[own_name]
 
 
@@ -577,7 +577,8 @@ class ProbeRequest(Experiment):
             super().__init__(**nested)
         except ValidationError as error:
             path, message = problem_of(error.errors(), nested, lambda _: list(ReadoutSettings.model_fields))
-            raise BertologyError(f"{_flat_name(path)}: {message}") from None
+            key = _flat_name(path)
+            raise BertologyError(f"{key}: {message}" if key else message) from None
 
     def __getattr__(self, name: str) -> Any:
         """A setting of the model or of the corpus."""
@@ -614,5 +615,4 @@ def _flat_name(path: Sequence[str | int]) -> str:
     part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
     if part == "tasks":
         return below[-1] if below else "tasks"
-    own_name = below[0] if below else ""
-    return _RENAMED.get((part, own_name), own_name or part)
+    return _RENAMED.get((part, below[0]), below[0]) if below else "" if part in ("models", "corpora") else part

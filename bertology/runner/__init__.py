@@ -1,11 +1,11 @@
 """From a request or an experiment to tidy tables; whatever is finished is not computed again."""
 
 from bertology.families.request import ProbeRequest
+from bertology.runner._engines import ClusterChoice
 from bertology.runner._estimate import estimate
 from bertology.runner._plan import Shard, make_plan, reads_sentences, resolve_work
 from bertology.runner._run import RunOptions, RunSummary, run_experiment, run_probes
 from bertology.runner._verify import merge_runs, rerun, verify_run
-from bertology.runner.engines._cluster import ClusterChoice
 
 __all__ = [
     "ClusterChoice",

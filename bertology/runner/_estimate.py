@@ -152,7 +152,8 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
 def _n_bytes(pair: Pair, split: Sentences, read: Read) -> int:
     """Of the stored vectors of a split."""
     n_vectors = len(split) if read.signal == "cls" else split.n_words
-    return n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
+    n_bytes: int = n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
+    return n_bytes
 
 
 def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:

@@ -299,7 +299,7 @@ class Plan:
         if unreadable:
             shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows, self.pair.joined)
         names = (note.name for note in family.baselines(probe) if note.name in self.pair.request.controls)
-        cells = {name: Cell({**shared, "control": name}) for name in names}
+        cells: dict[str, Cell] = {name: Cell({**shared, "control": name}) for name in names}
         return BaselineCells(probe, config, cells, unreadable, windows)
 
     def _task_identity(self, probe: Probe) -> dict[str, Any]:

@@ -19,11 +19,9 @@ from bertology.families.rows import failed_rows, noted
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._compute import Context, ProgressFor
+from bertology.runner._engines import ClusterChoice, Engine, EngineName, default_engine, device_of, open_engine
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner._plan import Shard, Unit, Work, in_order, resolve_work
-from bertology.runner.engines import EngineName, default_engine, device_of, open_engine
-from bertology.runner.engines._cluster import ClusterChoice
-from bertology.runner.engines._local import Engine
 
 _RESULTS = "results.parquet"
 

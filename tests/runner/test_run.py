@@ -38,7 +38,7 @@ def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
 
 def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where something is fitted, counted or read by a model from here on."""
-    for name in ("families.labels.fit", "families.labels.write_baselines", "runner.engines._local.extract_splits"):
+    for name in ("families.labels.fit", "families.labels.write_baselines", "runner._engines.extract_splits"):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
 

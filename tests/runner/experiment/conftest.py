@@ -75,7 +75,7 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.readouts, bertology.encoders.loading.load
 from bertology.activations import _extract
 from bertology.families import labels
-from bertology.runner.engines import _dask_tasks
+from bertology.runner import _dask as _dask_tasks
 import bertology_probes.chunk, bertology_probes.pos
 
 # What stays as it is need not be copied by every child.
