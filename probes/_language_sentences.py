@@ -50,6 +50,7 @@ class _OfSentences(GeometryProbe):
     most_sentences: int = 1000
     """Sentences of each language that are read at most."""
     version = 1
+    subject = "languages"
     reference = "Libovický et al. 2019"
     compares_layers = False
     reads = ("test",)

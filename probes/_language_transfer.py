@@ -45,6 +45,7 @@ class Transfer(GeometryProbe):
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
     version = 1
+    subject = "languages"
     question = "Does a readout fitted in one language hold in another?"
     reference = "cf. Pires et al. 2019, §3"
     compares_layers = False

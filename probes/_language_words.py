@@ -40,6 +40,7 @@ class Translation(GeometryProbe):
     """Words of each language that are asked about at most, drawn at random."""
     task = "languages:translation"
     version = 1
+    subject = "languages"
     question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
@@ -126,6 +127,7 @@ class Alignment(GeometryProbe):
     """By how much similarity falls with the distance of relative places."""
     task = "languages:alignment"
     version = 1
+    subject = "languages"
     question = "Do the vectors of words find which words translate each other?"
     reference = "Jalili Sabet et al. 2020"
     compares_layers = False

@@ -32,6 +32,7 @@ class SenseClusters(GeometryProbe):
 
     task = "senses:clusters"
     version = 1
+    subject = "meaning"
     question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (

@@ -51,6 +51,7 @@ class SenseConcatenation(GeometryProbe):
 
     task = "senses:concatenation"
     version = 1
+    subject = "meaning"
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (

@@ -57,6 +57,7 @@ class SensePairs(GeometryProbe):
     """Of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
     version = 1
+    subject = "meaning"
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (

@@ -45,6 +45,7 @@ class Agreement(ClozeProbe):
     by: Literal["source", "structure", "attractors"] = "source"
     """What makes a group; ``source`` is as the authors do."""
     version = 1
+    subject = "syntax"
     question = _QUESTION
     reference = _REFERENCE
     asks = "choices"

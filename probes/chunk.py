@@ -16,6 +16,7 @@ class Chunks(RepresentationProbe):
 
     task = "chunk"
     version = 1
+    subject = "syntax"
     question = "Which part of which kind of chunk is each word?"
     reference = "Liu et al. 2019, §4"
     readout = "linear.v1"

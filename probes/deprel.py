@@ -17,6 +17,7 @@ class DependencyRelations(RepresentationProbe):
 
     task = "deprel"
     version = 1
+    subject = "syntax"
     question = "In which universal relation does each word stand to its head?"
     reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
     readout = "linear.v1"

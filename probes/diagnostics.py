@@ -185,6 +185,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
 
     kind: str
     version = 1
+    subject = "meaning"
     reference = _REFERENCE
 
     @property

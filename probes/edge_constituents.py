@@ -16,6 +16,7 @@ class EdgeConstituents(RepresentationProbe):
 
     task = "edge_constituents"
     version = 1
+    subject = "syntax"
     question = "Which category does each phrase have?"
     reference = "Tenney et al. 2019a, §2.1"
     readout = "edge.v1"

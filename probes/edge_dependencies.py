@@ -20,6 +20,7 @@ class EdgeDependencies(RepresentationProbe):
 
     task = "edge_dependencies"
     version = 1
+    subject = "syntax"
     question = "Which grammatical relation joins a word to its head?"
     reference = "Tenney et al. 2019a, §2.1"
     readout = "edge.v1"

@@ -17,6 +17,7 @@ class EdgePartsOfSpeech(RepresentationProbe):
 
     task = "edge_pos"
     version = 1
+    subject = "word classes"
     question = "As an edge probe: which universal part of speech does each word have?"
     reference = "Tenney et al. 2019a, §2.1"
     readout = "edge.v1"

@@ -21,6 +21,7 @@ class Feature(RepresentationProbe):
 
     feature: str
     version = 1
+    subject = "word classes"
     question = _QUESTION
     reference = _REFERENCE
     readout = "linear.v1"

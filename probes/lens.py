@@ -49,6 +49,7 @@ class Lens(CausalProbe):
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
     version = 1
+    subject = "vectors"
     question = "What would the model predict if it stopped at a layer?"
     reference = "Belrose et al. 2023; nostalgebraist 2020"
     reads = ("train", "test")

@@ -28,6 +28,7 @@ class MinimalPairs(ClozeProbe):
 
     task = "minimal_pairs"
     version = 1
+    subject = "syntax"
     question = "Of two sentences that hardly differ, is the grammatical one more probable?"
     reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
     asks = "sentences"

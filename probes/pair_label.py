@@ -27,6 +27,7 @@ class PairLabel(SentenceProbe):
 
     column: str
     version = 1
+    subject = "labels of your own"
     question = _QUESTION
     reference = _REFERENCE
     readout = "linear.v1"

@@ -48,6 +48,7 @@ class Senses(GeometryProbe):
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
     version = 1
+    subject = "meaning"
     question = _QUESTION
     reference = _REFERENCE
     metrics = (

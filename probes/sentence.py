@@ -27,6 +27,7 @@ class SentenceTask(SentenceProbe):
 
     name: str
     version = 1
+    subject = "syntax"
     question = _QUESTION
     reference = _REFERENCE
     readout = "linear.v1"

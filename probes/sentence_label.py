@@ -26,6 +26,7 @@ class SentenceLabel(SentenceProbe):
 
     column: str
     version = 1
+    subject = "labels of your own"
     question = _QUESTION
     reference = _REFERENCE
     readout = "linear.v1"

@@ -22,6 +22,7 @@ class SentenceNumber(RepresentationProbe):
 
     column: str
     version = 1
+    subject = "labels of your own"
     question = _QUESTION
     reference = _REFERENCE
     readout = "ridge_regression.v1"

@@ -18,6 +18,7 @@ class StructuralDepth(RepresentationProbe):
 
     task = "structural_depth"
     version = 1
+    subject = "syntax"
     question = "Are squared lengths of mapped vectors depths in the parse tree?"
     reference = "Hewitt & Manning 2019, §2.3"
     readout = "structural.v1"

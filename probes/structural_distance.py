@@ -21,6 +21,7 @@ class StructuralDistance(RepresentationProbe):
 
     task = "structural_distance"
     version = 1
+    subject = "syntax"
     question = "Are squared distances between mapped vectors distances in the parse tree?"
     reference = "Hewitt & Manning 2019, §2.2"
     readout = "structural.v1"

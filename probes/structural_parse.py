@@ -19,6 +19,7 @@ class StructuralParse(RepresentationProbe):
 
     task = "structural_parse"
     version = 1
+    subject = "syntax"
     question = "Which head and relation does each word have, by linear readouts alone?"
     reference = "Hewitt & Manning 2019, §2"
     readout = "structural.v1"

@@ -23,6 +23,7 @@ class WordLabel(RepresentationProbe):
 
     column: str
     version = 1
+    subject = "labels of your own"
     question = _QUESTION
     reference = _REFERENCE
     readout = "linear.v1"

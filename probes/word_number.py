@@ -23,6 +23,7 @@ class WordNumber(RepresentationProbe):
 
     column: str
     version = 1
+    subject = "labels of your own"
     question = _QUESTION
     reference = _REFERENCE
     readout = "ridge_regression.v1"

@@ -50,6 +50,7 @@ class WordOrder(GeometryProbe):
 
     task: str = "word_order:main_auxiliary"
     version = 1
+    subject = "syntax"
     question = _QUESTION
     reference = _REFERENCE
     metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)

@@ -16,6 +16,7 @@ class TreebankTags(RepresentationProbe):
 
     task = "xpos"
     version = 1
+    subject = "word classes"
     question = "Which treebank-specific tag does each word have?"
     reference = "Liu et al. 2019, §4"
     readout = "linear.v1"

@@ -1,15 +1,20 @@
 """Compare what this tree computes with what another commit computes: cells, scores, predictions and rendered tables.
 
     python -m tests.same                            # everything, against the commit where this branch left main
-    python -m tests.same --only trees,cloze         # some parts: labels, spans, trees, cloze, heads, engines
+    python -m tests.same --only trees,commands      # some parts, by their names in same.yaml
     python -m tests.same --base 7613b9a
 
 Each part is an experiment on the embedded model and a few sentences of the embedded corpus, run through the command
-line; tasks of it are then run through ``bertology.probe``, too. The part ``engines`` runs one experiment in one
-process, in two processes, and in two shards that are merged. The file ``same.yaml`` lists them. Of each run these
-must agree: the names of cells and what was computed of them; all columns of ``results.parquet`` and
-``comparisons.parquet`` but versions and times; predictions and fitted probes byte for byte; tables, plots and the
-report as they are rendered. The exit status is 1 where something differs, and the first differences are printed.
+line; some tasks of it are then run through ``bertology.probe``, too. The part ``engines`` runs one experiment in one
+process, in two processes, and in two shards that are merged. The part ``commands`` runs single commands (patching,
+attribution, fine-tuning, compression, comparison of models …) and compares what they print and write. The file
+``same.yaml`` lists them. Of each run these must agree: the names of cells and what was computed of them; all columns
+of ``results.parquet`` and ``comparisons.parquet`` but versions and times; predictions and fitted probes byte for byte;
+tables, plots and the report as they are rendered. The exit status is 1 where something differs, and the first
+differences are printed.
+
+``same-names.yaml`` maps names and wordings of the other commit to those of this tree; they are replaced in the texts
+of the other commit before both are compared. It also lists differences that are fixes, each with its reason.
 
 The other commit is checked out into a temporary worktree and recorded once: what it computed is kept, by commit and
 part, in the folder that ``--kept`` or ``BERTOLOGY_SAME`` names. Recording uses only the command line, experiment
@@ -24,6 +29,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,6 +48,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 PARTS: dict[str, dict[str, Any]] = SETTINGS["parts"]
 PROBES: dict[str, list[str]] = SETTINGS["probe"]
+NAMES: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "same-names.yaml").read_text(encoding="utf-8"))
 
 PROBE = """
 import dataclasses, json, sys
@@ -64,16 +71,42 @@ for folder in map(Path, sys.argv[1:]):
     (out / "terminal.txt").write_text(str(results), encoding="utf-8", newline="")
 """
 
+PREPARE = {
+    "second": """
+import torch
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+from bertology.pocket import model_folder
+torch.manual_seed(1)
+model = AutoModelForMaskedLM.from_pretrained(model_folder())
+for parameter in model.parameters():
+    parameter.data += 0.02 * torch.randn_like(parameter)
+model.save_pretrained("second")
+AutoTokenizer.from_pretrained(model_folder()).save_pretrained("second")
+""",
+    "checkpoints": """
+import subprocess, sys
+for seed in (0, 1):
+    settings = {"seed": seed, "steps": 4, "documents": 60, "held_out_documents": 5, "keep_checkpoints": "[0,4]"}
+    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    recipe = next(path for path in map(__import__("pathlib").Path, sys.path) if (path / "experiments").is_dir())
+    command = [sys.executable, "-m", "bertology", "pretrain", recipe / "experiments/pretrain-over-time.yaml"]
+    subprocess.run([*map(str, command), "--out", f"steps-{seed}", *options], check=True)
+""",
+}
+"""Programs that make the models of some parts, in the folder where their commands run."""
+
 IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks"}
 """Files and folders about how and when a run was made."""
 NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"
-_TIMES = re.compile(rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?")
+_TIMES = re.compile(rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+")
 
 
 def experiment_of(part: str) -> dict[str, Any]:
     """The experiment of a part, as its file has it."""
-    return {"name": part, **SETTINGS["common"], **PARTS[part]}
+    settings = {"name": part, **SETTINGS["common"], **PARTS[part]}
+    settings.pop("prepare", None)
+    return settings
 
 
 def record(part: str, tree: Path, out: Path) -> None:
@@ -90,6 +123,23 @@ def record(part: str, tree: Path, out: Path) -> None:
             if done.returncode:
                 raise SystemExit(f"{part} in {tree}: failed: {command}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
 
+        def written(*arguments: object) -> str:
+            command = [sys.executable, "-m", "bertology", *map(str, arguments)]
+            variables = {**environment, "BERTOLOGY_CACHE": str(scratch / "cache"), "COLUMNS": "100"}
+            done = subprocess.run(command, cwd=scratch, env=variables, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"{part} in {tree}: failed: {command}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+            return done.stdout
+
+        if prepare := PARTS[part].get("prepare"):
+            python("-c", PREPARE[prepare])
+        if commands := PARTS[part].get("commands"):
+            scratch.joinpath("out").mkdir()
+            for number, command in enumerate(commands):
+                text = f"bertology {command}\n{written(*shlex.split(command))}"
+                scratch.joinpath("out", f"command-{number:02d}.txt").write_text(text, encoding="utf-8", newline="")
+            shutil.copytree(scratch / "out", out)
+            return
         scratch.joinpath("part.yaml").write_text(yaml.safe_dump(experiment_of(part), sort_keys=False), encoding="utf-8")
         scratch.joinpath("out").mkdir()
         run = ("-m", "bertology", "run", "part.yaml", "--quiet", "--yes", "--out")
@@ -100,7 +150,7 @@ def record(part: str, tree: Path, out: Path) -> None:
                 shard = ("--shard", f"{number}/2", "--engine", "serial")
                 python(*run, f"shard-{number}", *shard, cache=f"shard-{number}-cache")
             python("-m", "bertology", "merge", "shard-1", "shard-2", "--out", "out/merged")
-        else:
+        elif part in PROBES:
             settings = {"task": PROBES[part], "layers": "0,2", "random_draws": 1, "device": "cpu", "out": "out/probe"}
             settings |= {"max_items": 4} if part == "cloze" else {"sentences": 48}
             python("-c", PROBE, json.dumps(settings))
@@ -143,7 +193,7 @@ def worktree(commit: str) -> Iterator[Path]:
 
 def recorded(part: str, commit: str, kept: Path) -> Path:
     """What a commit computed of a part: recorded when first asked for."""
-    settings = json.dumps([experiment_of(part), PROBES.get(part), PROBE, RENDER])
+    settings = json.dumps([PARTS[part], experiment_of(part), PROBES.get(part), PROBE, RENDER, PREPARE])
     folder = kept / f"{commit[:12]}-{part}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -216,9 +266,10 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     """The first line that differs, times apart; of what is no text, that it does."""
     if first.suffix in (".parquet", ".safetensors"):
         return [f"{name}: other bytes"]
-    one, two = (
-        _TIMES.sub("", path.read_text(encoding="utf-8", errors="replace")).splitlines() for path in (first, second)
-    )
+    text = first.read_text(encoding="utf-8", errors="replace")
+    for old, new in NAMES["wordings"].items():
+        text = text.replace(old, new)
+    one, two = (_TIMES.sub("", of).splitlines() for of in (text, second.read_text(encoding="utf-8", errors="replace")))
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
             alike = next((at for at, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), 0)
@@ -255,6 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             began, now = time.monotonic(), Path(temporary) / "now"
             record(part, ROOT, now)
             lines, counts = differences(base, now, ignored=options.ignore)
+        lines = [line for line in lines if not any(re.search(fix, f"{part}/{line}") for fix in NAMES["fixes"])]
         took = ", ".join(f"{number:,} {what}" for what, number in counts.items())
         print(f"{part}: {'differs' if lines else 'same'} ({took}; {time.monotonic() - began:.0f} s)", flush=True)
         for line in lines[:20]:

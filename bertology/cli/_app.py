@@ -21,7 +21,8 @@ _PANELS = {
     },
     "Change a model": {"finetune": "change", "compress": "change", "pretrain": "change", "landscape": "change"},
     "Keep": {
-        **{"plan": "keep", "merge": "keep", "verify": "keep", "rerun": "keep", "report": "keep", "cache": "keep"},
+        **{"plan": "keep", "merge": "keep", "verify": "keep", "rerun": "keep", "report": "keep", "explain": "keep"},
+        "cache": "keep",
     },
     "Look up": {
         **{"tasks": "lookup", "readouts": "lookup", "models": "lookup", "corpora": "lookup"},
@@ -76,7 +77,7 @@ class _Commands(TyperGroup):
         return typer.main.get_group(_imported(_MODULES[cmd_name])).commands[cmd_name]
 
     @property
-    def commands(self) -> dict[str, Any]:  # type: ignore[override]
+    def commands(self) -> dict[str, Any]:
         """All of them, imported."""
         return {name: self.get_command(None, name) for name in _MODULES}
 

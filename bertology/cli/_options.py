@@ -13,12 +13,10 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import typer
-from annotated_types import Ge
 
 from bertology._memory import MEMORY_VARIABLE, memory_for_vectors
 from bertology._page import PageAndFigure, is_page
 from bertology.errors import BertologyError, cut_path
-from bertology.families.request import flat_setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +72,8 @@ def with_options(*names: str, **changed: Any) -> Callable[[Command], Command]:
 
 def _parameter(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
     """The option of one setting."""
+    from bertology.families.request import flat_setting
+
     bounds: dict[str, Any] = {}
     if name in _OF_TEXTS:
         kind, default, text = _OF_TEXTS[name]
@@ -92,6 +92,8 @@ def _parameter(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
 
 def _kind_of(field: Any) -> tuple[Any, dict[str, Any]]:
     """The type of an option for a setting, and the bounds of a number."""
+    from annotated_types import Ge
+
     parts = [part for part in get_args(field.annotation) if part is not NoneType]
     is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
     if field.annotation is bool:

@@ -155,6 +155,23 @@ def report(
     typer.echo(f"report in {path}")
 
 
+@app.command(
+    epilog=closing("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
+)
+def explain(
+    run: Annotated[Path, typer.Argument(help="Folder that --out of `probe` or `run` wrote.")],
+    cell: Annotated[
+        str, typer.Argument(help="Cell id of results.parquet, its first characters, or TASK@LAYER such as pos@7.")
+    ],
+) -> None:
+    """Explain how one number came about: items, vectors, fit, predictions and interval, from the run's folder alone."""
+    from shutil import get_terminal_size
+
+    from bertology.runner.explain import explain_cell
+
+    typer.echo(explain_cell(run, cell, width=min(get_terminal_size().columns, 100)))
+
+
 @cache.command("list")
 def list_entries() -> None:
     """List what is stored, largest first, copies of models, and what lies there but is not the store's."""

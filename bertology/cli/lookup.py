@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -50,7 +50,7 @@ def tasks(
     ] = None,
 ) -> None:
     """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts."""
-    from bertology.probing import SUBJECTS, registered_probes
+    from bertology.probing import Subject, registered_probes
 
     known = registered_probes()
     found = {}
@@ -63,7 +63,7 @@ def tasks(
             if not found:
                 raise
     is_short = sys.stdout.isatty()
-    by_subject: dict[str, list[tuple[str, str]]] = {subject: [] for subject in (*SUBJECTS, _BROKEN)}
+    by_subject: dict[str, list[tuple[str, str]]] = {subject: [] for subject in (*get_args(Subject), _BROKEN)}
 
     def described(probe: Probe | ProbeFamily, version: int) -> tuple[str, str]:
         text = probe.question if is_short else f"{probe.question} ({probe.reference}; v{version})"
@@ -79,7 +79,7 @@ def tasks(
     for subject, lines in by_subject.items():
         if lines:
             typer.echo(f"{subject}:")
-            _show(lines, is_cut=True, width=width)
+            _show([(f"  {label}", text) for label, text in lines], is_cut=True, width=width + 2)
     if is_short:
         typer.echo("\n`bertology tasks NAME` explains one, `bertology tasks WORD` searches")
 
@@ -289,14 +289,13 @@ def task_page(name: str) -> list[tuple[str, str]]:
     Raises:
         NameNotFoundError: there is no such task; the message names the nearest ones.
     """
-    from bertology.families.contract import family_of
     from bertology.probing import get_probe
 
     several = _several(name)
     probe = get_probe(_with_argument(name, several))
     controls, lack, labels = _on_pocket(probe)
-    splits = ", ".join(family_of(probe).splits_read(probe))
-    models = " --model B --reference A" if family_of(probe).needs_reference(probe) else ""
+    splits = ", ".join(probe.splits_needed)
+    models = " --model B --reference A" if probe.needs_reference else ""
     lines = [
         ("task", f"{probe.task}, version {probe.version}"),
         ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
@@ -353,13 +352,13 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     family = family_of(probe)
     controls = {
         *(note.name for note in family.baselines(probe)),
-        *(["random"] if family.asks_random_weights(probe) else []),
+        *(["random"] if probe.asks_random_weights else []),
     }
     chosen, lack, labels = tuple(name for name in CONTROLS if name != "random"), "", tuple[str, ...]()
     try:
         plan = make_plan(ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=chosen))
         configs = plan.configs_of(probe)
-        controls.update(family.grid(plan.pair, probe, configs[0], "pretrained").controls)
+        controls.update(family.cells(plan.pair, probe, configs[0], "pretrained").controls)
         family.check(plan.pair, probe, configs)
     except BertologyError as error:
         lack = str(error).removeprefix(f"task {probe.task}").lstrip(":, ")

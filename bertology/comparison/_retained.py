@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.families.item_scores import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
+from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, over_layers, over_runs
 from bertology.results import ResultRow, Results, read_scores, reading_of
 from bertology.results.tables.rows import param_of

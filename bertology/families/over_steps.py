@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
+from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.families.vectors import VectorFamily
 from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
 from bertology.probing import get_probe

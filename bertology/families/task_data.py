@@ -1,11 +1,14 @@
-"""One task on one corpus: items of every split under one numbering of labels and word forms."""
+"""The items of a task in all splits: their labels, vectors, weights and names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +16,28 @@ from numpy.typing import NDArray
 from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
 from bertology.encoders.alignment.pieces import SHARED
-from bertology.errors import CorpusError, FitError, cut, quoted
-from bertology.families.alignment import DIVIDED, Reasons
+from bertology.errors import BertologyError, CorpusError, FitError, cut, quoted
+from bertology.families.cells import Cell, Stopwatch, versions, write_cell
+from bertology.families.contract import BaselineCells, FitCells, Problem, Resources
+from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons
+from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
-from bertology.measures import control_labels
-from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of
+from bertology.measures import control_labels, fraction_mask
+from bertology.probing import (
+    Examples,
+    Probe,
+    RepresentationProbe,
+    SentenceProbe,
+    TreeExamples,
+    is_installed,
+    settings_of,
+)
 from bertology.readouts import readout_kind
+from bertology.results import FITS, SET_MARK, FitOrigin, FittedProbe, Items, Predictions, written_place
+
+if TYPE_CHECKING:
+    from bertology.readouts import Erasure, KeptFit, Targets
+
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -266,3 +285,314 @@ def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
     codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
     codes[:, table[table >= 0]] = examples.codes[:, table >= 0]
     return replace(examples, codes=codes, values=labels)
+
+
+class ItemColumns:
+    """What the predictions of all cells of a task share."""
+
+    def __init__(self, data: TaskData, *, split: str = "test") -> None:
+        sentences, examples = data.splits.by_name[split], data.items[split]
+        clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
+        # Tuples, so that what all cells of a task share is made ready for writing once.
+        self._cluster_ids = tuple(sentence_names(sentences, clusters.tolist()))
+        names = [self._cluster_ids[place] for place in self._cluster.tolist()]
+        places = _places(examples, sentences)
+        self._item_ids = tuple(f"{name}:{place}" for name, place in zip(names, places, strict=True))
+        self._labels = data.labels
+        marked = next((label for label in data.labels if SET_MARK in label), None)
+        if examples.is_multi_label and marked is not None:
+            problem = f"label {quoted(marked)} has a {SET_MARK}, which parts labels"
+            raise BertologyError(f"task {data.probe.task}: {problem}: rename it")
+
+    def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
+        """Predictions as they are kept.
+
+        Args:
+            gold: ``[item]`` labels, or ``[item, label]`` which of the labels each item has; of fewer labels than the
+                task has, the first ones are meant.
+            pred: as ``gold``.
+            score: ``[item]`` natural logarithm of the probability of what is predicted.
+        """
+        shared, n_labels = (self._item_ids, self._cluster, self._cluster_ids), len(self._labels)
+        if gold.ndim == 1:
+            return Predictions(*shared, gold, pred, score, self._labels)
+        whole = [np.pad(labels, ((0, 0), (0, n_labels - labels.shape[1]))) for labels in (gold, pred)]
+        sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
+        names = [SET_MARK.join(label for label, has in zip(self._labels, row, strict=True) if has) for row in sets]
+        both = codes.reshape(2, -1)
+        return Predictions(*shared, both[0], both[1], score, tuple(names), label_sets=True)
+
+    def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
+        """Predictions ``[item]`` that are texts of their own, such as trees, with how well the two agree, or NaN."""
+        labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
+        true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
+        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
+
+
+def _places(examples: Examples, sentences: Sentences) -> list[str]:
+    """``[item]`` its words, counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans."""
+    inside = examples.spans - sentences.starts[examples.clusters][:, None, None]
+    return [written_place(spans) for spans in inside.tolist()]
+
+
+def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
+    """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
+    names = [sentences.id(number) for number in range(len(sentences))]
+    times = Counter(names)
+    return [
+        names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
+        for number in numbers
+    ]
+
+
+def targets_of(
+    data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
+) -> Targets:
+    """What to predict in each problem from the items of a split.
+
+    Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
+    once, whatever the seed, unless they are ``resampled``.
+    """
+    from bertology.readouts import Targets
+
+    labels: Any = np.stack([labels_of(data, problem, split) for problem in problems])
+    weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
+    weights = np.stack([weights_of(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
+    names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
+    leaders = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
+    return Targets(labels, data.n_train_labels, weights, names, leaders)
+
+
+def labels_of(data: TaskData, problem: Problem, split: str) -> Labels:
+    """What the items of a split are labelled in a problem."""
+    return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
+
+
+def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
+    """How often each training item counts: once under seed 0, else as often as its sentence is drawn.
+
+    Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
+    """
+    n_sentences, of_item = len(data.splits.train), data.train.clusters
+    weights = np.ones(len(data.train), dtype=np.float32)
+    if seed and resampled:
+        within = data.splits.within.get("train")
+        sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
+        drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
+        weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
+    return weights * fraction_mask(of_item, fraction, seed=seed)
+
+
+def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
+    """How many items there are, of how many sentences and classes, and how many were left out.
+
+    The seed decides which sentences a fraction of train's is.
+    """
+    test = data.test
+    return {
+        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=seed).sum()),
+        "n_items": len(test),
+        "n_clusters": len(np.unique(test.clusters)),
+        # Trees are built, not chosen from a list.
+        "n_classes": 0 if data.trees is not None else data.n_train_labels,
+        "n_skipped": sum(test.skipped.values()),
+        "skip_reasons": dict(test.skipped),
+        "n_unseen_label": data.n_unseen_label,
+    }
+
+
+def check_pools(pair: ModelCorpus, data: TaskData, configs: Sequence[ReadoutConfig]) -> None:
+    """Raise unless the items of a task can be pooled as readout configurations have it.
+
+    Raises:
+        CorpusError: items are single words, or with ``cls`` not all words of their sentence.
+        ModelError: with ``cls``, the model puts no special token before the text.
+    """
+    for config in configs:
+        _check_pool(config, data)
+    if any(config.pool == "cls" for config in configs):
+        pair.check_cls()
+
+
+def _check_pool(config: ReadoutConfig, data: TaskData) -> None:
+    if config.pool == "mean":
+        return
+    if all(examples.are_words for examples in data.items.values()):
+        raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
+    for split, examples in data.items.items():
+        if config.pool == "cls" and not fill_sentences(examples, data.splits.by_name[split]):
+            problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
+            raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
+
+
+def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
+    """Whether each item is all of its sentence, as one span or as two in a row."""
+    starts, spans = sentences.starts, examples.spans
+    ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
+    are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
+    return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
+
+
+def are_compared(data: TaskData) -> bool:
+    """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
+    return isinstance(data.probe, SentenceProbe) and data.train.n_spans == 2
+
+
+def readable(cells: FitCells, data: TaskData, job: Resources) -> TaskData:
+    """The items of a task that a readout can be fitted to; the others are counted as skipped.
+
+    Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
+    are told apart by their subwords.
+
+    Raises:
+        CorpusError: they cannot be pooled, or there are none.
+    """
+    _check_pool(cells.config, data)
+    return data.without(job.pair.unreadable, job.pair.joined)
+
+
+def vectors_of(
+    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
+) -> Any:
+    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans.
+
+    Args:
+        cells: the readout configuration.
+        data: the items, see :func:`readable`.
+        job: what is stored.
+        split: ``train``, ``dev`` or ``test``.
+        memory: bytes of converted vectors that are kept between passes.
+        erasure: what is taken out of the vectors of words.
+    """
+    from bertology.activations import SpanVectors, WordVectors
+    from bertology.readouts import erased, pooled
+
+    examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
+    if pooling == "cls":
+        return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
+    entry, reads_spans = job.entries[split], readout_kind(cells.readout).reads == "spans"
+    if examples.are_words and not reads_spans:
+        words = WordVectors(entry, examples.words, layers=layers, memory=memory)
+        return words if erasure is None else erased(words, erasure)
+    # Where one vector is made of a span, it is what is kept.
+    of_words = memory if reads_spans or erasure is not None else 0
+    spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
+    if erasure is not None:
+        spans = erased(spans, erasure)
+    # A readout of single vectors takes one of a span, and of two spans one after the other.
+    pool = cast(Any, pooling)
+    return spans if reads_spans else pooled(spans, pooling=pool, compare=are_compared(data), memory=memory)
+
+
+def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Resources, cell: Cell) -> None:
+    """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
+    if fit is None:
+        return
+    pair, request, layer = job.pair, job.pair.request, cast("int | None", cell.identity["layer"])
+    read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
+    origin = FitOrigin(
+        task=f"{cells.probe.task}.v{cells.probe.version}",
+        corpus=pair.corpus.name,
+        train_fingerprint=pair.splits.train.fingerprint,
+        model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
+        revision=pair.source.revision,
+        init=cells.weights.init,
+        init_seed=cells.weights.seed,
+        model_fingerprint=pair.fingerprints[cells.weights],
+        layer=layer,
+        pooling=request.pooling,
+        dtype=request.dtype,
+        stored_dtype=request.stored_dtype,
+        max_pieces=request.max_pieces,
+        readout=cells.readout,
+        items=_kind_of(data),
+        labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
+        kind=fit.kind,
+        layers=tuple(read),
+        design=fit.design,
+        settings=dict(cells.config.changes),
+        are_compared=are_compared(data),
+    )
+    FittedProbe(origin=origin, tensors=fit.tensors).save(job.run / FITS / cell.id)
+
+
+def _kind_of(data: TaskData) -> Items:
+    """Whether the items are words, whole sentences, halves of sentences, or other spans."""
+    if data.train.are_words:
+        return "words"
+    if not fill_sentences(data.train, data.splits.train):
+        return "spans"
+    return "pairs" if data.train.n_spans == 2 else "sentences"
+
+
+class CellWriter:
+    """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
+
+    def __init__(
+        self,
+        cells: FitCells,
+        data: TaskData,
+        job: Resources,
+        watch: Stopwatch,
+        *packages: str,
+        n_cells: int | None = None,
+    ) -> None:
+        self.columns = ItemColumns(data)
+        self._cells, self._data, self._job = cells, data, job
+        every = ("torch", "transformers", "numpy", *packages)
+        self._provenance = watch.provenance(*every, device=job.device, n_cells=n_cells or len(cells.cells))
+        self._counts: dict[int, dict[str, Any]] = {}
+
+    def write(
+        self,
+        cell: Cell,
+        kept: Predictions,
+        seed: int,
+        params: Mapping[str, Any],
+        *,
+        beside: ModelCorpus | None = None,
+        **facts: Any,
+    ) -> None:
+        """Write one cell.
+
+        Args:
+            cell: the cell.
+            kept: its predictions.
+            seed: seed of its fit, which decides the training items.
+            params: parameters of its fit, besides the settings of the readout.
+            beside: the reference, where two models are compared.
+            facts: further facts, such as ``n_params``, or ones that differ from the counts of the task's items.
+        """
+        cells, data, pair = self._cells, self._data, self._job.pair
+        if seed not in self._counts:
+            counts = counts_of(data, seed=seed, fraction=cells.config.fraction)
+            self._counts[seed] = counts | pair.alignment_counts(beside=beside)
+        settings = {"settings": cells.config.changes} if cells.config.changes else {}
+        facts = {**self._counts[seed], **facts, "params": {**params, **settings, **items_param(data)}}
+        write_cell(self._job.run, cell, kept, facts=facts, provenance=self._provenance, notes=data.splits.notes)
+
+
+def write_baselines(
+    baselines: BaselineCells,
+    data: TaskData,
+    job: Resources,
+    predict: Callable[[ItemColumns, str], tuple[Predictions, Mapping[str, Any]]],
+    *packages: str,
+    **facts: Any,
+) -> None:
+    """Write the cells of baselines, given the predictions and parameters of each by its name."""
+    columns = ItemColumns(data)
+    for control, cell in baselines.cells.items():
+        watch = Stopwatch()
+        kept, params = predict(columns, control)
+        provenance: dict[str, Any] = {"versions": versions(*packages), "wall_s": 0.0}
+        if control == "lexical":
+            provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
+        of_cell = {**counts_of(data), **({"params": params} if params else {}), **facts}
+        write_cell(job.run, cell, kept, facts=of_cell, provenance=provenance, notes=data.splits.notes)
+
+
+def items_param(data: TaskData) -> dict[str, str]:
+    """The parameter of rows about items that are no words: the kind of items, whose forms have control labels."""
+    kind = "words" if data.trees is not None else _kind_of(data)
+    return {} if kind == "words" else {"items": kind}

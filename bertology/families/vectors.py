@@ -1,4 +1,4 @@
-"""What families that fit readouts to stored vectors have in common."""
+"""Families that fit readouts to the stored vectors of the sentences of a corpus."""
 
 from __future__ import annotations
 
@@ -9,28 +9,18 @@ from typing import Any, ClassVar
 
 from bertology._memory import memory_for_vectors
 from bertology.errors import BertologyError, listed
-from bertology.families.contract import Family, SplitName
+from bertology.families.contract import BaselineCells, CellGrid, Family, Scoring, TaskRows
+from bertology.families.model_corpus import ModelCorpus, Signal, Unreadable
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
-from bertology.families.scoring import Counts, score_baselines
+from bertology.families.rows import Counts, score_cells, scored_baselines
 from bertology.families.task_data import items_fingerprint
-from bertology.families.tasks import (
-    BaselineCells,
-    CellGrid,
-    FitCells,
-    Pair,
-    Scoring,
-    Signal,
-    Tables,
-    Unreadable,
-)
 from bertology.measures import METRICS, Metric
 from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
 from bertology.results.tables.predictions import Kept
 
 _COUNTED = {"trees": ("edges", "roots", "arcs"), "numbers": ("numbers",)}
-"""By what items are about, the kinds of counts that metrics of them are made of."""
+"""The kinds of counts that metrics are made of, by what items are about."""
 
 
 def checked_configs(
@@ -61,34 +51,28 @@ def checked_configs(
     return tuple(configs)
 
 
-def vector_identity(pair: Pair) -> dict[str, Any]:
-    """What decides the vectors, besides model, corpus and dtype."""
-    return {name: getattr(pair.request, name) for name in ("pooling", "stored_dtype", "on_long")} | pair.sharing
-
-
 class VectorFamily(Family):
-    """A family that fits readouts to the stored vectors of the sentences of a corpus."""
+    """A family that fits readouts to stored vectors, and keeps predictions of single items."""
+
+    is_cross_validated: ClassVar[bool] = True
+    has_control_task: ClassVar[bool] = True
+    """Whether what is asked could be memorised by the form of words."""
 
     @abstractmethod
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
-    is_cross_validated: ClassVar[bool] = True
-
-    has_control_task: ClassVar[bool] = True
-    """Whether what is asked could be memorised by the form of words."""
-
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """What the task and its baselines are counted for."""
+        """The metrics that the task and its baselines are counted for."""
         return probe.scores
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
+        """The question itself: settings are those of the readout."""
+        return probe
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
         return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
-
-    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """All three."""
-        return ("train", "dev", "test")
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
@@ -109,7 +93,7 @@ class VectorFamily(Family):
         for config in configs:
             make_readout(str(config.readout), **config.settings)
 
-    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
         splits = pair.splits.by_name
         identity = {f"{name}_fingerprint": split.fingerprint for name, split in splits.items()}
@@ -118,7 +102,7 @@ class VectorFamily(Family):
         own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
         return {**identity, **own}
 
-    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
         kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
         columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
@@ -127,46 +111,36 @@ class VectorFamily(Family):
             mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
         is_asked = "control_task" in pair.request.controls and init == pair.request.init
         controls = ("none", "control_task") if is_asked and self.has_control_task else ("none",)
-        return CellGrid(controls, pair.request.seeds, columns, layers, vector_identity(pair), mixed)
+        return CellGrid(columns, layers, pair.reading_identity, controls, pair.request.seeds, mixed)
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """A score for each layer and seed; one for each seed with mixtures of all layers."""
         is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
         return (1 if is_mixed else layers) * seeds
 
-    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
+    def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """Words that are left out."""
         return pair.unreadable, {}
 
-    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Those of the corpus."""
-        return corpus_columns(pair)
+    def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
+        """Those of the corpus, and how vectors are pooled; a code is of the training split."""
+        split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
+        return {**super().columns(pair, probe, config), **split}
 
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """How vectors are pooled; a code is of the training split."""
-        split = {"split": pair.request.train_split} if cells.config.codelength else {}
-        return {"pooling": pair.request.pooling, **split}
-
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
-        shared = baseline_columns(self, baselines, scoring)
-        metrics = self.task_metrics(baselines.probe)
-        columns = score_baselines(baselines, scoring, count=self.count, metrics=metrics)
-        rows = [
-            row
-            for control, column in columns.items()
-            for row in cell_rows(column, 0, {**shared, "control": control}, metrics=baselines.probe.scores)
-        ]
-        return Tables.of(rows)
+        metrics = dict.fromkeys(baselines.cells, self.task_metrics(baselines.probe))
+        columns = score_cells(baselines, scoring, count=self.count, metrics=metrics)
+        return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
 
 def control_task_notes(form: str, label: str) -> tuple[ControlNote, ...]:
-    """What tables say of the control task of items that have one label by ``form``."""
+    """The note on the control task of items that have one label by ``form``."""
     text = f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that"
     return (ControlNote("control_task", "control", text),)
 
 
-def training_memory(pair: Pair, n_items: int) -> float:
+def training_memory(pair: ModelCorpus, n_items: int) -> float:
     """Bytes of vectors that a fit keeps between its passes over the training items."""
     width = 2 if pair.request.stored_dtype == "float16" else 4
     return min(memory_for_vectors(), n_items * len(pair.layers) * pair.shape.dim * width)

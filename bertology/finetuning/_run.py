@@ -34,7 +34,7 @@ from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, FitError, listed, quoted
-from bertology.families.alignment import Alignment
+from bertology.families.model_corpus import Alignment
 from bertology.finetuning._card import model_card
 from bertology.finetuning._features import FrozenStates, layers_read
 from bertology.finetuning._inputs import Collator, Inputs, encode, learnable

@@ -36,8 +36,8 @@ from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes, temporary_folder
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
+from bertology.families.model_corpus import StoredSignal, texts_read
 from bertology.families.splits import Splits
-from bertology.families.tasks import Read, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
 from bertology.runner._engines import (
     CONNECT_S,
@@ -251,7 +251,7 @@ def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-EntryKey = tuple[Read, str]
+EntryKey = tuple[StoredSignal, str]
 """An entry of the store for a model and corpus: what is read, and of which split."""
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
@@ -294,7 +294,7 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
 
 
 def missing_shards(
-    context: WorkerContext, plan: Plan, reads: Sequence[Read], splits: Splits
+    context: WorkerContext, plan: Plan, reads: Sequence[StoredSignal], splits: Splits
 ) -> dict[EntryKey, MissingShards] | Exception:
     """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:
@@ -430,7 +430,7 @@ class _Extraction:
 
     plan: Plan
     """Without its sentences."""
-    reads: tuple[Read, ...]
+    reads: tuple[StoredSignal, ...]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
@@ -509,7 +509,7 @@ class _Stage:
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the extractions that the others need."""
-        extractions: dict[tuple[Read, ...], _Extraction] = {}
+        extractions: dict[tuple[StoredSignal, ...], _Extraction] = {}
         for load in together(portion):
             _, unit = load[0]
             if not unit.reads:
@@ -520,7 +520,7 @@ class _Stage:
             extractions[unit.reads].units.append(load[0])
         self._waiting.extend(extractions.values())
 
-    def _extraction(self, plan: Plan, reads: tuple[Read, ...]) -> _Extraction:
+    def _extraction(self, plan: Plan, reads: tuple[StoredSignal, ...]) -> _Extraction:
         files = dict[Path, None]()
         for read in reads:
             pair = read.pair(plan.pair)

@@ -30,8 +30,8 @@ from bertology.activations import Progress
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders.loading.description import MemorySource
 from bertology.errors import BertologyError, ModelError, cut_path
+from bertology.families.model_corpus import ModelCorpus, StoredSignal
 from bertology.families.splits import Splits
-from bertology.families.tasks import Pair, Read
 from bertology.runner._compute import (
     Context,
     Numbered,
@@ -239,7 +239,7 @@ class Transport:
         return self._packed[key][1]
 
 
-def _placed(pair: Pair) -> Pair:
+def _placed(pair: ModelCorpus) -> ModelCorpus:
     """Models by the absolute paths of their folders."""
     reference = None if pair.reference is None else _placed(pair.reference)
     return replace(pair, source=replace(pair.source, folder=pair.source.folder.absolute()), reference=reference)
@@ -439,7 +439,7 @@ def _with_vectors(
     portion: Sequence[Numbered], context: Context
 ) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
-    errors: dict[Read, Exception | None] = {}
+    errors: dict[StoredSignal, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
         for read in unit.reads:

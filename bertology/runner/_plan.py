@@ -22,9 +22,17 @@ from bertology.encoders import (
     resolve_model,
 )
 from bertology.errors import BertologyError, CorpusError, cut, quoted
-from bertology.families.alignment import Reasons, Windows, fingerprint_of
 from bertology.families.cells import Cell
-from bertology.families.contract import Family, family_of, runs_random_weights
+from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, family_of, runs_random_weights
+from bertology.families.model_corpus import (
+    ModelCorpus,
+    Reasons,
+    StoredSignal,
+    Weights,
+    Windows,
+    control_seeds,
+    fingerprint_of,
+)
 from bertology.families.request import (
     AS_READ,
     CorpusSettings,
@@ -37,15 +45,6 @@ from bertology.families.request import (
     parse_layers,
 )
 from bertology.families.splits import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
-from bertology.families.tasks import (
-    BaselineCells,
-    FitCells,
-    FitGroup,
-    Pair,
-    Read,
-    Weights,
-    control_seeds,
-)
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
@@ -160,7 +159,7 @@ def check_folds(probes: Sequence[Probe], request: ProbeRequest) -> None:
 
 def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
     """The splits of a corpus that some of the probes read."""
-    return frozenset(split for probe in probes for split in family_of(probe).splits_read(probe))
+    return frozenset(split for probe in probes for split in probe.splits_needed)
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:
@@ -224,7 +223,7 @@ def _carried_over(corpus: Corpus, other: Corpus, split: str) -> Corpus:
 class Plan:
     """Everything that a request comes to, resolved."""
 
-    pair: Pair
+    pair: ModelCorpus
     probes: tuple[Probe, ...]
 
     @property
@@ -239,25 +238,25 @@ class Plan:
             for init in self.pair.inits
             for probe in self.probes
             if (init == self.pair.request.init or self._runs_random_weights(probe))
-            and (self.pair.reference is not None or not family_of(probe).needs_reference(probe))
+            and (self.pair.reference is not None or not probe.needs_reference)
         }
 
     def _runs_random_weights(self, probe: Probe) -> bool:
         request = self.pair.request
-        return runs_random_weights(family_of(probe), probe, request.controls, request.random_draws)
+        return runs_random_weights(probe, request.controls, request.random_draws)
 
     def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
         family, fits = family_of(probe), list[Draws]()
         every = [weights for weights in self.pair.fingerprints if weights.init == init]
         for configs in family.fitted_together(probe, self.configs_of(probe)):
             groups = (
-                [self._cells(probe, config, weights) for config in configs] for weights in every[: family.most_draws]
+                [self._cells(probe, config, weights) for config in configs] for weights in every[: probe.most_draws]
             )
             fits.append(tuple(FitGroup(tuple(cells)) for cells in groups))
         return tuple(fits)
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
-        pair, grid = self.pair, family_of(probe).grid(self.pair, probe, config, weights.init)
+        pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": pair.fingerprints[weights],
@@ -266,7 +265,7 @@ class Plan:
             "max_pieces": pair.request.max_pieces,
             **grid.identity,
         }
-        if family_of(probe).needs_reference(probe):
+        if probe.needs_reference:
             shared["reference"] = reference_identity(pair)
         if config.changes:
             shared["reading"] = config.changes
@@ -295,7 +294,9 @@ class Plan:
 
     def _baselines_of(self, probe: Probe, unreadable: Mapping[str, Reasons], windows: Windows) -> BaselineCells:
         family, config = family_of(probe), self.configs_of(probe)[0]
-        shared = {**self._task_identity(probe), **family.baseline_identity(config)}
+        shared = self._task_identity(probe)
+        if family.has_settings_in_baselines and config.changes:
+            shared["reading"] = config.changes
         if unreadable:
             shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows, self.pair.joined)
         names = (note.name for note in family.baselines(probe) if note.name in self.pair.request.controls)
@@ -303,7 +304,7 @@ class Plan:
         return BaselineCells(probe, config, cells, unreadable, windows)
 
     def _task_identity(self, probe: Probe) -> dict[str, Any]:
-        of_data = family_of(probe).task_identity(self.pair, probe)
+        of_data = family_of(probe).identity(self.pair, probe)
         if self.pair.splits.folds:
             of_data = {**of_data, "folds_fingerprint": self.pair.splits.folds_fingerprint}
         return {"task": probe.task, "task_version": probe.version, **of_data}
@@ -371,7 +372,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     if "random" in request.controls and model.init == "pretrained":
         every += [Weights("random", seed) for seed in control_seeds(request.n_draws)]
     fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
-    pair = Pair(request, _titled(source, model), shape, corpus, splits, layers, fingerprints)
+    pair = ModelCorpus(request, _titled(source, model), shape, corpus, splits, layers, fingerprints)
     return Plan(replace(pair, reference=find_reference(pair, finder)), probes)
 
 
@@ -428,15 +429,17 @@ class Unit:
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def reads(self) -> tuple[StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
         if not self.draws:
             return ()
         family, configs = self.family, [cells.config for cells in self.draws[0].members]
-        own = itertools.product(self.weights, family.signals(self.probe, configs))
-        reference, others = self.plan.pair.reference, family.reference_signals(self.probe, configs)
-        compared = () if reference is None else (Read(reference.weights, signal, True) for signal in others)
-        return (*(Read(weights, signal) for weights, signal in own), *compared)
+        reference, signals = self.plan.pair.reference, family.signals(self.probe, configs)
+        compared: list[StoredSignal] = []
+        if reference is not None and self.probe.needs_reference:
+            compared = [StoredSignal(reference.weights, signal, True) for signal in signals]
+        own = itertools.product(self.weights, signals)
+        return (*(StoredSignal(weights, signal) for weights, signal in own), *compared)
 
     @property
     def is_random_control(self) -> bool:
@@ -461,7 +464,7 @@ class Unit:
         return f"{where}, {model}{' with random weights' if self.is_random_control else ''}"
 
 
-def find_reference(pair: Pair, finder: Finder) -> Pair | None:
+def find_reference(pair: ModelCorpus, finder: Finder) -> ModelCorpus | None:
     """The reference model of a pair on the same corpus, resolved; None where none is asked for.
 
     Layers that are read of it have the numbers of those of the model where both are of one depth. Where they are not,
@@ -480,10 +483,10 @@ def find_reference(pair: Pair, finder: Finder) -> Pair | None:
     weights = _weights_of(model)
     fingerprint = finder.fingerprint(source, weights.init, weights.seed)
     request = asked.of_one(model, asked.corpora[0], asked.tasks)
-    return Pair(request, _titled(source, model), shape, pair.corpus, pair.splits, layers, {weights: fingerprint})
+    return ModelCorpus(request, _titled(source, model), shape, pair.corpus, pair.splits, layers, {weights: fingerprint})
 
 
-def reference_identity(pair: Pair) -> dict[str, Any]:
+def reference_identity(pair: ModelCorpus) -> dict[str, Any]:
     """What of the reference model decides the numbers of a task that compares with it."""
     reference = pair.reference
     assert reference is not None
@@ -504,7 +507,7 @@ def check_references(experiment: Experiment, finder: Finder) -> None:
 def needs_reference(task: str, finder: Finder) -> bool:
     """Whether a task compares a model with its reference."""
     probe = finder.probe(task)
-    return family_of(probe).needs_reference(probe)
+    return probe.needs_reference
 
 
 @dataclass(frozen=True)
@@ -675,9 +678,7 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                     for task, asked in enumerate(tasks)
                     if settings.reference is not None or not needs_reference(asked.name, finder)
                     if init == settings.init
-                    or runs_random_weights(
-                        family_of(probes[task]), probes[task], experiment.controls, experiment.random_draws
-                    )
+                    or runs_random_weights(probes[task], experiment.controls, experiment.random_draws)
                     for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
                 )
 

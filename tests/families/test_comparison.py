@@ -17,7 +17,7 @@ from bertology.errors import BertologyError
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
 from bertology.probing import EncoderComparison, LayerPair, VectorComparison
-from bertology.probing._registry import OF_PROCESS
+from bertology.probing._probes import OF_PROCESS
 from bertology.results.tables.rows import param_of
 from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
 from bertology.runner._plan import resolve_work

@@ -12,7 +12,7 @@ from bertology.activations import silent
 from bertology.cloze import Prompt, ask, vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
-from bertology.families.cloze._answers import Asked
+from bertology.families.cloze import Asked
 from bertology.probing import ClozeItem, ClozeItems
 from tests.cloze.conftest import encoder as encoder
 from tests.cloze.conftest import tiny as tiny

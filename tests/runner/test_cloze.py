@@ -18,7 +18,7 @@ from bertology.cloze import pseudo_log_likelihood
 from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.families.cloze._ask import kind_of, read_vocabulary
+from bertology.families.cloze import kind_of, read_vocabulary
 from bertology.families.request import ReadoutConfig
 from bertology.results import ResultRow, Results, read_outcomes, read_predictions
 from bertology.results.views.layers import layer_tables

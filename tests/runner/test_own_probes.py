@@ -29,7 +29,7 @@ from bertology.probing import (
     tree_examples,
     word_examples,
 )
-from bertology.probing._registry import OF_PROCESS
+from bertology.probing._probes import OF_PROCESS
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
 from bertology_probes.head_statistics import PROBE as HEAD_STATISTICS

@@ -1,33 +1,111 @@
-"""What task families work on: a model and a corpus, the cells of a task, and what computing and scoring need."""
+"""A model and a corpus: how the model reads its words, and which of its vectors are stored."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Progress, Recipe
+from bertology._files import canonical_json, digest
+from bertology.activations import Entry, Recipe
 from bertology.attention.arcs import NOT_APART
-from bertology.corpora import Corpus, Sentences
+from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.corpora.prompts import with_masks
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
+from bertology.encoders.alignment.pieces import SHARED
 from bertology.encoders.loading.description import MemorySource
 from bertology.errors import BertologyError
-from bertology.families.alignment import Alignment, Reasons, Windows
-from bertology.families.cells import Cell
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.families.splits import Splits
-from bertology.measures import N_RESAMPLES
-from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, Pieces
+
+
+Reasons = Mapping[int, str]
+"""Words of a split that are left out, by number, and why."""
+Windows = Mapping[str, NDArray[np.int64]]
+"""By split the window that each word is read from, −1 where there is none."""
+DIVIDED = "spans that divide words sharing all subwords"
+"""Why a span of words is left out, whose vectors are those of another span."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How a model reads the words of a text."""
+
+    skipped: Reasons = field(default_factory=dict)
+    """Words without a vector, and why."""
+    joined: frozenset[int] = frozenset()
+    """Words with exactly the subwords of the word before them."""
+    n_unknown: int = 0
+    """Number of words with an unknown subword."""
+    n_long: int = 0
+    """Number of words in sentences longer than the model takes: read in several windows, or skipped."""
+
+    @classmethod
+    def of_pieces(cls, pieces: Pieces) -> Alignment:
+        """The alignment of a text that was tokenised."""
+        skipped = {one.word: _without_numbers(one.reason) for one in pieces.skipped}
+        return cls(skipped, frozenset(pieces.joined.tolist()), pieces.n_unknown, pieces.n_long)
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> Alignment:
+        """The alignment of a text whose vectors are stored."""
+        stored = entry.manifest
+        return cls(skipped_in(entry), frozenset(stored.joined), stored.n_unknown, stored.n_long)
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """Words with exactly the subwords of another word."""
+        return self.joined | {word - 1 for word in self.joined}
+
+    def left_out(self, shared: str) -> Reasons:
+        """Words that are left out under a treatment of words that share all their subwords, and why."""
+        return {**self.skipped, **(dict.fromkeys(self.shared, SHARED) if shared == "exclude" else {})}
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """The columns of rows that count words of the text."""
+        return {"n_unknown": self.n_unknown, "n_shared": len(self.shared), "n_long": self.n_long}
+
+
+def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
+    """The same columns of texts that are no sentences of a corpus: their words are what spaces part."""
+    mask = str(encoder.tokenizer.mask_token)
+    sentences = [Sentence.from_words(with_masks(text, mask).split()) for text in dict.fromkeys(texts)]
+    return Alignment.of_pieces(encoder.tokenize(Sentences(sentences))).counts
+
+
+def skipped_in(entry: Entry) -> Reasons:
+    """Words without a vector in stored vectors, and why."""
+    return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
+
+
+def fingerprint_of(
+    unreadable: Mapping[str, Reasons], windows: Windows, joined: Mapping[str, frozenset[int]] = MappingProxyType({})
+) -> str:
+    """Hash of which words of which splits are left out, and, where it matters, of the windows of the others.
+
+    Words that share all their subwords are left out alone, and not with the spans that they are part of: which of them
+    do so with the word before (``joined``) is in the hash as well.
+    """
+    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
+    shared = {name: sorted(some) for name, some in joined.items() if some and name in unreadable}
+    return digest([canonical_json([words, shared] if shared else words)])
+
+
+def _without_numbers(reason: str) -> str:
+    """A reason as it is counted: without the length of the sentence, which differs from one to the next."""
+    return re.sub(r"\d+", "…", reason)
+
 
 PIECES_A_WORD = 1.3
 """Of running text, roughly."""
@@ -36,8 +114,6 @@ Signal = Literal["words", "cls"] | Encoding
 split in another encoding."""
 Unreadable = tuple[Mapping[str, Reasons], Windows]
 """By split the words that are left out, and the windows in which the others are read, where they matter."""
-CellKey = tuple[str, int, int | None]
-"""Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +126,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ModelCorpus:
     """One model and one corpus, resolved: everything but the tasks."""
 
     request: ProbeRequest
@@ -62,7 +138,7 @@ class Pair:
     """The layers that are asked about."""
     fingerprints: Mapping[Weights, str]
     """Of the model, by weights; those of the model that was asked for come first."""
-    reference: Pair | None = None
+    reference: ModelCorpus | None = None
     """The model that this one is compared with, on the same corpus and splits, with its own weights alone."""
 
     @property
@@ -75,10 +151,18 @@ class Pair:
         """Those of the model that was asked for."""
         return next(iter(self.fingerprints))
 
-    def on(self, corpus: Corpus, splits: Splits) -> Pair:
+    def on(self, corpus: Corpus, splits: Splits) -> ModelCorpus:
         """The same model, and the one that it is compared with, on other sentences."""
         reference = None if self.reference is None else self.reference.on(corpus, splits)
         return replace(self, corpus=corpus, splits=splits, reference=reference)
+
+    def texts(self, names: Iterable[str]) -> dict[str, Sentences]:
+        """The sentences of some splits, by ``train``, ``dev`` and ``test``."""
+        return {name: self.splits.by_name[name] for name in names}
+
+    def pass_flops(self, n_words: float) -> float:
+        """Floating-point operations of a forward pass over so many words, up to the deepest layer that is read."""
+        return n_words * PIECES_A_WORD * 24 * self.shape.dim**2 * max(self.layers, default=0)
 
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
         """The layers that a readout configuration reads, which have to be among those that are asked about."""
@@ -113,6 +197,24 @@ class Pair:
         if weights.init != "random":
             return self.source.title
         return f"random {self.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of rows about the sentences of the corpus."""
+        corpus, splits = self.corpus, self.splits
+        return {
+            "corpus_fingerprint": corpus.fingerprint,
+            "split": splits.tested_on,
+            "language": corpus.language,
+            "annotation": "silver" if corpus.is_silver else "gold",
+            "n_repeated": splits.n_repeated,
+            "left_out": json.dumps({kind: len(places) for kind, places in corpus.skipped.items()}, sort_keys=True),
+        }
+
+    @property
+    def reading_identity(self) -> dict[str, Any]:
+        """What decides the vectors, besides model, corpus and dtype."""
+        return {name: getattr(self.request, name) for name in ("pooling", "stored_dtype", "on_long")} | self.sharing
 
     @cached_property
     def alignments(self) -> Mapping[str, Alignment]:
@@ -156,7 +258,7 @@ class Pair:
         return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
 
     def alignment_counts(
-        self, split: str = "test", *, leaves_out: bool = True, beside: Pair | None = None
+        self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None
     ) -> dict[str, Any]:
         """Columns of rows that count words of a split by how the model reads them; none where it cannot be known.
 
@@ -208,7 +310,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Read:
+class StoredSignal:
     """Stored vectors that cells need: a signal of one model of a pair."""
 
     weights: Weights
@@ -216,7 +318,7 @@ class Read:
     of_reference: bool = False
     """Whether they are of the model that the other one is compared with."""
 
-    def pair(self, pair: Pair) -> Pair:
+    def pair(self, pair: ModelCorpus) -> ModelCorpus:
         """The model that is read, and the corpus."""
         if not self.of_reference:
             return pair
@@ -234,161 +336,9 @@ def entries_of_splits(splits: Splits, entries: Mapping[str, Entry]) -> Mapping[s
     return dict.fromkeys(splits.by_name, entries["test"]) if splits.folds else entries
 
 
-@dataclass(frozen=True)
-class CellGrid:
-    """The cells of one readout configuration of a task on one set of weights, before they are named."""
-
-    controls: tuple[str, ...]
-    """``none`` for the task itself, and the controls that are computed with it."""
-    n_seeds: int
-    columns: tuple[int | None, ...]
-    """What has a score: each layer, or None for a score that belongs to no single layer."""
-    layers_read: tuple[int, ...]
-    """The layers whose signal is read."""
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    """What decides the numbers besides task, weights, readout, dtype, control, seed and layer."""
-    column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
-    """The same of single columns."""
-
-
-@dataclass(frozen=True)
-class FitCells:
-    """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds."""
-
-    probe: Probe
-    config: ReadoutConfig
-    """With the readout's registered name."""
-    weights: Weights
-    cells: Mapping[CellKey, Cell]
-    layers_read: tuple[int, ...]
-
-    @property
-    def layers(self) -> tuple[int | None, ...]:
-        """What has a score: each layer, or None for a score that belongs to no single layer."""
-        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
-
-    @property
-    def readout(self) -> str:
-        """Registered name of the readout."""
-        return str(self.config.readout)
-
-
-@dataclass(frozen=True)
-class FitGroup:
-    """Cells fitted together: readout configurations of one task that share their passes over the data."""
-
-    members: tuple[FitCells, ...]
-
-    @property
-    def probe(self) -> Probe:
-        """The probe of the task."""
-        return self.members[0].probe
-
-    @property
-    def weights(self) -> Weights:
-        """The weights of the model."""
-        return self.members[0].weights
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells of all members."""
-        return tuple(cell for member in self.members for cell in member.cells.values())
-
-    def without(self, is_finished: Callable[[FitCells], bool]) -> FitGroup | None:
-        """The members that are not finished; None if all are."""
-        left = tuple(member for member in self.members if not is_finished(member))
-        return replace(self, members=left) if left else None
-
-
-@dataclass(frozen=True)
-class BaselineCells:
-    """The cells of a task's baselines, which read no signal of the model."""
-
-    probe: Probe
-    config: ReadoutConfig
-    """The first readout configuration of the task, whose settings a baseline may need."""
-    cells: Mapping[str, Cell]
-    """By baseline."""
-    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
-    """By split the words that the model cannot read, which are left out of the baselines as well. Empty where the model
-    reads every word: then the cells are those of any model."""
-    windows: Windows = field(default_factory=dict, compare=False)
-    """By split the windows in which the model reads its words, for baselines that depend on them."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What computing needs, besides the cells."""
-
-    run: Path
-    """The run's folder."""
-    pair: Pair
-    device: str
-    progress: Progress
-    get_encoder: Callable[[], Encoder]
-    """The model with the weights of the groups, loaded when it is first needed."""
-    stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
-    """By signal and split the stored vectors that the family reads."""
-    memory: int = 0
-    """Bytes of vectors that the fits of the job may keep between passes over them."""
-    n_threads: int = 1
-    """That layers may be computed on side by side, where what is computed does not depend on it."""
-    reference: Job | None = None
-    """The same of the reference model, for families that compare with it: its ``pair``, ``stored`` and
-    ``get_encoder``, which leaves the first model open."""
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """By split the stored vectors of words."""
-        return self.stored["words"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What computing some cells will take; rough."""
-
-    flops: float
-    """Floating-point operations."""
-    memory: float = 0.0
-    """Bytes that vectors take while a fit runs."""
-    items: int = 0
-    """Items of which a cell keeps predictions."""
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """What finished cells are scored by, besides their family."""
-
-    run: Path
-    """The run's folder."""
-    pair: Pair
-    experiment: str
-    """The column ``experiment`` of the rows."""
-    n_resamples: int = N_RESAMPLES
-    """Of the bootstrap over sentences."""
-    seed: int = 0
-    """Of the resampling."""
-    compare_layers: bool = True
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Rows of one part of a run."""
-
-    rows: tuple[ResultRow, ...]
-    comparisons: tuple[ComparisonRow, ...] = ()
-
-    @classmethod
-    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> Tables:
-        """All rows of some cells; the time of a cell is shared among its rows."""
-        times = Counter(row.cell_id for row in rows)
-        shared = (replace(row, wall_s=None if row.wall_s is None else row.wall_s / times[row.cell_id]) for row in rows)
-        return cls(tuple(shared), tuple(comparisons))
-
-
 _APART = 10_000
 
 
 def control_seeds(n_draws: int) -> tuple[int, ...]:
-    """The seeds of the draws of the control ``random``: 0, then far from those that people give their own models."""
+    """Seeds of the random initialisations of the control ``random``: 0, then far from seeds that people choose."""
     return tuple(range(0, n_draws * _APART, _APART))

@@ -1,4 +1,4 @@
-"""Groups of cells that find trees: fit all layers and ranks at once, build the trees, keep them and the probes."""
+"""Trees of whole sentences: structural probes, and the trees that their distances and depths make."""
 
 from __future__ import annotations
 
@@ -10,25 +10,117 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.families.cells import KEPT, Stopwatch, versions, write_cell
-from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
-from bertology.families.task_data import TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair
-from bertology.families.trees._marks import (
-    ROOT,
-    marks_of_tree,
-    most_frequent_relation,
-    put_at,
-    relations_in,
-    row_correlations,
-    words_left_out,
-    words_of,
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError
+from bertology.families.cells import KEPT, Stopwatch
+from bertology.families.contract import (
+    BaselineCells,
+    Cost,
+    FitCells,
+    FitGroup,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+    one_by_one,
 )
-from bertology.measures import spanning_trees, tree_depths, tree_distances
-from bertology.probing import TreeExamples
+from bertology.families.model_corpus import ModelCorpus
+from bertology.families.request import ReadoutConfig
+from bertology.families.rows import Counts, score_cells, scored_rows
+from bertology.families.task_data import (
+    CellWriter,
+    ItemColumns,
+    TaskData,
+    task_data,
+    weights_of,
+    write_baselines,
+)
+from bertology.families.vectors import VectorFamily, checked_configs, training_memory
+from bertology.measures import (
+    RELATION,
+    UNSCORED,
+    Metric,
+    count_trees,
+    rooted,
+    spanning_trees,
+    tree_depths,
+    tree_distances,
+)
+from bertology.probing import ControlNote, Probe, RepresentationProbe, TreeExamples
+from bertology.results import Predictions, read_labels, read_scores
+from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout
+
+
+# Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
+_EPOCHS, _RANK = 30, 64
+_CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
+
+
+class _Trees(VectorFamily):
+    """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
+
+    has_control_task = False
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Any readout of trees, of a rank that the model's vectors have; no codelength, nothing erased."""
+        assert isinstance(probe, RepresentationProbe)
+        configs = checked_configs(probe, asked, about="trees", reads=("trees",), width=shape.dim)
+        for config in configs:
+            if config.codelength is not None or config.erase is not None or config.pool != "mean":
+                problem = "trees have no codelength here, nothing is erased before them, and no words are pooled"
+                raise BertologyError(f"task {probe.task}: {problem}")
+        return configs
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        task_data(probe, pair.splits)
+
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return (_CHAIN,)
+
+    def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
+        """Fit all ranks, layers and seeds of a group at once."""
+        return one_by_one(groups, lambda group: fit_trees(group, job))
+
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """Join neighbouring words in a chain from the first one on.
+
+        Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
+        relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
+        """
+        data = task_data(baselines.probe, job.pair.splits).without(baselines.unreadable)
+        trees = _trees_of(data)["test"]
+        gold = [trees.values[code] for code in trees.codes.tolist()]
+
+        def predict(columns: ItemColumns, control: str) -> tuple[Predictions, Mapping[str, Any]]:
+            return columns.texts(gold, *_chains(data)), {}
+
+        write_baselines(baselines, data, job, predict, "numpy", "scipy", params=_words_left_out(trees))
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Edges, depths or arcs that gold and predicted trees share."""
+        kept = read_labels(run, ids)
+        agreement, _ = read_scores(run, ids)
+        return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        metrics = draws[0].probe.scores
+        columns = [score_cells(one, scoring, count=self.count, metrics={"none": metrics}) for one in draws]
+        return scored_rows(self, draws, columns, scoring, metrics=metrics)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Epochs over the training words, by rank."""
+        data = task_data(groups[0].probe, pair.splits)
+        spans = data.train.spans[:, 0]
+        n_words = int((spans[:, 1] - spans[:, 0]).sum())
+        flops = sum(
+            4.0 * _EPOCHS * n_words * pair.shape.dim * int(cells.config.settings.get("rank", _RANK)) * len(cells.cells)
+            for group in groups
+            for cells in group.members
+        )
+        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 
 @dataclass(frozen=True)
@@ -38,12 +130,12 @@ class _TreeFit:
     members: Sequence[FitCells]
     data: TaskData
     trees: Mapping[str, TreeExamples]
-    job: Job
+    job: Resources
 
-    @cached_property
-    def problems(self) -> list[Problem]:
+    @property
+    def problems(self) -> tuple[Problem, ...]:
         """The task itself under each seed."""
-        return list(dict.fromkeys(Problem(control, seed) for control, seed, _ in self.members[0].cells))
+        return self.members[0].problems
 
     def fit(self) -> list[_Fitted]:
         """Fit every rank, all in the same passes."""
@@ -94,7 +186,7 @@ class _TreeFit:
         """The vectors of the words that have one, which of a split's words these are, and the sentence of each."""
         from bertology.activations import WordVectors
 
-        words, of_word = words_of(self.trees[split])
+        words, of_word = _words_of(self.trees[split])
         is_read = self.trees[split].read[words]
         layers = self.members[0].layers_read
         vectors = WordVectors(self.job.entries[split], words[is_read], layers=layers, memory=memory)
@@ -104,7 +196,7 @@ class _TreeFit:
     def relation_names(self) -> tuple[str, ...]:
         """The relations of the training words, but for the root's, which needs no reading."""
         trees = self.trees["train"]
-        relations = (relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
+        relations = (_relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
         return tuple(sorted({name for names in relations for name in names if name not in ("", ROOT)}))
 
     def _relations(self) -> FittedAffine:
@@ -115,7 +207,7 @@ class _TreeFit:
         parts: list[tuple[Any, Targets]] = []
         for split in ("train", "dev"):
             trees = self.trees[split]
-            names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
+            names = [name for code in trees.codes.tolist() for name in _relations_in(trees.values[code])]
             vectors, is_read, of_word = self.words(split, memory=self.job.memory // 2)
             labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)[is_read]
             weights = self._weights()[:, of_word] if split == "train" else None
@@ -160,9 +252,9 @@ class _Fitted:
             heads, scored = trees.heads[first:last], trees.scored[first:last]
             words = np.flatnonzero(trees.read[first:last])
             if trees.asks == "distances" and distances is not None:
-                agreement[:, :, item] = row_correlations(distances, _values_of(trees, item, "distances"))
+                agreement[:, :, item] = _row_correlations(distances, _values_of(trees, item, "distances"))
             elif trees.asks == "depths" and depths is not None:
-                agreement[:, :, item] = row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
+                agreement[:, :, item] = _row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
             edges = None
             if distances is not None:
                 spanning = spanning_trees(distances.reshape(-1, len(words), len(words)), scored[words].tolist())
@@ -172,8 +264,8 @@ class _Fitted:
                     heads,
                     scored,
                     None if edges is None else edges[problem * shape[1] + layer],
-                    None if depths is None else put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
-                    None if relations is None else put_at(relations[problem][layer][item], words, [""] * len(heads)),
+                    None if depths is None else _put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
+                    None if relations is None else _put_at(relations[problem][layer][item], words, [""] * len(heads)),
                 )
         return marks, agreement
 
@@ -196,45 +288,39 @@ class _Fitted:
         return [[[part.tolist() for part in np.split(names[row], cuts)] for row in problem] for problem in labels]
 
 
-def fit_trees(group: FitGroup, job: Job) -> None:
+def fit_trees(group: FitGroup, job: Resources) -> None:
     """Fit all ranks, layers and seeds of a group at once, and write their cells and probes."""
     watch = Stopwatch()
     data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
-    trees = data.trees
-    assert trees is not None
+    trees = _trees_of(data)
     fit = _TreeFit(group.members, data, trees, job)
     fitted = fit.fit()
-    columns = ItemColumns(data)
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
-    left_out = words_left_out(trees["test"])
-    packages = ("torch", "transformers", "numpy", "scipy")
-    provenance = watch.provenance(*packages, device=job.device, n_cells=len(group.cells))
+    left_out = _words_left_out(trees["test"])
     for cells, maps in zip(group.members, fitted, strict=True):
+        writer = CellWriter(cells, data, job, watch, "scipy", n_cells=len(group.cells))
         marks, agreement = maps.predict()
         for number, problem in enumerate(fit.problems):
-            counts = counts_of(data, seed=problem.seed, fraction=cells.config.fraction)
-            for place, layer in enumerate(cells.layers):
-                cell = cells.cells[problem.control, problem.seed, layer]
+            for place, cell in enumerate(cells.cells_of(problem)):
                 _probe_of(job.pair, cells, maps, number, place).save(job.run / KEPT / cell.id)
-                kept = columns.texts(gold, marks[number][place], agreement[number, place])
-                params = {**left_out, **_params(cells, maps, number, place)}
-                facts = {**counts, "n_params": maps.n_params, "params": params, **job.pair.alignment_counts()}
-                write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+                kept = writer.columns.texts(gold, marks[number][place], agreement[number, place])
+                params = {**left_out, **_params(maps, number, place)}
+                writer.write(cell, kept, problem.seed, params, n_params=maps.n_params)
         if note := _unconverged(cells, maps):
             job.progress.note(note)
 
 
-def write_chains(baselines: BaselineCells, job: Job) -> None:
-    """Compute the baseline of trees, neighbouring words in a chain from the first one on, and write it.
+def _trees_of(data: TaskData) -> Mapping[str, TreeExamples]:
+    """The items of each split, which are trees."""
+    assert data.trees is not None
+    return data.trees
 
-    Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
-    relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
-    """
-    data = task_data(baselines.probe, job.pair.splits).without(baselines.unreadable)
-    splits = data.trees
-    assert splits is not None
+
+def _chains(data: TaskData) -> tuple[list[str], NDArray[np.float64]]:
+    """The chain of each test sentence as text, and how well it agrees with gold distances or depths."""
+    splits = _trees_of(data)
     trees = splits["test"]
-    relation = most_frequent_relation(splits["train"]) if trees.asks == "arcs" else None
+    relation = _most_frequent_relation(splits["train"]) if trees.asks == "arcs" else None
     pred: list[str] = []
     agreement = np.full(len(trees), np.nan)
     for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
@@ -242,18 +328,14 @@ def write_chains(baselines: BaselineCells, job: Job) -> None:
         places, words = np.arange(len(heads)), np.flatnonzero(trees.read[first:last])
         between = np.abs(places[:, None] - places)
         if trees.asks == "distances":
-            agreement[item] = row_correlations(between[np.ix_(words, words)], _values_of(trees, item, "distances"))
+            agreement[item] = _row_correlations(between[np.ix_(words, words)], _values_of(trees, item, "distances"))
         elif trees.asks == "depths":
-            agreement[item] = row_correlations(places[words][None], _values_of(trees, item, "depths")[None])
+            agreement[item] = _row_correlations(places[words][None], _values_of(trees, item, "depths")[None])
         depths = places.astype(np.float64) if trees.asks != "distances" else None
         names = None if relation is None else [relation] * len(heads)
         edges = None if trees.asks == "depths" else spanning_trees(between[None], scored.tolist())[0]
         pred.append(marks_of_tree(heads, scored, edges, depths, names))
-    kept = ItemColumns(data).texts([trees.values[code] for code in trees.codes.tolist()], pred, agreement)
-    facts = {**counts_of(data), "params": words_left_out(trees)}
-    provenance = {"versions": versions("numpy", "scipy"), "wall_s": 0.0}
-    for cell in baselines.cells.values():
-        write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+    return pred, agreement
 
 
 def _readout(cells: FitCells) -> StructuralReadout:
@@ -282,20 +364,17 @@ def _unconverged(cells: FitCells, maps: _Fitted) -> str | None:
     return f"{fits}: dev losses that were still falling in the last epoch: {layers}"
 
 
-def _params(cells: FitCells, maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
-    """What there is to know of one fit."""
-    params: dict[str, Any] = {
+def _params(maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
+    """The parameters of one fit."""
+    return {
         "rank": maps.maps[0].rank,
         "converged": all(bool(one.converged[problem, layer]) for one in maps.maps),
         "dev_loss": {one.asks: round(float(one.dev_loss[problem, layer]), 6) for one in maps.maps},
         "epochs": {one.asks: int(one.epochs[problem, layer]) for one in maps.maps},
     }
-    if cells.config.changes:
-        params["settings"] = cells.config.changes
-    return params
 
 
-def _probe_of(pair: Pair, cells: FitCells, maps: _Fitted, problem: int, place: int) -> Any:
+def _probe_of(pair: ModelCorpus, cells: FitCells, maps: _Fitted, problem: int, place: int) -> Any:
     """The probe of one cell, to be kept."""
     import torch
 
@@ -323,3 +402,84 @@ def _probe_of(pair: Pair, cells: FitCells, maps: _Fitted, problem: int, place: i
         settings=dict(cells.config.changes),
     )
     return TreeProbe(origin, distance, depth, relation)
+
+
+ROOT = "root"
+"""The relation of a root, which needs no reading."""
+
+
+def marks_of_tree(
+    heads: NDArray[np.int64],
+    scored: NDArray[np.bool_],
+    edges: Sequence[tuple[int, int]] | None,
+    depths: NDArray[Any] | None,
+    relations: Sequence[str] | None,
+) -> str:
+    """What is predicted of one sentence, as text: depths where there are no edges.
+
+    A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
+    """
+    if edges is None:
+        assert depths is not None
+        # As many digits as tell a number from its neighbours: what is read back is the number itself.
+        plain = [np.format_float_positional(depth, trim="0") for depth in depths]
+        return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
+    at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
+    root = int(np.argmin(np.where(scored, at, np.inf)))
+    tree = rooted(edges, root, n_words=len(heads))
+    if relations is None:
+        return " ".join(UNSCORED if head < 0 else str(head) for head in tree)
+    return " ".join(
+        UNSCORED if head < 0 else f"{head}{RELATION}{name if head else ROOT}"
+        for head, name in zip(tree, relations, strict=True)
+    )
+
+
+def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``[…]`` Spearman's correlation of each row of ``[…, row, word]`` with gold's, their mean over rows.
+
+    Of a row that is all alike nothing can be said, which is no correlation: 0.
+    """
+    from scipy.stats import rankdata
+
+    ranks, true = (rankdata(values, axis=-1) for values in (predicted, gold))
+    ranks, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (ranks, true))
+    over = (ranks * true).sum(axis=-1)
+    under = np.sqrt((ranks**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
+    return np.asarray(rows.mean(axis=-1))
+
+
+def _relations_in(marks: str) -> list[str]:
+    """``[word]`` relations in a tree written as text, empty for words that do not count."""
+    return ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks.split(" ")]
+
+
+def _most_frequent_relation(trees: TreeExamples) -> str:
+    """The relation that most words of training have to their heads."""
+    names = [name for code in trees.codes.tolist() for name in _relations_in(trees.values[code])]
+    distinct, times = np.unique([name for name in names if name not in ("", ROOT)], return_counts=True)
+    return str(distinct[times.argmax()])
+
+
+def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
+    """``filled`` with the values of some words at their places."""
+    for word, value in zip(words.tolist(), values, strict=True):
+        filled[word] = value
+    return filled
+
+
+def _words_left_out(trees: TreeExamples) -> dict[str, int]:
+    """How many words of the sentences asked about have no vector and are in no tree; nothing where all have one."""
+    n = sum(int((~trees.read[first:last]).sum()) for first, last in trees.spans[:, 0].tolist())
+    return {"words_left_out": n} if n else {}
+
+
+def _words_of(trees: TreeExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``[word]`` all words of the sentences, one sentence after the other, and the place of each's sentence."""
+    first, last = trees.spans[:, 0].T
+    words = np.concatenate([np.arange(start, end) for start, end in zip(first.tolist(), last.tolist(), strict=True)])
+    return words, np.repeat(np.arange(len(trees)), last - first)
+
+
+FAMILY = _Trees()

@@ -1,0 +1,57 @@
+"""What ``bertology explain`` says of a cell is what the run's folder holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bertology import probe
+from bertology.errors import BertologyError
+from bertology.runner.explain import explain_cell
+
+
+@pytest.fixture(scope="module")
+def run(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small run with a baseline and random weights."""
+    folder = tmp_path_factory.mktemp("explained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        settings = {"layers": "0-1", "controls": "majority,random", "device": "cpu", "progress": False}
+        probe("pos", model=tiny_bert, corpus=tiny_corpus, out=folder / "run", **settings)
+    return folder / "run"
+
+
+def test_counts_and_scores_are_those_of_the_tables(run: Path) -> None:
+    rows = pd.read_parquet(run / "results.parquet")
+    row = rows[(rows["layer"] == 1) & (rows["init"] == "pretrained") & rows["main_metric"]].iloc[0]
+    text = " ".join(explain_cell(run, "pos@1").split())
+    assert f"{row['cell_id']}: task pos, layer 1, seed 0" in text
+    assert f"{row['n_items']} items of" in text
+    assert f"accuracy {row['value']:.4f} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]" in text
+    right = round(row["value"] * row["n_items"])
+    assert f"in {right} of them the prediction is the annotation" in text
+    assert f"10,000 resamples of {row['n_clusters']} clusters" in text
+
+
+def test_a_baseline_is_named_by_the_beginning_of_its_id(run: Path) -> None:
+    rows = pd.read_parquet(run / "results.parquet")
+    cell_id = rows[rows["control"] == "majority"]["cell_id"].iloc[0]
+    text = explain_cell(run, cell_id[:10])
+    assert "control majority" in text
+    assert "This baseline reads no model." in text
+    assert "Fit " not in text
+
+
+@pytest.mark.parametrize(("cell", "named"), [("pos@7", "no cell is 'pos@7'"), ("", "several cells are ''")])
+def test_other_names_are_refused_with_the_cells_there_are(run: Path, cell: str, named: str) -> None:
+    with pytest.raises(BertologyError, match=named) as error:
+        explain_cell(run, cell)
+    assert "task pos, layer 0" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match=r"has no results\.parquet"):
+        explain_cell(tmp_path, "pos@1")
