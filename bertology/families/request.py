@@ -379,7 +379,7 @@ def _or_with_commas(schema: dict[str, Any]) -> None:
     """Let editors take ``all``, ``none`` or a text with commas where they take a list of controls."""
     listed = {key: schema.pop(key) for key in ("items", "type")}
     text = {"type": "string", "pattern": rf"^(\s*({'|'.join(CONTROLS)})\s*(,|$))+$"}
-    schema["anyOf"] = [{"enum": ["all", "none"]}, listed, text]
+    schema["anyOf"] = [{"type": "string", "enum": ["all", "none"]}, listed, text]
     schema["default"] = "all"
 
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bertology.cli.pretrain import pretrain
+from bertology.cli.change import pretrain
 from bertology.errors import BertologyError
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"

@@ -200,7 +200,7 @@ def test_what_is_not_a_sentence_has_no_cls(
     heads = asking(tasks=("head_statistics",), configs={"head_statistics": (ReadoutConfig(pool="max"),)})
     refused(heads, toy, "nothing to erase or pool")
     with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
-        asking(pool="mean,clss")
+        asking(configs={}, pool="mean,clss")
     with pytest.raises(BertologyError, match="pool is given twice: leave it out next to"):
         asking(readout={"pool": "max"}, pool="cls")
     with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):

@@ -76,7 +76,7 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
         assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
     plain = fits_of(make_plan(asking(), corpus=toy))
     assert [group.cells for group in plain] == [linear.cells]
-    named = fits_of(make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy))
+    named = fits_of(make_plan(but(asking(), readout="linear"), corpus=toy))
     assert [group.cells for group in named] == [linear.cells]
 
 
@@ -186,10 +186,8 @@ def test_what_is_not_there_is_found_before_anything_is_computed(
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
 def test_a_share_is_over_0_and_at_most_1(fraction: float) -> None:
-    with pytest.raises(
-        BertologyError, match=r"^fraction of the training data is .*; it should be over 0 and at most 1$"
-    ):
-        ReadoutConfig("linear", fraction=fraction)
+    with pytest.raises(BertologyError, match=r"^fraction: .*(should be|greater than) (over|at most|0)"):
+        ProbeRequest(readout={"name": "linear", "fraction": fraction})
 
 
 # A share of train
