@@ -354,8 +354,11 @@ def _is_in_list(path: Keys) -> bool:
 
 def _wanted(problem: ErrorDetails) -> str:
     """The bound of a number, or its type."""
-    words, bound = _BOUNDS.get(problem["type"], ("", ""))
-    return f"{words} {problem.get('ctx', {}).get(bound):,}" if words else _WANTED[problem["type"]]
+    if problem["type"] not in _BOUNDS:
+        return _WANTED[problem["type"]]
+    words, name = _BOUNDS[problem["type"]]
+    bound = problem["ctx"][name]
+    return f"{words} {int(bound) if bound == int(bound) else bound:,}"
 
 
 def _message(problem: ErrorDetails, either: str, *, in_list: bool) -> str:

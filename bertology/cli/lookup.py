@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -345,27 +346,29 @@ def _about(probe: Probe) -> str:
 def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks of what is asked about, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
-    from bertology.families.request import CONTROLS, ProbeRequest
+    from bertology.families.request import RANDOM, Controls, ProbeRequest
     from bertology.probing import labels_in
     from bertology.runner import make_plan
 
     family = family_of(probe)
-    controls = {
-        *(note.name for note in family.baselines(probe)),
-        *(["random"] if probe.asks_random_weights else []),
-    }
-    chosen, lack, labels = tuple(name for name in CONTROLS if name != "random"), "", tuple[str, ...]()
+    controls = [note.name for note in family.baselines(probe)] + [RANDOM] * probe.asks_random_weights
+    chosen = [*controls, *(note.name for note in family.controls(probe))]
+    lack, labels = "", tuple[str, ...]()
     try:
-        plan = make_plan(ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=chosen))
+        plan = make_plan(
+            ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=[name for name in chosen if name != RANDOM])
+        )
         configs = plan.configs_of(probe)
-        controls.update(family.cells(plan.pair, probe, configs[0], "pretrained").controls)
+        without = replace(plan.pair, request=plan.pair.request.model_copy(update={"controls": Controls()}))
+        always, asked = (family.cells(pair, probe, configs[0], "pretrained").controls for pair in (without, plan.pair))
+        controls += [name for name in asked if name not in always]
         family.check(plan.pair, probe, configs)
     except BertologyError as error:
         lack = str(error).removeprefix(f"task {probe.task}").lstrip(":, ")
     else:
         labels = tuple(sorted(labels_in(probe, plan.pair.splits.test)))
     shown = f"{len(labels)}: {', '.join(labels)}" if len(labels) <= _MOST_LABELS else ""
-    return [name for name in CONTROLS if name in controls], lack, shown if labels else ""
+    return controls, lack, shown if labels else ""
 
 
 def _readouts(probe: Probe) -> list[str]:

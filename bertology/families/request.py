@@ -11,13 +11,14 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
     field_serializer,
@@ -25,10 +26,10 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from bertology._files import canonical_json
-from bertology._names import checkpoint_name, layer_number, name_not_found
+from bertology._names import checkpoint_name, layer_number
 from bertology._schema import or_a_name
 from bertology._settings import Text, Truth, Whole, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
@@ -37,11 +38,8 @@ from bertology.encoders import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
 from bertology.measures import N_RESAMPLES
 
-Control = Literal[
-    "majority", "word_majority", "length", "lexical", "linear_chain", "random", "control_task", "blind", "offset",
-    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last", "diagonal",
-]  # fmt: skip
-CONTROLS: tuple[Control, ...] = get_args(Control)
+RANDOM: Literal["random"] = "random"
+"""Fresh weights: an initialisation of a model, and the control of a pretrained one."""
 Init = Literal["pretrained", "random", "random_blocks"]
 Pool = Literal["mean", "max", "last", "cls"]
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -92,6 +90,31 @@ def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
         f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
         f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
     )
+
+
+class Controls(tuple[str, ...]):
+    """The controls that are asked for: some by name, or all that the tasks have, among which every name is.
+
+    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"]), Controls(["all"]).are_all
+    (True, False, True)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls, handler.generate_schema(tuple[Text, ...]))
+
+    @property
+    def are_all(self) -> bool:
+        """Whether none is asked for in particular."""
+        return self == ("all",)
+
+    def __contains__(self, name: object) -> bool:
+        return self.are_all or super().__contains__(name)
+
+
+ALL_CONTROLS = Controls(["all"])
 
 
 @dataclass(frozen=True)
@@ -363,23 +386,16 @@ class TaskSettings(_Named):
 
 
 def _controls(given: Any) -> Any:
-    """Controls as their names: ``all``, ``none``, or some of them in a text with commas."""
-    if not isinstance(given, str):
-        return tuple(given) if isinstance(given, list) else given
-    if given in ("all", "none"):
-        return CONTROLS if given == "all" else ()
-    names = [name.replace("-", "_") for name in parse_names(given)]
-    for name in names:
-        if name not in CONTROLS:
-            raise ValueError(str(name_not_found("control", name, ("all", "none", *CONTROLS))))
-    return tuple(names)
+    """Controls as their names: ``none``, or some of them in a text with commas, are a list."""
+    if isinstance(given, str):
+        return () if given == "none" else tuple(name.replace("-", "_") for name in parse_names(given))
+    return given
 
 
 def _or_with_commas(schema: dict[str, Any]) -> None:
     """Let editors take ``all``, ``none`` or a text with commas where they take a list of controls."""
     listed = {key: schema.pop(key) for key in ("items", "type")}
-    text = {"type": "string", "pattern": rf"^(\s*({'|'.join(CONTROLS)})\s*(,|$))+$"}
-    schema["anyOf"] = [{"type": "string", "enum": ["all", "none"]}, listed, text]
+    schema["anyOf"] = [{"type": "string", "pattern": r"^(\s*[\w-]+\s*(,|$))+$"}, listed]
     schema["default"] = "all"
 
 
@@ -426,9 +442,7 @@ class Experiment(_Settings):
     the embeddings, -1 the last layer."""
     seeds: Annotated[int, Field(strict=True, ge=1, le=_MOST_SEEDS)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
-    controls: Annotated[tuple[Control, ...], BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = (
-        CONTROLS
-    )
+    controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
     """What scores stand beside, `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
     `lexical` (their words without a vector), of sentences `length` (the number of words alone), of trees
     `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
@@ -446,8 +460,8 @@ class Experiment(_Settings):
     """auto, cpu, cuda, cuda:1 or mps."""
 
     @field_serializer("controls")
-    def _all_of_them(self, controls: tuple[Control, ...]) -> Any:
-        return "all" if controls == CONTROLS else controls
+    def _all_of_them(self, controls: tuple[str, ...]) -> Any:
+        return "all" if controls == ALL_CONTROLS else controls
 
     @field_validator("models", "corpora", "tasks")
     @classmethod
@@ -478,6 +492,16 @@ class Experiment(_Settings):
     def n_draws(self) -> int:
         """Draws of random weights."""
         return 1 if self.random_draws == "auto" else self.random_draws
+
+    @property
+    def runs_control_tasks(self) -> bool:
+        """Whether readouts are fitted to control tasks as well."""
+        return "control_task" in self.controls
+
+    def inits_of(self, model: ModelSettings) -> tuple[Init, ...]:
+        """The initialisations that a model is run with: its own, and fresh weights where they are a control."""
+        is_compared = model.init == "pretrained" and RANDOM in self.controls
+        return (model.init, RANDOM) if is_compared else (model.init,)
 
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""

@@ -209,9 +209,14 @@ class ProbeFamily:
     """What is asked without an argument; None where there must be one."""
 
     @property
+    def example(self) -> Probe:
+        """The probe without an argument, or with the first of those that are shown."""
+        return self.default or self.make(self.instances[0])
+
+    @property
     def subject(self) -> Subject:
         """What its probes are about."""
-        return (self.default or self.make(self.instances[0])).subject
+        return self.example.subject
 
 
 RegisteredProbe = Registered[Probe | ProbeFamily]

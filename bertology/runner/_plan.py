@@ -23,7 +23,15 @@ from bertology.encoders import (
 )
 from bertology.errors import BertologyError, CorpusError, cut, quoted
 from bertology.families.cells import Cell
-from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, family_of, runs_random_weights
+from bertology.families.contract import (
+    BaselineCells,
+    Family,
+    FitCells,
+    FitGroup,
+    check_controls,
+    family_of,
+    runs_random_weights,
+)
 from bertology.families.model_corpus import (
     ModelCorpus,
     Reasons,
@@ -368,9 +376,8 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     source, shape = finder.model(model.name, model.revision)
     layers = parse_layers(request.layer_spec, shape.n_layers)
     corpus, splits = finder.splits(finder.corpus(request.corpora[0], probes, corpus), probes, request)
-    every = [_weights_of(model)]
-    if "random" in request.controls and model.init == "pretrained":
-        every += [Weights("random", seed) for seed in control_seeds(request.n_draws)]
+    _, *fresh = request.inits_of(model)
+    every = [_weights_of(model), *(Weights(init, seed) for init in fresh for seed in control_seeds(request.n_draws))]
     fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
     pair = ModelCorpus(request, _titled(source, model), shape, corpus, splits, layers, fingerprints)
     return Plan(replace(pair, reference=find_reference(pair, finder)), probes)
@@ -444,7 +451,7 @@ class Unit:
     @property
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
-        return bool(self.draws) and self.draws[0].weights.init == "random" and self.plan.pair.request.init != "random"
+        return bool(self.draws) and self.draws[0].weights.init != self.plan.pair.request.init
 
     @property
     def training(self) -> str | None:
@@ -660,18 +667,15 @@ def _cut(places: Sequence[Place], number: int, of: int) -> int:
 def _all_places(experiment: Experiment) -> Iterator[Place]:
     finder, by_corpus = Finder(), _tasks_by_corpus(experiment)
     for model, settings in enumerate(experiment.models):
-        inits: tuple[Init, ...] = (settings.init,)
-        if settings.init == "pretrained" and "random" in experiment.controls:
-            inits = ("pretrained", "random")
         for corpus, (_, tasks) in enumerate(by_corpus):
             probes = [finder.probe(asked.name) for asked in tasks]
             if model == 0:
                 names = [{note.name for note in family_of(probe).baselines(probe)} for probe in probes]
-                have = [bool(of_task & {*experiment.controls}) for of_task in names]
+                have = [any(name in experiment.controls for name in of_task) for of_task in names]
                 yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
-            for init in inits:
+            for init in experiment.inits_of(settings):
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
-                has_control_task = init == settings.init and "control_task" in experiment.controls
+                has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
                 yield from (
                     Place(model, corpus, init, task, config, weight)
@@ -737,6 +741,7 @@ def resolve_work(
         finder.probe(task.name)
     experiment = with_checkpoints(experiment, finder)
     agreed = is_agreed(fewest_cells(experiment))
+    check_controls(experiment.controls, (task.name for task in experiment.tasks))
     check_references(experiment, finder)
     by_corpus = _tasks_by_corpus(experiment)
     pairs = dict.fromkeys((place.model, place.corpus) for place in places_of(experiment, part))

@@ -283,7 +283,7 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
     for row in (row for row in rows if row.init is not None):
         known = owners.setdefault(row.cell_id, row)
-        controls = all(one.init == "random" and one.model not in fresh for one in (known, row))
+        controls = all(one.init != "pretrained" and one.model not in fresh for one in (known, row))
         checkpoints = None not in (known.step, row.step) and _training(known) == _training(row)
         if known.model != row.model and not (controls or checkpoints):
             raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))

@@ -13,7 +13,8 @@ from bertology._inputs import exists
 from bertology._schema import file_schema
 from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
 from bertology._trust import check_trust
-from bertology.errors import BertologyError, cut_path
+from bertology.errors import BertologyError, NameNotFoundError, cut_path
+from bertology.families.contract import check_controls
 from bertology.families.request import (
     CorpusSettings,
     Experiment,
@@ -49,7 +50,12 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
     """
     written = changed(_with_includes(Path(path), ()), changes)
     check_trust(written, granted=trust_remote_code)
-    return checked(Experiment, written, known=_known)
+    experiment = checked(Experiment, written, known=_known)
+    try:
+        check_controls(experiment.controls, (task.name for task in experiment.tasks))
+    except NameNotFoundError as error:
+        raise NameNotFoundError(f"{written.place_of(('controls',))}: controls: {error}") from None
+    return experiment
 
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._files import read_json
 from bertology.errors import BertologyError, quoted
+from bertology.families.request import RANDOM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,7 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
     task, at, layer = cell.rpartition("@")
     if at:
         is_meant = (rows["task"] == task) & (rows["layer"].astype("Int64").astype("string") == layer)
-        is_meant &= (rows["control"] == "none") & (rows["init"] != "random")
+        is_meant &= (rows["control"] == "none") & (rows["init"] != RANDOM)
     else:
         is_meant = rows["cell_id"].str.startswith(cell)
     meant = rows[is_meant].drop_duplicates("cell_id")

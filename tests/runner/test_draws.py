@@ -12,7 +12,7 @@ from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.families.contract import runs_random_weights
 from bertology.families.model_corpus import Weights, control_seeds
-from bertology.families.request import CONTROLS
+from bertology.families.request import ALL_CONTROLS, Controls
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
@@ -28,7 +28,7 @@ def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
-    every, some = CONTROLS, ("random",)
+    every, some = ALL_CONTROLS, Controls(["random"])
     pos, pairs, facts = map(get_probe, ("pos", "minimal_pairs", "lama"))
     for probe, controls, random_draws, expected in (
         (pos, every, "auto", True),
