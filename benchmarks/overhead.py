@@ -115,7 +115,7 @@ def bare_work(experiment: Experiment) -> None:
             if key not in entries:
                 entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
             encoder = partial(open_encoder, pair, group.weights, "cpu")
-            with one_thread(), patch(f"{fit}.write_cell"), patch(f"{fit}.keep_fit"):
+            with one_thread(), patch("bertology.families.vectors.write_cell"), patch(f"{fit}.keep_fit"):
                 job = Resources(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})
                 for _, error in unit.family.compute([group], job):
                     if error is not None:

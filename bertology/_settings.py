@@ -370,6 +370,8 @@ def _message(problem: ErrorDetails, either: str, *, in_list: bool) -> str:
         hint = f"; in quotes it is text: '{given}'" if kind == "string_type" and number else ""
         wanted = "a name, or a mapping of keys to values" if kind == "model_type" and in_list else _WANTED[kind]
         return f"should be {wanted}, not {_called(given)}{hint}"
+    if kind == "string_too_short":
+        return "should not be empty"
     if kind in _BOUNDS:
         return f"should be {_wanted(problem)}, not {_called(given)}"
     if kind == "literal_error":

@@ -44,7 +44,6 @@ class ClustersOfLabels(VectorComparison):
     version = 1
     question = "Do the clusters of labels lie to each other as in the reference, layer by layer?"
     reference = "Zhou & Srikumar 2022"
-    compares_layers = False
     metrics = (
         sum_metric("layout", "correlation with the reference of distances between labels"),
         sum_metric("layout_hulls", "the same of distances of hulls"),

@@ -52,7 +52,6 @@ class _OfSentences(GeometryProbe):
     version = 1
     subject = "languages"
     reference = "Libovický et al. 2019"
-    compares_layers = False
     reads = ("test",)
     pools = ("mean", "cls")
     _needs_translations = False

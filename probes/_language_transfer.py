@@ -48,7 +48,6 @@ class Transfer(GeometryProbe):
     subject = "languages"
     question = "Does a readout fitted in one language hold in another?"
     reference = "cf. Pires et al. 2019, §3"
-    compares_layers = False
     reads = ("train", "dev", "test")
     fits = "a logistic regression in each language"
     baselines = (

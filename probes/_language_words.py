@@ -50,7 +50,6 @@ class Translation(GeometryProbe):
             "occurrence", "share of words whose nearest occurrence in other sentences is of their translation"
         ),
     )
-    compares_layers = False
     reads = ("test",)
     baselines = (
         ControlNote("lexical", "same spelling", "the word of the other language that is spelled alike"),
@@ -130,7 +129,6 @@ class Alignment(GeometryProbe):
     subject = "languages"
     question = "Do the vectors of words find which words translate each other?"
     reference = "Jalili Sabet et al. 2020"
-    compares_layers = False
     reads = ("test",)
     baselines = (
         ControlNote("lexical", "spelling", "the words that share most pairs of characters, of both (argmax)"),

@@ -43,7 +43,6 @@ class SenseClusters(GeometryProbe):
         share_metric("v_measure_chosen", "V-measure with the number of clusters that silhouette chooses"),
         sum_metric("chosen_clusters", "number of clusters that silhouette chooses, mean over words"),
     )
-    compares_layers = False
     reads = ("test",)
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:

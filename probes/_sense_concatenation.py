@@ -64,7 +64,6 @@ class SenseConcatenation(GeometryProbe):
         share_metric("own_share_other", "the same, followed by a sentence with another sense"),
         share_metric("own_share_same", "the same, followed by a sentence with the same sense"),
     )
-    compares_layers = False
     reads = ("train", "test")
     fits = "centroids of senses"
 

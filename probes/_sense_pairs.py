@@ -66,7 +66,6 @@ class SensePairs(GeometryProbe):
         share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
         sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
     )
-    compares_layers = False
     reads = ("train", "test")
     fits = "a threshold of cosines"
     baselines = (

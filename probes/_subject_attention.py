@@ -37,11 +37,6 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_bits", "mean of −log₂ of the subject's share of attention", higher_is_better=False),
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
-    level = "word"
-    pairs = False
-    norms = False
-    chooses = False
-    baselines = ()
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Confusion of heads and of layers."""

@@ -76,7 +76,6 @@ class Contextuality(GeometryProbe):
         sum_metric("matrix_entropy_bits", "entropy of the spectrum of the covariance"),
         sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
     )
-    compares_layers = False
     reads = ("test",)
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:

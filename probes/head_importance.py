@@ -55,7 +55,6 @@ class HeadImportance(GateProbe):
         sum_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
         sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )
-    chooses = False
 
     share: float = 0.15
     """Of the words of a sentence that are masked."""

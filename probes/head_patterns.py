@@ -43,9 +43,6 @@ class HeadPatterns(AttentionProbe):
     reference = "Kovaleva et al. 2019, §4.1"
     metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
     level = "piece"
-    norms = False
-    baselines = ()
-    chooses = False
 
     @property
     def pairs(self) -> bool:

@@ -63,9 +63,6 @@ class Roles(AttentionProbe):
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
     metrics = (share_metric("role_share", "share of words whose maximum lies where the role has it"),)
-    level = "word"
-    pairs = False
-    norms = False
     chooses = True
     baselines = (OFFSET,)
 

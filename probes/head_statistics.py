@@ -43,10 +43,6 @@ class Statistics(AttentionProbe):
         sum_metric("distance", "mean distance of attention between words, in words, weighted by attention"),
         share_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
     )
-    level = "word"
-    pairs = False
-    chooses = False
-    baselines = ()
 
     @property
     def norms(self) -> bool:

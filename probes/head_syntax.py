@@ -68,9 +68,6 @@ class _OfSingleHeads(AttentionProbe):
     """What the first three questions have in common."""
 
     version = 1
-    level = "word"
-    pairs = False
-    norms = False
     chooses = True
 
 
@@ -194,7 +191,6 @@ class Parser(GateProbe):
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
     metrics = (share_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
-    chooses = False
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress

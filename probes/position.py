@@ -55,7 +55,6 @@ class Position(EncodingProbe):
     version = 1
     question = "What do a word's position and segment do to its vector?"
     reference = "Mickus et al. 2020"
-    compares_layers = False
     reads = ("test",)
 
     @property

@@ -54,7 +54,6 @@ class WordOrder(GeometryProbe):
     question = _QUESTION
     reference = _REFERENCE
     metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
-    compares_layers = False
     reads = ("train", "dev", "test")
 
     fits = "a logistic regression on vectors of words"

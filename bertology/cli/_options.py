@@ -74,35 +74,26 @@ def _parameter(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
     """The option of one setting."""
     from bertology.families.request import flat_setting
 
-    bounds: dict[str, Any] = {}
     if name in _OF_TEXTS:
         kind, default, text = _OF_TEXTS[name]
     else:
         field = flat_setting(name)
-        default, text = (None if field.is_required() else field.default), field.description
-        kind, bounds = _kind_of(field)
+        kind, default, text = _kind_of(field.annotation), field.get_default(), field.description
+        default = None if field.is_required() else default
     if name in changed:
         default, text = changed[name] if isinstance(changed[name], tuple) else (changed[name], text)
     if default is None:
         kind = kind | None
     plain = " ".join(re.sub(r"`|\*(\w+)\*", r"\1", text).split())
-    option = typer.Option(*_FLAGS.get(name, ()), help=plain, **bounds)
+    option = typer.Option(*_FLAGS.get(name, ()), help=plain)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 
 
-def _kind_of(field: Any) -> tuple[Any, dict[str, Any]]:
-    """The type of an option for a setting, and the bounds of a number."""
-    from annotated_types import Ge
-
-    parts = [part for part in get_args(field.annotation) if part is not NoneType]
-    is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
-    if field.annotation is bool:
-        return bool, {}
-    if not is_number:
-        return str, {}
-    every = [*field.metadata, *(one for part in parts for one in getattr(part, "__metadata__", ()))]
-    rules = [rule for one in every for rule in getattr(one, "metadata", (one,))]
-    return int, {"min": next((rule.ge for rule in rules if isinstance(rule, Ge)), None)}
+def _kind_of(annotation: Any) -> Any:
+    """The type of an option for a setting: a flag, a whole number, or a text that the settings check."""
+    parts = [part for part in get_args(annotation) if part is not NoneType]
+    is_number = annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
+    return bool if annotation is bool else int if is_number else str
 
 
 def _with_memory(size: str | None) -> str | None:

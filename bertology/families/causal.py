@@ -14,7 +14,7 @@ from bertology.families.cells import Stopwatch
 from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import SumsFamily, n_words_read, write_sums
+from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, write_sums
 from bertology.geometry import LayerSums
 from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Probe
 
@@ -74,8 +74,7 @@ class _Causal(SumsFamily):
             found,
             replace(counts, skipped=dict(sorted(counts.skipped.items()))),
             n_clusters=len(texts["test"]) if "test" in texts else counts.n_items,
-            watch=watch,
-            device=job.device,
+            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
             params={"clusters": "sentences" if texts else "frames", **unit},
             aligned=aligned,
         )

@@ -181,13 +181,13 @@ def versions(*packages: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """When a fit began."""
+    """The time at which a fit began."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
 
     def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:
-        """What is kept of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
+        """The provenance of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
         equal share of the time that they took together."""
         return {
             "versions": versions(*packages),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import ChainMap, Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -35,8 +35,9 @@ from bertology.families.contract import (
 from bertology.families.labels import FAMILY as LABELS
 from bertology.families.model_corpus import ModelCorpus, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import ByControl, Columns, Counts, run_rows, score_cells, scored_rows
+from bertology.families.rows import ByControl, Columns, Counts, run_rows
 from bertology.families.sums import (
+    PACKAGES,
     SumsFamily,
     head_rows,
     layers_with_heads,
@@ -45,8 +46,7 @@ from bertology.families.sums import (
     sums_rows,
     write_sums,
 )
-from bertology.families.task_data import CellWriter, TaskData, readable, targets_of, task_data, vectors_of
-from bertology.families.vectors import VectorFamily
+from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
 from bertology.geometry import LayerSums, most_alike
 from bertology.measures import Metric, compare, difference, over_runs
 from bertology.probing import (
@@ -207,8 +207,7 @@ def _write(
         {"test": found},
         replace(counts, skipped=dict(sorted(counts.skipped.items()))),
         n_clusters=n_clusters,
-        watch=watch,
-        device=device,
+        provenance=watch.provenance(*PACKAGES, device=device, n_cells=len(cells.cells)),
         params={**_reference_params(reference), "clusters": "sentences"},
         layer_params={layer: {"reference_layer": other} for layer, other in pairs},
         aligned=job.pair.alignment_counts(leaves_out=leaves_out, beside=reference),
@@ -316,6 +315,7 @@ _CHANGES = {
 class _Frozen(VectorFamily):
     """What does a readout that was fitted to one model find in the vectors of another?"""
 
+    about, readouts, count_kinds = LABELS.about, LABELS.readouts, LABELS.count_kinds
     has_control_task = False
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
@@ -360,17 +360,18 @@ class _Frozen(VectorFamily):
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         return LABELS.count(run, ids, metrics)
 
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        """All four scores of each layer, their differences, and comparisons of the four."""
-        metrics = draws[0].probe.scores
-        by_control = dict.fromkeys(_CONTROLS, metrics)
-        columns = [score_cells(one, scoring, count=self.count, metrics=by_control) for one in draws]
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        return dict.fromkeys(_CONTROLS, probe.scores)
 
-        def more(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
-            return _changes(of_control, shared, metrics[0].name) if control == "none" else iter(())
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """The differences of the four scores."""
+        return _changes(by_control, shared, cells.probe.scores[0].name) if control == "none" else ()
 
-        tables = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
-        return replace(tables, comparisons=(*tables.comparisons, *_compared(draws[0], columns[0], scoring)))
+    def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
+        """The four scores of each layer with each other."""
+        return _compared(cells, columns, scoring)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Two fits of the task."""
@@ -427,7 +428,9 @@ def _fit_both(cells: FitCells, job: Resources) -> None:
         "refit": (refitted, refitted.predict(test)),
         "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
     }
-    writer = CellWriter(cells, data, job, watch)
+    writer = CellWriter(
+        cells, data, job, watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
+    )
     for (control, seed, layer), cell in cells.cells.items():
         fitted, answers = predicted[control]
         at = problems.index(Problem("none", seed)), cells.layers.index(layer)

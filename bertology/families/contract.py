@@ -26,9 +26,8 @@ from bertology.activations import Entry, Progress
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError
 from bertology.families.cells import Cell
-from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, Unreadable, Weights, Windows
+from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
-from bertology.families.splits import TaskItems
 from bertology.geometry import LayerVectors
 from bertology.measures import N_RESAMPLES
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes

@@ -17,7 +17,7 @@ from bertology.families.cells import Stopwatch, item_facts
 from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
+from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
 from bertology.geometry import LayerSums
 from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
 
@@ -79,16 +79,9 @@ class _Geometry(SumsFamily):
         counts = probe.counts(texts, read)
         skipped, n_clusters = _left_out(counts, texts, asked, read, left_out.get("test", {}))
         aligned = job.pair.alignment_counts()
+        provenance = watch.provenance(*PACKAGES, device="cpu", n_cells=len(cells.cells))
         write_sums(
-            cells,
-            job,
-            found,
-            counts,
-            n_clusters=n_clusters,
-            watch=watch,
-            device="cpu",
-            skipped=skipped,
-            aligned=aligned,
+            cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, skipped=skipped, aligned=aligned
         )
 
     def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:

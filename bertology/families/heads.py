@@ -25,10 +25,10 @@ from bertology.families.contract import (
     named_task,
     one_by_one,
 )
-from bertology.families.model_corpus import ModelCorpus, Unreadable
+from bertology.families.model_corpus import ModelCorpus, Splits, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
-from bertology.families.splits import Splits
 from bertology.families.sums import (
+    PACKAGES,
     SumsFamily,
     head_rows,
     layers_with_heads,
@@ -116,8 +116,7 @@ class _Heads(SumsFamily):
             {"test": ratios},
             GeometryCounts(sentences.n_words),
             n_clusters=len(sentences),
-            watch=watch,
-            device=job.device,
+            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
             aligned=job.pair.alignment_counts(leaves_out=False),
         )
 
@@ -194,9 +193,10 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
     names = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
     by_split = {split: _from_maps(asked, split, job) for split in names}
     n_cells = sum(len(one.group.cells) for one in asked)
+    provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
     for number, one in enumerate(asked):
         of_splits = {split: by_split[split][number] for split in one.makers}
-        test, aligned = of_splits["test"], job.pair.alignment_counts()
+        test = of_splits["test"]
         chosen_on = {"chosen_on": splits.chosen_on} if len(of_splits) > 1 else {}
         write_sums(
             one.group.members[0],
@@ -204,11 +204,9 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
             {split if split == "test" else splits.chosen_on: each.ratios for split, each in of_splits.items()},
             GeometryCounts(test.n_words, skipped=test.skipped),
             n_clusters=test.n_sentences,
-            watch=watch,
-            device=job.device,
+            provenance=provenance,
             params={**chosen_on, **test.pairs},
-            aligned=aligned,
-            n_cells=n_cells,
+            aligned=job.pair.alignment_counts(),
         )
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import Stopwatch
 from bertology.families.contract import (
-    BaselineCells,
     CellGrid,
     Cost,
     FitCells,
@@ -22,9 +20,8 @@ from bertology.families.contract import (
     Problem,
     Resources,
     Scoring,
-    TaskRows,
 )
-from bertology.families.model_corpus import ModelCorpus
+from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     NO_INTERVALS,
@@ -37,27 +34,25 @@ from bertology.families.rows import (
     cell_rows,
     records_of,
     run_rows,
-    score_cells,
-    scored_rows,
-    selectivity_rows,
 )
-from bertology.families.splits import Splits
-from bertology.families.task_data import (
+from bertology.families.vectors import (
+    Baseline,
     CellWriter,
     ItemColumns,
     TaskData,
+    VectorFamily,
     are_compared,
     check_pools,
+    control_task_notes,
     keep_fit,
     labels_of,
     readable,
     sentence_names,
     targets_of,
     task_data,
+    training_memory,
     vectors_of,
-    write_baselines,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes, training_memory
 from bertology.measures import (
     Metric,
     SpanWords,
@@ -71,7 +66,7 @@ from bertology.measures import (
     word_majority,
 )
 from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
-from bertology.readouts import get_readout, readout_kind
+from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels, read_scores, split_sets
 from bertology.results.tables.predictions import Kept
 
@@ -103,31 +98,30 @@ _FORMS = {
     "sentences": "each text, however often it occurs,",
 }
 """By kind of items, what has one label in the control task."""
-_READS = ("words", "spans")
+
+
+_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
+_COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
+_ACCURACY = find_metric("accuracy")
 
 
 class _Labels(VectorFamily):
     """Can a label of a word or span be read off its vectors, and in which layer?"""
 
-    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        assert isinstance(probe, RepresentationProbe)
-        configs = checked_configs(probe, asked, about="labels", reads=_READS, width=shape.dim)
-        for config in configs:
-            if config.codelength == "variational" and not readout_kind(str(config.readout)).has_posterior:
-                remedy = "take readout bayes, or online"
-                raise BertologyError(f"task {probe.task}: {config.readout} has no variational code: {remedy}")
-            if config.pool != "mean" and readout_kind(str(config.readout)).reads == "spans":
-                problem = "reads all words of a span: leave pool out, or take readout linear or mlp"
-                raise BertologyError(f"task {probe.task}: {config.readout} {problem}")
-            if config.pool == "cls" and config.erase is not None:
-                problem = "what is erased is found in vectors of words, not in cls: pool mean, max or last"
-                raise BertologyError(f"task {probe.task}: {problem}")
-        return configs
+    about, readouts, count_kinds = "labels", ("words", "spans"), ("labels",)
+
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        if config.codelength == "variational" and not kind.has_posterior:
+            return f"{kind.name} has no variational code: take readout bayes, or online"
+        if config.pool != "mean" and kind.reads == "spans":
+            return f"{kind.name} reads all words of a span: leave pool out, or take readout linear or mlp"
+        if config.pool == "cls" and config.erase is not None:
+            return "what is erased is found in vectors of words, not in cls: pool mean, max or last"
+        return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The corpus has the labels, those of tasks that are to be erased, and items that can be pooled."""
-        data = task_data(probe, pair.splits)
-        check_pools(pair, data, configs)
+        super().check(pair, probe, configs)
         for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
             _erased_data(task, pair.splits)
 
@@ -152,23 +146,23 @@ class _Labels(VectorFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Fit all layers, controls and seeds at once."""
-        _fit(cells, job)
+        fit(cells, job)
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
-        """Predict from the labels and words of the training split, on what the model can read."""
-        data = task_data(baselines.probe, job.pair.splits)
-        data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
-
-        def predict(columns: ItemColumns, control: str) -> tuple[Predictions, Mapping[str, Any]]:
-            predicted, params = _lexical(data) if control == "lexical" else (_most_frequent(data, control), {})
-            return columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan)), params
-
-        write_baselines(baselines, data, job, predict, "numpy")
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+        """From the labels and words of the training split."""
+        watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
+        if control == "lexical":
+            predicted, facts["params"] = _lexical(data)
+            provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
+        else:
+            predicted = _most_frequent(data, control)
+        kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
+        return kept, facts, provenance
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """Accuracy for control tasks, unless it is how short their code is."""
         own = control != "control_task" or cells.config.codelength
-        return _metrics_of(cells)[0].name if own else "accuracy"
+        return self.scored_by(cells)[0].name if own else "accuracy"
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts of labels."""
@@ -182,29 +176,25 @@ class _Labels(VectorFamily):
             return counts.sum(axis=2, keepdims=True), ()
         return counts, labels
 
-    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """The metrics of a probe, and accuracy among them: control tasks have no other."""
-        metrics = probe.scores
-        known = any(metric.name == _ACCURACY.name or metric.count_kind != "labels" for metric in metrics)
-        return metrics if known else (*metrics, _ACCURACY)
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        """The metrics of a probe, and accuracy among them: the labels of a control task mean nothing, so that it has
+        no other."""
+        known = any(metric.name == _ACCURACY.name or metric.count_kind != "labels" for metric in probe.scores)
+        return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
 
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        """Scores of labels or of codelengths, selectivity, and where mixtures of layers gain."""
-        columns: list[Columns]
-        if draws[0].config.codelength:
-            columns = [_code_columns(one, scoring) for one in draws]
-        else:
-            # The labels of a control task mean nothing: only the share of right ones does.
-            metrics = {"none": self.task_metrics(draws[0].probe), "control_task": (_ACCURACY,)}
-            columns = [score_cells(one, scoring, count=self.count, metrics=metrics) for one in draws]
-        shown = _metrics_of(draws[0])
+    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+        return (_COMPRESSION, _BITS) if cells.config.codelength else cells.probe.scores
 
-        def more(control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
-            if control == "control_task":
-                return selectivity_rows(by_control, shared)
-            return _depth_rows(draws[0], by_control["none"], shared, shown[0])
+    def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
+        return _code_columns(cells, scoring) if cells.config.codelength else super().scores(cells, scoring)
 
-        return scored_rows(self, draws, columns, scoring, metrics=shown, more=more)
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """Selectivity, and where mixtures of layers gain."""
+        if control == "none":
+            return _depth_rows(cells, by_control[control], shared, self.scored_by(cells)[0])
+        return super().more_rows(cells, control, by_control, shared)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         data = task_data(groups[0].probe, pair.splits)
@@ -229,7 +219,7 @@ def _are_compared(pair: ModelCorpus, probe: Probe) -> bool:
         return False
 
 
-def _fit(cells: FitCells, job: Resources) -> None:
+def fit(cells: FitCells, job: Resources) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
     from bertology.readouts import KeptFit, get_readout
 
@@ -254,7 +244,8 @@ def _fit(cells: FitCells, job: Resources) -> None:
     )
     job.progress.finish()
     predicted = fitted.predict(sources["test"])
-    writer = CellWriter(cells, data, job, watch, "scikit-learn")
+    provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance)
     is_kept = cells.weights.init == job.pair.request.init and erasure is None
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
@@ -402,7 +393,8 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
         )
         codes |= {problem: (code, place) for place, problem in enumerate(of_seed)}
     job.progress.finish()
-    writer = CellWriter(cells, data, job, watch, "scikit-learn")
+    provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance)
     names = sentence_names(data.splits.train, clusters.tolist())
     for problem in cells.problems:
         code, place = codes[problem]
@@ -444,17 +436,6 @@ def _code_params(code: Codelength, place: int, column: int) -> dict[str, Any]:
     }
 
 
-_ACCURACY = find_metric("accuracy")
-
-
-COMPRESSION, BITS = Score("compression", True), Score("codelength_bits", False)
-
-
-def _metrics_of(cells: FitCells) -> tuple[Scored, ...]:
-    """The metrics of the cells of a readout configuration, the main one first."""
-    return (COMPRESSION, BITS) if cells.config.codelength else cells.probe.scores
-
-
 def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
     """Columns of codelengths, whose predictions are kept by training sentence."""
     columns: dict[Problem, Column] = {}
@@ -470,8 +451,8 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
         chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
         per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
         scores = {
-            COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=COMPRESSION.name, **chosen),
-            BITS.name: bootstrap_ratio(bits, per_sentence, metric=BITS.name, **chosen),
+            _COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=_COMPRESSION.name, **chosen),
+            _BITS.name: bootstrap_ratio(bits, per_sentence, metric=_BITS.name, **chosen),
         }
         columns[problem] = Column(of_problem, cells.layers, records, scores)
     return columns

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bertology.encoders import ModelShape
-from bertology.errors import BertologyError, FitError, quoted
+from bertology.errors import FitError, quoted
 from bertology.families.cells import Stopwatch
-from bertology.families.contract import BaselineCells, Cost, FitCells, FitGroup, Problem, Resources, Scoring, TaskRows
+from bertology.families.contract import Cost, FitCells, FitGroup, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import ByControl, Counts, score_cells, scored_rows, selectivity_rows
-from bertology.families.task_data import (
+from bertology.families.rows import Counts
+from bertology.families.vectors import (
+    Baseline,
     CellWriter,
     ItemColumns,
     TaskData,
+    VectorFamily,
     check_pools,
+    control_task_notes,
     keep_fit,
     readable,
     task_data,
     vectors_of,
     weights_of,
-    write_baselines,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, control_task_notes
 from bertology.measures import Metric, count_numbers, mean_numbers
-from bertology.probing import ControlNote, Probe, RepresentationProbe
-from bertology.readouts import make_readout
-from bertology.results import Predictions, ResultRow, read_labels
+from bertology.probing import ControlNote, Probe
+from bertology.readouts import ReadoutKind, make_readout
+from bertology.results import Predictions, read_labels
 from bertology.results.tables.predictions import Kept
 
 _BASELINES = (
@@ -46,20 +46,18 @@ _NO_CLASSES: Mapping[str, Any] = {"n_classes": 0, "n_unseen_label": 0}
 class Numbers(VectorFamily):
     """Can a number be predicted from the vectors of a word or span, and in which layer?"""
 
-    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Any regression; no codelength, nothing erased."""
-        assert isinstance(probe, RepresentationProbe)
-        configs = checked_configs(probe, asked, about="numbers", reads=("numbers",), width=shape.dim)
-        if any(config.codelength is not None or config.erase is not None for config in configs):
-            problem = "numbers have no codelength here, and nothing is erased before them"
-            raise BertologyError(f"task {probe.task}: {problem}")
-        return configs
+    about, readouts, count_kinds = "numbers", ("numbers",), ("numbers",)
+
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        """A codelength, or a task that is to be erased."""
+        if config.codelength is not None or config.erase is not None:
+            return "numbers have no codelength here, and nothing is erased before them"
+        return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """All labels are numbers, of items that can be pooled."""
-        data = task_data(probe, pair.splits)
-        _numbers_of(data)
-        check_pools(pair, data, configs)
+        super().check(pair, probe, configs)
+        _numbers_of(task_data(probe, pair.splits))
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """The mean of the training numbers, and of those of the same word form."""
@@ -73,19 +71,13 @@ class Numbers(VectorFamily):
         """Numbers are drawn anew for each form where they are a control."""
         _fit(cells, job)
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
         """From the numbers and words of the training split."""
-        data = task_data(baselines.probe, job.pair.splits)
-        data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
         numbers = _numbers_of(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)
-
-        def predict(columns: ItemColumns, control: str) -> tuple[Predictions, Mapping[str, Any]]:
-            place = [note.name for note in _BASELINES].index(control)
-            return _kept(columns, numbers[data.test.codes], means[place]), {}
-
-        write_baselines(baselines, data, job, predict, "numpy", **_NO_CLASSES)
+        place = [note.name for note in _BASELINES].index(control)
+        return _kept(columns, numbers[data.test.codes], means[place]), _NO_CLASSES, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Sums of numbers, errors and ranks."""
@@ -93,17 +85,9 @@ class Numbers(VectorFamily):
         numbers = np.array(list(map(float, kept.labels)))
         return count_numbers(numbers[kept.gold], numbers[kept.pred], kept.cluster, n_clusters=kept.n_clusters), ()
 
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        """Scores with selectivity."""
-        metrics = draws[0].probe.scores
-        by_control = {"none": metrics, "control_task": metrics[:1]}
-        columns = [score_cells(one, scoring, count=self.count, metrics=by_control) for one in draws]
-
-        def more(control: str, scores: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
-            if control == "control_task":
-                yield from selectivity_rows(scores, shared, metric=metrics[0].name)
-
-        return scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        """Those of the probe; the main one for forms with other numbers."""
+        return {"none": probe.scores, "control_task": probe.scores[:1]}
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """One pass over the training items for products of all features."""
@@ -152,7 +136,9 @@ def _fit(cells: FitCells, job: Resources) -> None:
     targets = NumberTargets(values["train"], weights, own_task)
     fitted = readout.fit(sources["train"], targets, dev=sources["dev"], dev_values=values["dev"], device=job.device)
     job.progress.finish()
-    predicted, writer = fitted.predict(sources["test"]), CellWriter(cells, data, job, watch)
+    predicted = fitted.predict(sources["test"])
+    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
         for place, cell in enumerate(cells.cells_of(problem)):
             chosen, scores = int(fitted.chosen[number, place]), fitted.dev_r2[number, place]

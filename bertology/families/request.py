@@ -440,7 +440,7 @@ class Experiment(_Settings):
     layers: Text | Whole | tuple[Whole, ...] = "all"
     """`all`; a number; numbers and ranges with commas as text, such as `0-6` or `3,5,-1`; or a list of numbers. 0 is
     the embeddings, -1 the last layer."""
-    seeds: Annotated[int, Field(strict=True, ge=1, le=_MOST_SEEDS)] = 1
+    seeds: Count = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
     """What scores stand beside, `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
@@ -616,6 +616,8 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
     tasks, configs = parse_names(rest.pop("tasks")), dict(rest.pop("configs", {}))
     pool, readout = rest.pop("pool", None), rest.pop("readout", None)
     pools = parse_names("mean" if pool is None else pool)
+    if isinstance(seeds := rest.get("seeds"), int) and seeds > _MOST_SEEDS:
+        raise BertologyError(f"seeds is {quoted(seeds)}; it should be at most {_MOST_SEEDS:,}")
     if not tasks:
         raise BertologyError("no task is asked for; `bertology tasks` lists them")
     if isinstance(readout, str):

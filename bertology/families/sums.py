@@ -43,6 +43,8 @@ from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
 """By name of a split, what was measured on it."""
+PACKAGES = ("torch", "transformers", "numpy")
+"""The packages that statistics are computed with."""
 _CLUSTERS = {
     "sentences": "sentences",
     "types": "word types of these documents",
@@ -118,7 +120,8 @@ class SumsFamily(Family):
             for metric, (over, under) in self.measure(cells, job).items()
         ]
         counts, aligned = GeometryCounts(test.n_words), job.pair.alignment_counts()
-        write_sums(cells, job, found, counts, n_clusters=len(test), watch=watch, device=job.device, aligned=aligned)
+        provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells))
+        write_sums(cells, job, found, counts, n_clusters=len(test), provenance=provenance, aligned=aligned)
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Every statistic of every layer."""
@@ -163,13 +166,11 @@ def write_sums(
     counts: GeometryCounts,
     *,
     n_clusters: int,
-    watch: Stopwatch,
-    device: str,
+    provenance: Mapping[str, Any],
     skipped: Mapping[str, int] | None = None,
     params: Mapping[str, Any] | None = None,
     layer_params: Mapping[int, Mapping[str, Any]] | None = None,
     aligned: Mapping[str, Any] | None = None,
-    n_cells: int | None = None,
 ) -> None:
     """Write the cells of a configuration, each with the sums of its layer.
 
@@ -179,17 +180,13 @@ def write_sums(
         found: what was measured, on test unless splits are named.
         counts: numbers of items.
         n_clusters: number of clusters of all items.
-        watch: when the measuring began.
-        device: what it ran on.
+        provenance: versions, device and time, by :data:`PACKAGES`.
         skipped: items left out, by reason; those of ``counts`` by default.
         params: parameters of all cells.
         layer_params: further parameters of the cells of single layers.
         aligned: columns that count words by how the model reads them.
-        n_cells: number of cells that share the time; those of the configuration by default.
     """
     by_split = found if isinstance(found, Mapping) else {"test": found}
-    packages = ("torch", "transformers", "numpy")
-    provenance = watch.provenance(*packages, device=device, n_cells=n_cells or len(cells.cells))
     for (_, _, layer), cell in cells.cells.items():
         facts = item_facts(
             counts.n_items,

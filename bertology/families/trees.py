@@ -10,32 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.encoders import ModelShape
-from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Stopwatch
 from bertology.families.contract import (
-    BaselineCells,
     Cost,
     FitCells,
     FitGroup,
     Problem,
     Resources,
-    Scoring,
-    TaskRows,
     one_by_one,
 )
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import Counts, score_cells, scored_rows
-from bertology.families.task_data import (
+from bertology.families.rows import Counts
+from bertology.families.vectors import (
+    Baseline,
     CellWriter,
     ItemColumns,
     TaskData,
+    VectorFamily,
     task_data,
+    training_memory,
     weights_of,
-    write_baselines,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, training_memory
 from bertology.measures import (
     RELATION,
     UNSCORED,
@@ -46,8 +42,9 @@ from bertology.measures import (
     tree_depths,
     tree_distances,
 )
-from bertology.probing import ControlNote, Probe, RepresentationProbe, TreeExamples
-from bertology.results import Predictions, read_labels, read_scores
+from bertology.probing import ControlNote, Probe, TreeExamples
+from bertology.readouts import ReadoutKind
+from bertology.results import read_labels, read_scores
 from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
@@ -62,20 +59,14 @@ _CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the on
 class _Trees(VectorFamily):
     """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
 
+    about, readouts, count_kinds = "trees", ("trees",), ("edges", "roots", "arcs")
+    baseline_packages = ("numpy", "scipy")
     has_control_task = False
 
-    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Any readout of trees, of a rank that the model's vectors have; no codelength, nothing erased."""
-        assert isinstance(probe, RepresentationProbe)
-        configs = checked_configs(probe, asked, about="trees", reads=("trees",), width=shape.dim)
-        for config in configs:
-            if config.codelength is not None or config.erase is not None or config.pool != "mean":
-                problem = "trees have no codelength here, nothing is erased before them, and no words are pooled"
-                raise BertologyError(f"task {probe.task}: {problem}")
-        return configs
-
-    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        task_data(probe, pair.splits)
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        if config.codelength is not None or config.erase is not None or config.pool != "mean":
+            return "trees have no codelength here, nothing is erased before them, and no words are pooled"
+        return ""
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         return (_CHAIN,)
@@ -84,31 +75,21 @@ class _Trees(VectorFamily):
         """Fit all ranks, layers and seeds of a group at once."""
         return one_by_one(groups, lambda group: fit_trees(group, job))
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
         """Join neighbouring words in a chain from the first one on.
 
         Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
         relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
         """
-        data = task_data(baselines.probe, job.pair.splits).without(baselines.unreadable)
         trees = _trees_of(data)["test"]
         gold = [trees.values[code] for code in trees.codes.tolist()]
-
-        def predict(columns: ItemColumns, control: str) -> tuple[Predictions, Mapping[str, Any]]:
-            return columns.texts(gold, *_chains(data)), {}
-
-        write_baselines(baselines, data, job, predict, "numpy", "scipy", params=_words_left_out(trees))
+        return columns.texts(gold, *_chains(data)), {"params": _words_left_out(trees)}, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Edges, depths or arcs that gold and predicted trees share."""
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
-
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        metrics = draws[0].probe.scores
-        columns = [score_cells(one, scoring, count=self.count, metrics={"none": metrics}) for one in draws]
-        return scored_rows(self, draws, columns, scoring, metrics=metrics)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Epochs over the training words, by rank."""
@@ -297,8 +278,10 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     fitted = fit.fit()
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = _words_left_out(trees["test"])
+    packages = ("torch", "transformers", "numpy", "scipy")
+    provenance = watch.provenance(*packages, device=job.device, n_cells=len(group.cells))
     for cells, maps in zip(group.members, fitted, strict=True):
-        writer = CellWriter(cells, data, job, watch, "scipy", n_cells=len(group.cells))
+        writer = CellWriter(cells, data, job, provenance)
         marks, agreement = maps.predict()
         for number, problem in enumerate(fit.problems):
             for place, cell in enumerate(cells.cells_of(problem)):

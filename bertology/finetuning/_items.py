@@ -15,7 +15,7 @@ from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.encoders import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, quoted
-from bertology.families.splits import choose_splits
+from bertology.families.model_corpus import choose_splits
 from bertology.probing import (
     Examples,
     Probe,

@@ -140,8 +140,12 @@ class Probe(ABC):
             NameNotFoundError: there is no such setting.
             FitError: a setting is of another kind than it should be.
         """
-        what_it_is = (name for kind in type(self).__mro__ for name in getattr(kind, "__abstractmethods__", ()))
-        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
+        kinds = [kind for kind in type(self).__mro__ if inspect.isabstract(kind)]
+        # What kinds of probes declare is no setting, but for fields of their own.
+        declared = {name for kind in kinds for name in vars(kind)} | {"task"}
+        fields = {field.name for kind in kinds if dataclasses.is_dataclass(kind) for field in dataclasses.fields(kind)}
+        fixed = frozenset(declared - fields)
+        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=fixed)
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
 

@@ -55,15 +55,8 @@ class GeometryProbe(Probe):
     """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
     token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
 
-    @property
-    @abstractmethod
-    def compares_layers(self) -> bool:
-        """Whether the statistics of a layer depend on which others are read."""
-
-    @property
-    @abstractmethod
-    def reads(self) -> tuple[SplitName, ...]:
-        """The splits whose vectors are read."""
+    compares_layers: ClassVar[bool] = False
+    """Whether the statistics of a layer depend on which others are read."""
 
     @property
     def fits(self) -> str:
@@ -142,10 +135,8 @@ class HeadProbe(Probe):
     family = "heads"
     most_draws = 1
 
-    @property
-    @abstractmethod
-    def chooses(self) -> bool:
-        """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
+    chooses: ClassVar[bool] = False
+    """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
 
     @property
     def reads(self) -> tuple[SplitName, ...]:
@@ -156,25 +147,12 @@ class HeadProbe(Probe):
 class AttentionProbe(HeadProbe):
     """A question put to attention maps: sums over the maps of each head, in one pass that keeps no map."""
 
-    @property
-    @abstractmethod
-    def level(self) -> Literal["word", "piece"]:
-        """Units of the maps."""
-
-    @property
-    @abstractmethod
-    def pairs(self) -> bool:
-        """Whether each sentence is read with the one after it, as a pair."""
-
-    @property
-    @abstractmethod
-    def norms(self) -> bool:
-        """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
-
-    @property
-    @abstractmethod
-    def baselines(self) -> tuple[ControlNote, ...]:
-        """What the heads stand beside, and what tables say of it; :meth:`baseline` scores each."""
+    level: ClassVar[Literal["word", "piece"]] = "word"
+    """Units of the maps."""
+    pairs: ClassVar[bool] = False
+    """Whether each sentence is read with the one after it, as a pair."""
+    norms: ClassVar[bool] = False
+    """Whether ‖αf(x)‖ is read as well (Kobayashi et al. 2020), which is not known for every kind of model."""
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -184,7 +162,6 @@ class AttentionProbe(HeadProbe):
             CorpusError: the text lacks what is asked about.
         """
 
-    @abstractmethod
     def baseline(
         self,
         name: HeadBaseline,
@@ -205,6 +182,7 @@ class AttentionProbe(HeadProbe):
             chosen_windows: how the model reads ``chosen_on``.
             windows: how it reads ``sentences``.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 
 class GateProbe(HeadProbe):
@@ -266,15 +244,8 @@ class VectorComparison(ComparisonProbe):
     """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
     largest on dev, or where there is no dev on test, among the layers that are read."""
 
-    @property
-    @abstractmethod
-    def compares_layers(self) -> bool:
-        """Whether the statistics of a layer depend on which others are read."""
-
-    @property
-    @abstractmethod
-    def reads(self) -> tuple[SplitName, ...]:
-        """The splits whose vectors are read."""
+    compares_layers: ClassVar[bool] = False
+    """Whether the statistics of a layer depend on which others are read."""
 
     @abstractmethod
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:

@@ -36,8 +36,7 @@ from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes, temporary_folder
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
-from bertology.families.model_corpus import StoredSignal, texts_read
-from bertology.families.splits import Splits
+from bertology.families.model_corpus import Splits, StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
 from bertology.runner._engines import (
     CONNECT_S,

@@ -35,11 +35,16 @@ from bertology.families.contract import (
 from bertology.families.model_corpus import (
     ModelCorpus,
     Reasons,
+    Splits,
     StoredSignal,
+    TaskItems,
     Weights,
     Windows,
+    choose_folds,
+    choose_splits,
     control_seeds,
     fingerprint_of,
+    splits_to_read,
 )
 from bertology.families.request import (
     AS_READ,
@@ -52,7 +57,6 @@ from bertology.families.request import (
     TaskSettings,
     parse_layers,
 )
-from bertology.families.splits import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow

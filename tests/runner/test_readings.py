@@ -15,7 +15,7 @@ import pytest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig, ReadoutSettings
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset

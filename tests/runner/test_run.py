@@ -38,7 +38,11 @@ def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
 
 def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where something is fitted, counted or read by a model from here on."""
-    for name in ("families.labels.fit", "families.labels.write_baselines", "runner._engines.extract_splits"):
+    for name in (
+        "families.labels.fit",
+        "families.vectors.VectorFamily.compute_baselines",
+        "runner._engines.extract_splits",
+    ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
 
@@ -151,7 +155,7 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels._fit", "trees._fit", "heads._read", "cloze._ask"):
+    for module in ("labels", "trees", "heads", "cloze"):
         monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
     found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
