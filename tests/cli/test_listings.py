@@ -47,7 +47,7 @@ def test_help_fits_80_columns_and_ends_with_examples_and_their_page(bertology: C
     assert max(map(len, lines)) <= 80
     *_, head, first, second, empty, page = [line.strip() for line in lines]
     assert (head, empty) == ("Examples:", "")
-    assert first.startswith("bertology ") and second.startswith("bertology ")
+    assert all(line.startswith("bertology ") for line in (first, second))
     assert (ROOT / page.removeprefix("Documentation: ")).is_file()
 
 
