@@ -34,7 +34,7 @@ IMPORTED = (
     "bertology.cli.ask",
     "bertology.cli.keep",
     "bertology.cli.lookup",
-    "bertology.encoders.loading.load",
+    "bertology.encoders.loading",
     "bertology.readouts",
     "bertology.runner",
 )

@@ -355,7 +355,7 @@ def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
 def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     """By measure what keeps models from being compared so, as far as their files show."""
     from bertology.encoders import model_shape, resolve_model
-    from bertology.encoders.loading.description import MemorySource
+    from bertology.encoders.sources import MemorySource
 
     sources = [resolve_model(name) for name in models]
     shapes = [model_shape(source) for source in sources]
@@ -385,8 +385,7 @@ def _has_masked_lm_head(source: ModelSource) -> bool:
     from transformers import CONFIG_MAPPING
 
     from bertology.encoders import model_shape
-    from bertology.encoders.loading.configuration import claims_masked_lm_head, load_config
-    from bertology.encoders.loading.description import MemorySource
+    from bertology.encoders.sources import MemorySource, claims_masked_lm_head, load_config
 
     if isinstance(source, MemorySource):
         return source.has_masked_lm_head

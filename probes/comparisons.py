@@ -9,13 +9,13 @@ way that a constant answer is right half the time.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bertology.corpora.prompts import MadeItem, affordance_items, check_made, comparison_items
+from bertology.corpora.prompts import TableItem, affordance_items, check_made, comparison_items
 from bertology.errors import BertologyError
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
 
 _QUESTION = "Does it know how large and heavy things are, and what one does with them?"
 _REFERENCE = "Forbes & Choi 2017; Forbes et al. 2019"
-_KINDS: dict[str, tuple[str, Callable[[], tuple[MadeItem, ...]]]] = {
+_KINDS: dict[str, tuple[str, Callable[[], tuple[TableItem, ...]]]] = {
     "size": ("Which of two things is larger?", lambda: comparison_items("size")),
     "weight": ("Which of two things is heavier?", lambda: comparison_items("weight")),
     "affordance": ("What can one do with a thing?", affordance_items),
@@ -48,7 +48,7 @@ class Comparisons(ClozeProbe):
         check_made(source, pocket=_POCKET)
         return ClozeItems(
             tuple(
-                ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind)
+                ClozeItem(i.id, i.cluster, i.group, i.text, i.good, rivals=i.bad, blind=i.blind)
                 for i in _KINDS[self.kind][1]()
             ),
             clusters="pairs of objects",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.corpora.prompts import (
-    MadeItem,
+    TableItem,
     addition_items,
     check_made,
     decode_items,
@@ -21,7 +21,7 @@ from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
 
 _QUESTION = "Does it know numbers: their digits, which is the largest, their sum?"
 _REFERENCE = "Wallace et al. 2019, §3"
-_KINDS: dict[str, tuple[str, Callable[[], tuple[MadeItem, ...]], str]] = {
+_KINDS: dict[str, tuple[str, Callable[[], tuple[TableItem, ...]], str]] = {
     "decode": ("Which digits are those of a number word?", decode_items, "numbers"),
     "maximum": ("Which number of a list is the largest, or the smallest?", maximum_items, "lists"),
     "addition": ("What is the sum of two numbers?", addition_items, "sums"),
@@ -53,7 +53,7 @@ class Numeracy(ClozeProbe):
         """The items of the kind, in clusters of one number, one list or one sum."""
         check_made(source, pocket=_POCKET)
         _, make, clusters = _KINDS[self.kind]
-        items = (ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind) for i in make())
+        items = (ClozeItem(i.id, i.cluster, i.group, i.text, i.good, rivals=i.bad, blind=i.blind) for i in make())
         return ClozeItems(tuple(items), clusters=clusters)
 
 

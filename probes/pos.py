@@ -2,12 +2,12 @@
 
 Probing for parts of speech by a linear readout at every layer follows Liu et al. (2019), *Linguistic Knowledge and
 Transferability of Contextual Representations*, §4. The labels are the 17 universal ones (UPOS; Nivre et al. 2020). An
-item is a word, its vector the mean of its pieces' vectors; multinomial logistic regression is fitted on train, its
+item is a word, its vector the mean of its subwords' vectors; multinomial logistic regression is fitted on train, its
 regularisation chosen on dev, its accuracy measured once on test.
 
 What to compare with: the most frequent label, the label that the word's form has most often in train (no context at
-all), the same encoder with random weights, and a control task of the same shape that can only be learnt by heart
-(Hewitt & Liang 2019).
+all), the same encoder with random weights, and a control task of the same shape that can only be memorised (Hewitt &
+Liang 2019).
 """
 
 from dataclasses import dataclass

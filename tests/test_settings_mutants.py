@@ -12,7 +12,7 @@ import yaml
 
 from bertology._settings import Place, parse_yaml
 from bertology.errors import BertologyError
-from bertology.finetuning._grid_settings import load_grid
+from bertology.finetuning._settings import load_grid
 from bertology.landscapes import load_landscape
 from bertology.pocket import load_settings
 from bertology.runner._engines import read_profile

@@ -1,8 +1,8 @@
 """Word vectors of a text by layer: extracted once from an encoder, kept in a store on disk, read chunk by chunk.
 
 :func:`extract` (``_extract.py``, to be read first) fills an :class:`Entry` of the store (``_store.py``), found by its
-:class:`Recipe`; :class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_upkeep.py`` is behind
-``bertology cache``, ``_neurox.py`` exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
+:class:`Recipe`; :class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_neurox.py``
+exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
 """
 
 from typing import TYPE_CHECKING
@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, can_show, silent
-from bertology.activations._store import Entry, Recipe
-from bertology.activations._upkeep import StoreStatus, prune_store, store_status
+from bertology.activations._store import Entry, Recipe, StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
-    from bertology.activations._extract import Extraction, extract
-    from bertology.activations._forward import labelled_vectors, read_words
-    from bertology.activations._run import labelled_run
+    from bertology.activations._extract import Extraction, extract, labelled_run, labelled_vectors, read_words
     from bertology.activations._vectors import SpanVectors, WordVectors
 
 __getattr__, __dir__ = lazy_attributes(__name__)

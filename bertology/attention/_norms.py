@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from bertology.attention._texts import Inputs
-from bertology.encoders.interventions import head_projection
-from bertology.encoders.resuming import is_plain_linear
+from bertology.encoders.interventions import head_projection, is_plain_linear
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatc
 from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
 

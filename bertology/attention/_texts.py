@@ -16,7 +16,7 @@ from torch import Tensor
 from bertology.attention._ratios import Integers, Level
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment.words import column_weights, row_weights
+from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 

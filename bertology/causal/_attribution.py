@@ -17,8 +17,7 @@ from bertology.causal._attributed import Attributed, Attributions
 from bertology.causal._masked_words import differences
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import Intervention, intervening, value_projection
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:

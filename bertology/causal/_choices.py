@@ -15,7 +15,7 @@ from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs
 from bertology.causal._passes import batches_of_one_length
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import starting_from
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from bertology.causal._passes import batches_of_one_length
 from bertology.causal._sources import halves_of_clusters, two_values
 from bertology.encoders import Encoder
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import starting_from
 from bertology.readouts import ArrayFeatures, Erasure, fit_erasure, random_erasure
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ from torch import Tensor
 from bertology.causal._masked_states import KINDS, Kind, WordBatch, word_batches
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
+from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import MaskedText, words_to_mask
-from bertology.encoders.resuming import starting_from
 from bertology.readouts import Erasure
 
 Floats = NDArray[np.float64]

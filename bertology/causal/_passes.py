@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.encoders.interventions import Change, Intervention, Site, intervening
-from bertology.encoders.resuming import starting_from
+from bertology.encoders.interventions import Change, Intervention, Site, intervening, starting_from
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -17,7 +17,7 @@ from bertology.cli._options import Format, PageOrFigure, closing, print_found, s
 
 if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentence, Sentences
-    from bertology.encoders.alignment.pieces import PieceReader
+    from bertology.encoders.alignment import PieceReader
     from bertology.encoders.tokenization import TokenTrace
 
 app = typer.Typer(rich_markup_mode=None)

@@ -301,7 +301,7 @@ def task_page(name: str) -> list[tuple[str, str]]:
         ("task", f"{probe.task}, version {probe.version}"),
         ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
         ("question", probe.question),
-        ("about", _about(probe)),
+        ("about", probe.about),
         ("corpus", f"splits {splits}" if splits else "a source of texts, which has no splits"),
         ("", f"not {_CORPUS}: {lack}" if lack else f"{_CORPUS} has what it takes"),
         ("labels", f"{labels} (in {_CORPUS})" if labels else ""),
@@ -330,17 +330,6 @@ def _with_argument(name: str, several: ProbeFamily | None) -> str:
         return name
     # COLUMN stands for a name that only a person knows.
     return f"{name}:{next((one for one in several.instances if not one.isupper()), several.instances[0])}"
-
-
-def _about(probe: Probe) -> str:
-    """What is asked about: the first sentence on the method that makes them, which its kind of probe leaves open."""
-    kinds = type(probe).__mro__
-    is_open = {name for kind in kinds for name in getattr(kind, "__abstractmethods__", ())}
-    own = [member for kind in kinds for name, member in vars(kind).items() if name in is_open]
-    # A kind of probe without such a method has a property in its place.
-    own.sort(key=lambda member: not inspect.isfunction(member))
-    docs = (inspect.getdoc(member) for member in own if inspect.isfunction(member) or isinstance(member, property))
-    return next((doc.partition("\n\n")[0].replace("``", "") for doc in docs if doc), "")
 
 
 def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:

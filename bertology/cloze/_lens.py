@@ -33,7 +33,7 @@ class TunedLens:
     """
 
     fingerprint: str
-    """Of the model that it was fitted to."""
+    """Fingerprint of the model that it was fitted to."""
     weights: Tensor
     """``[layer, dim, dim]`` from layer 0 to the last but one."""
     biases: Tensor
@@ -148,7 +148,7 @@ def fit_lens(
 
 @dataclass(frozen=True)
 class LensMeasures:
-    """How far what each layer predicts is from what the model predicts in the end, by masked piece."""
+    """Distance of the prediction of each layer from the final prediction of the model, by masked piece."""
 
     sentence: NDArray[np.int64]
     """``[place]`` the sentence of each piece."""

@@ -35,7 +35,7 @@ _TEXTS_AT_ONCE = 1024
 _WORD_BEFORE = "a"
 
 AnswerForm = Literal["one_piece", "original", "within_word_l2r"]
-"""How candidates are scored.
+"""Form in which candidates are scored.
 
 ``one_piece``: by the distribution at the mask; a candidate of several pieces is excluded. ``original``: by the sum
 over its pieces of the log-probability of each with all others in sight (the pseudo-log-likelihood of Salazar et al.
@@ -59,7 +59,7 @@ class Prompt:
     candidates: tuple[str | int, ...] = ()
     """Words to be scored at the mask, or at one of several; or the model's own numbers of vocabulary entries."""
     at: int | None = None
-    """Which of several masks the candidates are for, −1 for the last; the others stay masked."""
+    """The mask that the candidates are for, of several, −1 for the last; the others stay masked."""
 
     @cached_property
     def segments(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class ClozeScores:
     prompts: tuple[Prompt, ...]
     layers: tuple[int, ...]
     form: AnswerForm
-    """How candidates are scored: part of what a score means."""
+    """Form in which candidates are scored: part of what a score means."""
     normalized: bool
     """Whether values are natural logarithms of probabilities; logits if not, which compare only within a prompt."""
     candidate_starts: Integers
@@ -123,7 +123,7 @@ class ClozeScores:
     n_inputs: int
     """Number of different inputs that the model read."""
     top_words: Mapping[int, str] = field(default_factory=dict)
-    """How the entries of ``top_ids`` are written."""
+    """Spelling of the entries of ``top_ids``."""
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
@@ -181,7 +181,7 @@ def encode(encoder: Encoder, texts: Sequence[str] | Sequence[tuple[str, str]], *
 
 
 def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
-    """As :func:`encode`, many texts at a time, but not all of them."""
+    """The encodings of :func:`encode`, made for many texts at a time, but not for all of them."""
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         yield from encode(encoder, texts[start : start + _TEXTS_AT_ONCE])
 
@@ -193,7 +193,7 @@ def too_long(encoder: Encoder, n_pieces: int) -> str:
 
 
 def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
-    """Which pieces of an encoded prompt are its masks; a :class:`ClozeError` where they are not as many."""
+    """The pieces of an encoded prompt that are its masks; a :class:`ClozeError` where they are not as many."""
     places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
     if len(places) != prompt.n_masks:
         raise ClozeError(

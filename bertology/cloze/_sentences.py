@@ -1,16 +1,19 @@
-"""Whole sentences scored: by pseudo-log-likelihood, each piece masked in turn; and pairs, by the next-sentence head."""
+"""Sentences scored: pseudo-log-likelihoods, next sentences, and the surprisal of each word."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
+from bertology.cloze._ask import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.cloze._prompts import (
     AnswerForm,
     Excluded,
@@ -23,14 +26,14 @@ from bertology.cloze._prompts import (
     spell_pieces,
     too_long,
 )
-from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.encoders import Encoder
+    from bertology.encoders import CausalHead, Encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +73,18 @@ class SentenceScores:
         if by not in ("sentence", "piece"):
             raise name_not_found("unit of scores", by, ("sentence", "piece"))
         reasons = {one.item: one.reason for one in self.excluded}
-        lines: list[tuple[Any, ...]] = []
-        for number, text in enumerate(self.sentences):
-            first, last = self.piece_starts[number : number + 2].tolist()
-            for layer, values, total in zip(self.layers, self.piece_log_probs, self.totals[:, number], strict=True):
-                about = (number, text, layer)
-                if by == "sentence":
-                    lines.append((*about, last - first, float(total), reasons.get(number)))
-                else:
-                    lines += [(*about, k - first + 1, self.pieces[k], float(values[k])) for k in range(first, last)]
-        more = ["n_pieces", "log_prob", "reason"] if by == "sentence" else ["place", "piece", "log_prob"]
-        return pd.DataFrame(lines, columns=["sentence", "text", "layer", *more])
+        frames = []
+        for layer, values, totals in zip(self.layers, self.piece_log_probs, self.totals, strict=True):
+            if by == "sentence":
+                number = np.arange(len(self.sentences))
+                reason = [reasons.get(one) for one in number.tolist()]
+                more: dict[str, Any] = {"n_pieces": self.n_pieces, "log_prob": totals, "reason": reason}
+            else:
+                number, place = _numbered(self.piece_starts)
+                more = {"place": place, "piece": list(self.pieces), "log_prob": values}
+            texts = [self.sentences[one] for one in number.tolist()]
+            frames.append(pd.DataFrame({"sentence": number, "text": texts, "layer": layer, **more}))
+        return pd.concat(frames).sort_values(["sentence", "layer"], kind="stable", ignore_index=True)
 
     @property
     def n_pieces(self) -> Integers:
@@ -148,7 +152,6 @@ def pseudo_log_likelihood(
     starts = np.cumsum([0, *lengths])
     places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
     ids = [entry for number in numbers for entry in cut.ids[number]]
-    written = dict(zip(distinct_ids := sorted(set(ids)), spell_pieces(encoder, distinct_ids), strict=True))
     return SentenceScores(
         layers=wanted.layers,
         form=form,
@@ -159,8 +162,53 @@ def pseudo_log_likelihood(
         excluded=_excluded([cut.reasons[number] for number in numbers]),
         n_inputs=n_inputs,
         sentences=tuple(sentences),
-        pieces=tuple(written[entry] for entry in ids),
+        pieces=_written(encoder, ids),
     )
+
+
+def _numbered(starts: Integers) -> tuple[Integers, Integers]:
+    """The number of the text of each of its parts, and the place of each part in its text, from 1."""
+    number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return number, np.arange(len(number)) - starts[number] + 1
+
+
+def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -> str:
+    """Why a text of some pieces, special tokens left out, has no score; empty if it has one."""
+    if not ids:
+        return "the tokenizer maps it to nothing"
+    spelt = next((entry for entry in ids if entry in special), None)
+    return "" if spelt is None else f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt)}"
+
+
+def _written(encoder: Encoder, ids: Sequence[int]) -> tuple[str, ...]:
+    """The spelling of each piece."""
+    written = dict(zip(distinct := sorted(set(ids)), spell_pieces(encoder, distinct), strict=True))
+    return tuple(written[entry] for entry in ids)
+
+
+def _states(
+    encoder: Encoder,
+    inputs: Sequence[Sequence[int]],
+    layers: tuple[int, ...],
+    progress: Progress,
+    types: Sequence[Sequence[int]] | None = None,
+) -> Iterator[tuple[Integers, dict[int, Tensor]]]:
+    """Hidden states of inputs, in batches of about the same length: numbers of inputs, and their states by layer.
+
+    Empty inputs are left out; ``types`` are the token types of each input.
+    """
+    kept = np.flatnonzero([len(ids) > 0 for ids in inputs])
+    progress.advance(len(inputs) - len(kept))
+    lengths = np.array([len(inputs[number]) for number in kept], dtype=np.int64)
+    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
+        here = kept[batch.windows]
+        ids, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
+        segments = None
+        if types is not None:
+            segments = torch.from_numpy(padded([types[number] for number in here], batch.length, 0))
+        yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
+        progress.advance(len(here))
+    progress.finish()
 
 
 class _Cut:
@@ -177,19 +225,11 @@ class _Cut:
         encoder = self._encoder
         pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
-        reason = self._unfit(ids) or too_long(encoder, len(encoding.ids))
+        reason = _unreadable(encoder, ids, self._special) or too_long(encoder, len(encoding.ids))
         self.reasons.append(reason)
         self.ids.append([] if reason else ids)
         for copy in () if reason else masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
             questions.term(*copy)
-
-    def _unfit(self, ids: Sequence[int]) -> str:
-        if not ids:
-            return "the tokenizer maps it to nothing"
-        special = next((entry for entry in ids if entry in self._special), None)
-        if special is None:
-            return ""
-        return f"it spells a special token, {self._encoder.tokenizer.convert_ids_to_tokens(special)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,21 +268,246 @@ def next_sentence(
     head = encoder.next_sentence_head
     encodings = encode(encoder, pairs)
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
-    kept = np.array([number for number, reason in enumerate(reasons) if not reason], dtype=np.int64)
+    inputs, types = ([getattr(one, name) for one in encodings] for name in ("ids", "type_ids"))
+    inputs = [[] if reason else ids for ids, reason in zip(inputs, reasons, strict=True)]
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
-    lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
-    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
-        here = kept[batch.windows]
-        ids, mask = padded_inputs([encodings[number].ids for number in here], batch, encoder.pad_id)
-        types = torch.from_numpy(padded([encodings[number].type_ids for number in here], batch.length, 0))
-        states = encoder.hidden_states(ids, mask, layers=wanted, token_type_ids=types)
+    for here, states in _states(encoder, inputs, wanted, progress, types):
         for place, layer in enumerate(wanted):
             log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
-        progress.advance(len(here))
-    progress.finish()
     return NextSentenceScores(wanted, log_probs, _excluded(reasons))
 
 
 def _excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
     return tuple(Excluded(number, None, reason) for number, reason in enumerate(reasons) if reason)
+
+
+First = Literal["bos", "exclude"]
+"""Context of the first piece of a text for a left-to-right model: the model's token for the beginning of a text, or
+nothing, so that it has no surprisal."""
+_UNSCORED = "nothing comes before it"
+_NOT_ITS_OWN = "no piece begins in it"
+
+
+@dataclass(frozen=True, eq=False)
+class Surprisals:
+    """Surprisal of each word of some texts, −log of its probability."""
+
+    model: str
+    kind: Literal["causal", "pseudo"]
+    """``causal``: given what comes before; ``pseudo``: given all other pieces, each masked in turn."""
+    texts: tuple[str, ...]
+    word_starts: Integers
+    """``[text + 1]`` where the words of each text begin, and their end."""
+    words: tuple[str, ...]
+    nats: Floats
+    """``[word]`` surprisal in nats, the sum over the word's pieces; NaN where it is not known."""
+    piece_starts: Integers
+    """``[text + 1]`` where the pieces of each text begin, and their end; an excluded text has none."""
+    pieces: tuple[str, ...]
+    piece_nats: Floats
+    """``[piece]``"""
+    piece_word: Integers
+    """``[piece]`` the word that each piece counts for."""
+    excluded: tuple[Excluded, ...]
+    """Texts that cannot be read as they are, with the reason."""
+
+    @property
+    def bits(self) -> Floats:
+        """``[word]`` surprisal in bits."""
+        return np.asarray(self.nats / np.log(2))
+
+    def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> pd.DataFrame:
+        """A line for each word, piece or text.
+
+        Columns are ``sentence`` (number of the text), ``text``, of words ``place`` (from 1), ``word`` and ``n_pieces``,
+        of pieces ``place``, ``piece`` and the ``word`` that it counts for, of texts ``n_words`` and ``n_pieces``;
+        ``surprisal_bits`` and ``surprisal_nats``, of texts the sum over what has one; and ``reason`` where there is
+        none.
+
+        Raises:
+            NameNotFoundError: ``by`` is none of them.
+        """
+        import pandas as pd
+
+        if by not in ("word", "piece", "text"):
+            raise name_not_found("unit of surprisal", by, ("word", "piece", "text"))
+        reasons = {one.item: one.reason for one in self.excluded}
+        if by == "text":
+            number = np.arange(len(self.texts))
+            values = [self.piece_nats[slice(*ends)] for ends in itertools.pairwise(self.piece_starts.tolist())]
+            known = [part[~np.isnan(part)] for part in values]
+            nats = np.array([part.sum() if len(part) else np.nan for part in known])
+            n_words, n_pieces = np.diff(self.word_starts), np.diff(self.piece_starts)
+            more: dict[str, Any] = {"n_words": n_words, "n_pieces": n_pieces}
+            why: Any = [None] * len(number)
+        elif by == "word":
+            (number, place), nats = _numbered(self.word_starts), self.nats
+            n_pieces = np.bincount(self.piece_word, minlength=len(self.words))
+            more = {"place": place, "word": list(self.words), "n_pieces": n_pieces}
+            why = np.where(n_pieces == 0, _NOT_ITS_OWN, np.where(np.isnan(nats), _UNSCORED, None)).tolist()
+        else:
+            (number, place), nats = _numbered(self.piece_starts), self.piece_nats
+            words = [self.words[word] for word in self.piece_word.tolist()]
+            more = {"place": place, "piece": list(self.pieces), "word": words}
+            why = np.where(np.isnan(nats), _UNSCORED, None).tolist()
+        texts = [self.texts[one] for one in number.tolist()]
+        reason = [reasons.get(one, plain) for one, plain in zip(number.tolist(), why, strict=True)]
+        values_of = {"surprisal_bits": nats / np.log(2), "surprisal_nats": nats, "reason": reason}
+        return pd.DataFrame({"sentence": number, "text": texts, **more, **values_of})
+
+
+def surprisal(
+    model: Any,
+    texts: Texts,
+    *,
+    first: First = "bos",
+    form: AnswerForm = "original",
+    progress: Progress = silent,
+) -> Surprisals:
+    """Surprisal of each word of some texts: −log of its probability (Hale 2001; Levy 2008).
+
+    Of a left-to-right model, such as GPT-2, given the words before it, as minicons gives it (Misra 2022). Of a masked
+    one given all other words: its share of the pseudo-log-likelihood (Salazar et al. 2020, section 2). A word's
+    surprisal is the sum over its pieces; a piece of two words counts for the first, one of white space alone for the
+    word after it, so that the words of a text sum to the whole text.
+
+    >>> surprisal("gpt2", ["The keys to the cabinet is on the table."]).to_pandas()  # doctest: +SKIP
+
+    Args:
+        model: an :class:`~bertology.Encoder`, or what :func:`~bertology.load_encoder` loads or makes one of: a name, a
+            folder, or a transformers model and its tokenizer ``(model, tokenizer)``.
+        texts: a text or several, each a string or a list of words; or sentences of a corpus. Words of texts are found
+            by :func:`bertology.corpora.as_sentences`, which knows rules of languages.
+        first: of a left-to-right model, what the first piece is predicted from: ``bos``, its token for the beginning
+            of a text (``<|endoftext|>`` of GPT-2, after which each text of its training began); or ``exclude``:
+            nothing, so that the first word has no surprisal (the default of minicons).
+        form: of a masked model, as in :func:`pseudo_log_likelihood`; ``within_word_l2r`` masks the later pieces of the
+            same word too.
+        progress: counts texts.
+
+    Returns:
+        Surprisal by word, piece and text, in nats and bits. Texts that cannot be read as they are (too long, empty,
+        with special tokens in them) are NaN and listed with the reason.
+
+    Raises:
+        ModelError: a model that is neither, or that has no token for the beginning of a text.
+        ClozeError: no text.
+        NameNotFoundError: no such way to treat the first piece, no such form.
+    """
+    from bertology.encoders import open_encoder
+
+    if first not in ("bos", "exclude"):
+        raise name_not_found("way to treat the first piece", first, ("bos", "exclude"))
+    sentences = as_sentences(texts)
+    if not len(sentences):
+        raise ClozeError("no text: give at least one")
+    encoder = open_encoder(model)
+    read = _Read(encoder, sentences)
+    if encoder.causal_head is None:
+        return read.surprisals(_masked(encoder, read, form, progress), "pseudo")
+    return read.surprisals(_causal(encoder, encoder.causal_head, read, first, progress), "causal")
+
+
+class _Read:
+    """Texts as a model reads them: the pieces of each, the word of each piece, and why a text cannot be read."""
+
+    def __init__(self, encoder: Encoder, sentences: Sentences) -> None:
+        self.encoder, self.sentences = encoder, sentences
+        cut = encoder.tokenize(sentences, on_long="window")
+        window_of = dict(zip(cut.window_sentence.tolist(), range(cut.n_windows), strict=True))
+        n_windows = np.bincount(cut.window_sentence, minlength=len(sentences))
+        # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
+        unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
+        special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+        self.prefix: list[int] = cut.ids[: encoder.n_prefix].tolist()  # special tokens before every text
+        self.ids: list[list[int]] = []  # of each text, without special tokens; empty where it cannot be read
+        self.word_of: list[Integers] = []  # of each text, the word of each piece, numbered through all texts
+        self.reasons: list[str] = []
+        for number in range(len(sentences)):
+            inside = slice(encoder.n_prefix, -encoder.n_suffix or None)
+            ids = cut.window(window_of[number])[inside].tolist() if n_windows[number] else []
+            reason = _unreadable(encoder, ids, special)
+            if n_windows[number] > 1:
+                reason = too_long(encoder, encoder.max_pieces + 1).partition(":")[0]
+            words = range(*sentences.starts[number : number + 2].tolist())
+            firsts, lasts = (
+                ends[words.start : words.stop].astype(np.int64) - encoder.n_prefix
+                for ends in (cut.word_first, cut.word_last)
+            )
+            self.ids.append([] if reason else ids)
+            self.word_of.append((_owners(len(ids), firsts, lasts) + words.start)[: len(self.ids[-1])])
+            self.reasons.append(reason)
+
+    def leave_out(self, number: int, reason: str) -> None:
+        """Keep a text from being read."""
+        self.ids[number], self.word_of[number], self.reasons[number] = [], self.word_of[number][:0], reason
+
+    def surprisals(self, values: Sequence[Floats], kind: Literal["causal", "pseudo"]) -> Surprisals:
+        """The surprisals of all texts, from ``[piece]`` surprisals of each in nats."""
+        ids = [entry for of_text in self.ids for entry in of_text]
+        piece_word, piece_nats = np.concatenate(self.word_of).astype(np.int64), np.concatenate(values)
+        sentences, n_words = self.sentences, int(self.sentences.starts[-1])
+        nats = np.bincount(piece_word, weights=piece_nats, minlength=n_words).astype(np.float64)
+        nats[np.bincount(piece_word, minlength=n_words) == 0] = np.nan
+        return Surprisals(
+            model=self.encoder.name,
+            kind=kind,
+            texts=tuple(sentences.text(number) for number in range(len(sentences))),
+            word_starts=np.asarray(sentences.starts, dtype=np.int64),
+            words=tuple(sentences.word(word) for word in range(n_words)),
+            nats=nats,
+            piece_starts=np.cumsum([0, *map(len, self.ids)]),
+            pieces=_written(self.encoder, ids),
+            piece_nats=piece_nats,
+            piece_word=piece_word,
+            excluded=_excluded(self.reasons),
+        )
+
+
+def _owners(n_pieces: int, firsts: Integers, lasts: Integers) -> Integers:
+    """``[piece]`` the word that each piece counts for, from the ranges of pieces of the words of a text."""
+    owner = np.zeros(n_pieces, dtype=np.int64)
+    for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
+        owner[firsts[word] : lasts[word]] = word
+    return owner
+
+
+def _beginning(encoder: Encoder, read: _Read) -> list[int]:
+    """The special pieces that stand for the beginning of a text: those that the tokenizer puts there, or its own."""
+    if encoder.n_prefix:
+        return read.prefix
+    if encoder.tokenizer.bos_token_id is None:
+        problem = "its tokenizer has no token for the beginning of a text"
+        raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
+    return [int(encoder.tokenizer.bos_token_id)]
+
+
+def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progress: Progress) -> list[Floats]:
+    """``[piece]`` nats of each text, each piece given those before it."""
+    inputs, start = [], _beginning(encoder, read) if first == "bos" else []
+    for number, ids in enumerate(read.ids):
+        reason = too_long(encoder, len(start) + len(ids))
+        if reason:
+            read.leave_out(number, reason)
+        is_read = ids and not reason and len(start) + len(ids) > 1  # of a single piece nothing is predicted
+        inputs.append([*start, *ids] if is_read else [])
+    values = [np.full(len(ids), np.nan) for ids in read.ids]
+    progress.start(len(inputs), unit="texts")
+    for here, states in _states(encoder, inputs, (encoder.n_layers,), progress):
+        for number, hidden in zip(here.tolist(), states[encoder.n_layers], strict=True):
+            entries = torch.tensor(inputs[number], device=hidden.device)
+            begin = max(1, len(start)) - 1
+            scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
+            values[number][len(values[number]) - len(scored) :] = -scored.double().cpu().numpy()
+    return values
+
+
+def _masked(encoder: Encoder, read: _Read, form: AnswerForm, progress: Progress) -> list[Floats]:
+    """``[piece]`` nats of each text, each piece masked in turn."""
+    texts = [read.sentences.text(number) for number in range(len(read.sentences))]
+    scores = pseudo_log_likelihood(encoder, texts, form=form, progress=progress)
+    for excluded in scores.excluded:
+        read.leave_out(excluded.item, excluded.reason)
+    nats = [-part for part in np.split(scores.piece_log_probs[-1], scores.piece_starts[1:-1])]
+    return [part if len(ids) else part[:0] for part, ids in zip(nats, read.ids, strict=True)]

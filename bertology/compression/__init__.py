@@ -1,7 +1,6 @@
 """Compression of encoders: pruned, quantised, of low rank, of fewer layers, distilled; written as model folders.
 
-:func:`compress` (``_run.py``, to be read first) applies methods to a model in memory (``_model.py``): ``_methods.py``
-has those that change single weights or matrices, ``_structure.py`` those that take out heads, neurons and layers,
+:func:`compress` (``_run.py``, to be read first) applies methods to a model in memory (``_methods.py``);
 ``_distil.py`` trains a student. ``_speed.py`` measures what is gained. Importing this package imports no torch.
 """
 
@@ -11,11 +10,9 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.compression._distil import Distil
-    from bertology.compression._methods import LowRank, Magnitude, Method, Quantise
-    from bertology.compression._result import Compressed, read_compressed
-    from bertology.compression._run import METHODS, compress, make_method
+    from bertology.compression._methods import Heads, Layers, LowRank, Magnitude, Method, Neurons, Quantise
+    from bertology.compression._run import METHODS, Compressed, compress, make_method, read_compressed
     from bertology.compression._speed import dynamic_int8, pieces_per_second, timed_passes, weight_bytes
-    from bertology.compression._structure import Heads, Layers, Neurons
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

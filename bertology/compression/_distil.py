@@ -11,13 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor
 from torch.nn import functional
 
-from bertology._files import canonical_json, digest, explained_write_errors, write_atomically
-from bertology.compression._methods import Method
-from bertology.compression._model import CompressedModel
+from bertology._files import canonical_json, digest, write_atomically
+from bertology._folder import one_process
+from bertology.compression._methods import CompressedModel, Method
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.batching import Batch, plan_batches
@@ -92,7 +91,7 @@ class Distil(Method):
                     [canonical_json(asdict(self)), teacher.fingerprint.encode(), train.text_fingerprint.encode()]
                 )
                 trainer = _Trainer(self, teacher, student, Examples(self, teacher, train))
-                with _one_process(compressed.state):
+                with one_process(compressed.state, "trains here"):
                     before = trainer.loss(Examples(self, teacher, held_out))
                     trainer.run(compressed.state / _STATE, identity, compressed)
                     after = trainer.loss(Examples(self, teacher, held_out))
@@ -266,13 +265,3 @@ class _Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = int(state["step"])
-
-
-def _one_process(state: Path) -> Any:
-    """The lock of a folder with the state of training, held; an error where another process trains there."""
-    with explained_write_errors(state):
-        state.mkdir(parents=True, exist_ok=True)
-    try:
-        return FileLock(state / "lock").acquire(blocking=False)
-    except Timeout:
-        raise BertologyError(f"{state}: another process trains here; wait for it, or choose another --out") from None

@@ -1,4 +1,4 @@
-"""Compress a model: load it, change it step by step, write its folder."""
+"""Compress a model: load it, change it step by step, and write its folder with a record and a model card."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from importlib.metadata import version
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import explained_system_errors, explained_write_errors
+from bertology._folder import CARD, RecordFile, model_card, versions
 from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, name_not_found
@@ -19,15 +19,141 @@ from bertology._settings import checked_settings
 from bertology._temporary import sweep, temporary_folder
 from bertology.activations import BarProgress, can_show, silent
 from bertology.compression._distil import Distil
-from bertology.compression._methods import LowRank, Magnitude, Method, Quantise
-from bertology.compression._model import CompressedModel, Storage, open_model
-from bertology.compression._result import CONFIG_KEY, RECORD, Compressed, Record, model_card, read_record
-from bertology.compression._structure import Heads, Layers, Neurons
-from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
+from bertology.compression._methods import (
+    CompressedModel,
+    Heads,
+    Layers,
+    LowRank,
+    Magnitude,
+    Method,
+    Neurons,
+    Quantise,
+    Storage,
+    open_model,
+)
+from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
+
+
+CONFIG_KEY = "bertology_compression"
+"""The entry of ``config.json`` that holds what was done, so that the fingerprint of the model depends on it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The file ``compress.json`` of a model folder."""
+
+    format: int
+    model: str
+    """Name of the model that was compressed."""
+    model_fingerprint: str
+    steps: list[dict[str, Any]]
+    """What was done, in order: ``method``, its settings, and its ``outcome``."""
+    n_parameters: int
+    """Weights of the model, tied ones once."""
+    n_nonzero: int
+    """Weights that are not zero."""
+    source_parameters: int
+    """Weights of the model that was compressed."""
+    bytes_on_disk: int
+    """Of the file of weights here: float32, zeros written out."""
+    bytes_estimated: int
+    """That the weights could be stored in: those of few bits with their scales, those with zeros as the others and a
+    bit each, those of low rank as two factors; what is least of each tensor."""
+    storage: dict[str, Storage]
+    """By the name of a weight, how it could be stored, where that is not 32 bits."""
+    versions: dict[str, str]
+
+
+RECORD = RecordFile("compress.json", Record, "the record of a compressed model", "compress the model again")
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A compressed model: its folder, and what was done to it."""
+
+    path: Path
+    """The model folder."""
+    record: Record
+    is_found: bool = False
+    """Whether the model was there already, and nothing was done."""
+
+    def encoder(self, *, device: str = "auto") -> Encoder:
+        """The compressed encoder."""
+        return load_encoder(str(self.path), device=device)
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """What was done, in order: ``method``, its settings, and its ``outcome``."""
+        return self.record.steps
+
+    def summary(self) -> str:
+        """What was done and what size it has, in lines for a terminal."""
+        record = self.record
+        lines = [f"{record.model}: {described(step)}" for step in record.steps]
+        if self.is_found:
+            lines.append(f"nothing to do: the model is finished in {self.path}")
+        lines.append(
+            f"{record.n_parameters:,} weights (of {record.source_parameters:,}), "
+            f"{record.n_nonzero:,} not zero; {record.bytes_on_disk / 1e6:.2f} MB on disk as float32, about "
+            f"{record.bytes_estimated / 1e6:.2f} MB if stored by bits"
+        )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Compressed {self.record.model} by {', '.join(step['method'] for step in self.steps)} in {self.path}>"
+
+
+def described(step: dict[str, Any]) -> str:
+    """A step as one line: method, settings and outcome."""
+    settings = {key: value for key, value in step.items() if key not in ("method", "outcome") and value is not None}
+    parts = [f"{key} {_short(value)}" for key, value in settings.items()]
+    outcome = ", ".join(f"{key.replace('_', ' ')} {_short(value)}" for key, value in step["outcome"].items())
+    return f"{step['method']} ({', '.join(parts)}): {outcome}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _card(record: Record) -> bytes:
+    """The model card: what was done to which model, and its size."""
+    steps = [f"{number}. {described(step)}" for number, step in enumerate(record.steps, 1)]
+    body = [
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`:",
+        "",
+        *steps,
+        "",
+        "| | |",
+        "|---|---|",
+        f"| weights | {record.n_parameters:,} of {record.source_parameters:,} |",
+        f"| not zero | {record.n_nonzero:,} |",
+        f"| bytes on disk, as float32 | {record.bytes_on_disk:,} |",
+        f"| bytes if stored by bits, zeros and ranks | {record.bytes_estimated:,} |",
+        "",
+        "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
+        "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
+        f"takes. Details are in `{RECORD.name}`.",
+    ]
+    return model_card(f"{record.model}, compressed", body)
+
+
+def read_compressed(path: str | Path) -> Compressed:
+    """The compressed model in a folder, as :func:`compress` returned it.
+
+    Raises:
+        BertologyError: the folder holds no such record.
+    """
+    folder = given_path(path)
+    return Compressed(folder, RECORD.read(folder))
+
 
 METHODS: Mapping[str, type[Method]] = {
     kind.name: kind for kind in (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
@@ -148,8 +274,8 @@ def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> C
         raise BertologyError(f"{folder} is a file: give a folder to write")
     if not folder.is_dir() or not {path.name for path in folder.iterdir()} - {_TRAINING}:
         return None
-    if (folder / RECORD).is_file():
-        record = read_record(folder)
+    if RECORD.is_in(folder):
+        record = RECORD.read(folder)
         done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
         asked = [{"method": one.name, **_plain(one)} for one in methods]
         if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
@@ -159,7 +285,7 @@ def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> C
 
 def _stored(source: ModelSource) -> dict[str, Storage]:
     """How the weights of a model that was compressed before could be stored."""
-    return read_record(source.folder).storage if (source.folder / RECORD).is_file() else {}
+    return RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {}
 
 
 def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], size_before: int) -> Record:
@@ -183,10 +309,9 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
         bytes_on_disk=sum(path.stat().st_size for path in folder.glob("*.safetensors")),
         bytes_estimated=estimated,
         storage=opened.stored(),
-        versions={name: version(name) for name in ("bertology", "torch", "transformers")},
+        versions=versions("torch", "transformers"),
     )
-    (folder / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(model_card(record), encoding="utf-8")
+    RECORD.write(folder, record, {CARD: _card(record)})
     return record
 
 

@@ -1,50 +1,46 @@
 """Annotated sentences from files, from treebanks by name, and from data in memory.
 
 :func:`load_corpus` reads a corpus by name or path (``_named.py``, to be read first), or makes it of an object
-(``_memory.py``); each reader is a module of :mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each
-a :class:`Sentences`.
+(``_tables.py``); each format is a class of :mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each
+a :class:`Sentences`. Names that are imported ``as`` themselves serve other packages.
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._languages import multilingual_corpus, parallel_corpus
-from bertology.corpora._memory import Text, Texts, as_sentence, as_sentences, kept_table, known_table
-from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
-from bertology.corpora._parallel import Links, ParallelText, translations
-from bertology.corpora._sentence import IGNORED, MultiwordToken, Sentence, Target
-from bertology.corpora._sentences import Sentences, WordLayer
-from bertology.corpora._table_columns import no_columns
-from bertology.corpora.formats._words import sentence_of_text
-from bertology.corpora.formats.conllu_lines import write_conllu
+from bertology.corpora._languages import Links, multilingual_corpus, parallel_corpus, translations
+from bertology.corpora._languages import ParallelText as ParallelText
+from bertology.corpora._named import corpus_is_available as corpus_is_available
+from bertology.corpora._named import kept_name as kept_name
+from bertology.corpora._named import known_corpora, load_corpus
+from bertology.corpora._sentences import IGNORED as IGNORED
+from bertology.corpora._sentences import MultiwordToken, Sentence, Sentences, Target
+from bertology.corpora._sentences import WordLayer as WordLayer
+from bertology.corpora._sentences import as_one as as_one
+from bertology.corpora._tables import Text as Text
+from bertology.corpora._tables import Texts as Texts
+from bertology.corpora._tables import as_sentence as as_sentence
+from bertology.corpora._tables import as_sentences
+from bertology.corpora._tables import kept_table as kept_table
+from bertology.corpora._tables import known_table as known_table
+from bertology.corpora._tables import no_columns as no_columns
+from bertology.corpora._words import sentence_of_text as sentence_of_text
+from bertology.corpora.formats.conllu import write_conllu
+from bertology.corpora.formats.published import question_sentence as question_sentence
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
-from bertology.corpora.formats.squad import question_sentence
 
 __all__ = [
-    "IGNORED",
     "Corpus",
     "Links",
     "MultiwordToken",
-    "ParallelText",
     "Sentence",
     "Sentences",
     "Target",
-    "Text",
-    "Texts",
-    "WordLayer",
     "annotate_text",
-    "as_sentence",
     "as_sentences",
-    "corpus_is_available",
     "from_docs",
-    "kept_name",
-    "kept_table",
     "known_corpora",
-    "known_table",
     "load_corpus",
     "multilingual_corpus",
-    "no_columns",
     "parallel_corpus",
-    "question_sentence",
-    "sentence_of_text",
     "to_docs",
     "translations",
     "write_conllu",

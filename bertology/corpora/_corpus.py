@@ -1,26 +1,32 @@
-"""A corpus: named splits of annotated sentences, and two corpora of the same sentences joined."""
+"""A corpus: named splits of annotated sentences, how splits and folds are made, and two corpora joined."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._divided import SPLITS, divided, in_folds
-from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
-from bertology.corpora._sentence import Sentence
-from bertology.corpora._sentences import Sentences
+from bertology.corpora._files import Oddities, T, corpus_name, files_in, language_of, split_files, suffix_of
+from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
+SPLITS = ("train", "dev", "test")
+_FEWEST_SENTENCES, _FEWEST_KEYS = 10, 3
 _CROSS_VALIDATION = "cross-validation"
 
+SENSE, TEXTS = "sense", "texts"
+"""Names of the targets that are the senses of words, ``word:sense``, and the two texts of a pair."""
 UNLABELLED = "files without labels, left out"
 """The note that names such files, as GLUE's test files are."""
 
@@ -41,9 +47,9 @@ class Corpus:
     notes: Mapping[str, str] = field(default_factory=dict)
     """Irregularities in its files, how often they occur, and where."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What was skipped, by kind, each with its place (``file:line`` or a sentence's id)."""
+    """Places of skipped items by kind (``file:line`` or a sentence's id)."""
     groups: str = "documents"
-    """What the groups of its sentences are, in the plural."""
+    """Name of the groups of its sentences, in the plural."""
 
     @property
     def is_silver(self) -> bool:
@@ -74,19 +80,43 @@ class Corpus:
         """Hash of the content of all splits, independent of the name."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
 
-    def divided(self) -> Corpus:
-        """The same corpus, divided 8 : 1 : 1 into train, dev and test where it is of one piece; its notes say how.
+    def divided(self, *, by: str | None = None) -> Corpus:
+        """The same corpus, divided 8 : 1 : 1 into train, dev and test where it has one split; its notes state how.
 
-        No document and no text is in two splits, and which one it is in does not depend on the order of sentences.
+        The split of a sentence is drawn by a hash of its group, or else of its text. It depends on these alone, not on
+        the order of the sentences, and no group and no text is in two splits.
+
+        Args:
+            by: name of the groups; documents when left out, which are divided where there are fewer than three.
 
         Raises:
-            CorpusError: there are too few sentences.
+            CorpusError: there are too few sentences, or too few groups of a kind that is named.
         """
         if len(self.splits) != 1:
             return self
-        parts, note = divided(self.name, list(next(iter(self.splits.values()))))
-        splits = {split: Sentences(part) for split, part in parts.items()}
-        return replace(self, splits=splits, notes={**self.notes, "splits": note})
+        (whole,) = self.splits.values()
+        keys, by = _keys_of(whole, by=by)
+        sizes = Counter(keys)
+        for n, least, what in (
+            (len(whole), _FEWEST_SENTENCES, "sentences"),
+            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
+        ):
+            if n < least:
+                remedy = f"give {least} or more, or splits of your own"
+                raise CorpusError(f"{self.name}: {n} {what}, of which train, dev and test are made; {remedy}")
+        ordered, split_of = _in_hash_order(sizes), dict[str, str]()
+        for split, kept in (("test", 2), ("dev", 1)):
+            size = 0
+            while size < len(whole) / 10 and len(ordered) > kept:
+                key = ordered.pop()
+                split_of[key] = split
+                size += sizes[key]
+        parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+        for key, sentence in zip(keys, whole, strict=True):
+            parts[split_of.get(key, "train")].append(sentence)
+        counts = ", ".join(f"{split} {len(part):,}" for split, part in parts.items())
+        notes = {**self.notes, "splits": f"made by a hash of {by}, 8 : 1 : 1 ({counts})"}
+        return replace(self, splits={split: Sentences(part) for split, part in parts.items()}, notes=notes)
 
     def as_one(self, name: str, splits: Collection[str] = ()) -> Corpus:
         """The same corpus with the sentences of some splits, or of all if none is named, as the one split ``name``."""
@@ -99,19 +129,38 @@ class Corpus:
     ) -> tuple[Corpus, tuple[Mapping[str, NDArray[np.bool_]], ...]]:
         """The folds of a cross-validation over the sentences of some splits, or of all if it has none of these.
 
+        Each sentence is in test of one fold, which has none of its group in train and dev; where there are no groups,
+        texts take their place. About a tenth of the others, whole groups of them too, are dev. Folds depend on the
+        sentences alone, not on their order.
+
         Returns:
             The same corpus with these sentences as its one split, which is called *5-fold cross-validation over
-            documents*; and by fold and split (train, dev and test) which of them are in it, ``bool [sentence]``. Each
-            is in test once, in a fold that has none of its group, or of its text, in train and dev.
+            documents*; and by fold and split (train, dev and test) which of them are in it, ``bool [sentence]``.
 
         Raises:
             CorpusError: there are too few groups or sentences.
         """
-        # A note on how splits were made is of no concern here.
+        # The note on how splits were made does not hold any more.
         notes = {about: note for about, note in self.notes.items() if about != "splits"}
         whole = replace(self.as_one("all", self.splits.keys() & set(splits)), notes=notes)
-        folds, what = in_folds(self.name, list(whole["all"]), n_folds, groups=self.groups)
-        return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), folds
+        keys, by = _keys_of(whole["all"])
+        what, sizes = "sentences" if by.startswith("text") else self.groups, Counter(keys)
+        # One part of what is not tested in a fold is to choose by and one to fit on.
+        if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
+            remedy = "give more" if len(sizes) < _FEWEST_KEYS or n_folds == 2 else f"ask for at most {len(sizes)} folds"
+            raise CorpusError(f"{self.name}: {len(sizes)} {what} are too few for {n_folds} folds; {remedy}")
+        filled, fold_of = [0] * n_folds, dict[str, int]()
+        place = {key: number for number, key in enumerate(_in_hash_order(sizes))}
+        for key in sorted(sizes, key=lambda key: (-sizes[key], place[key])):
+            fold_of[key] = min(range(n_folds), key=filled.__getitem__)
+            filled[fold_of[key]] += sizes[key]
+        folds = []
+        for fold in range(n_folds):
+            others = {key: size for key, size in sizes.items() if fold_of[key] != fold}
+            chosen = _tenth(others, salt=f"fold {fold}")
+            test, dev = (np.array([key in part for key in keys]) for part in (sizes.keys() - others.keys(), chosen))
+            folds.append({"train": ~test & ~dev, "dev": dev, "test": test})
+        return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), tuple(folds)
 
     def as_read(self, fingerprint: str, split: str) -> Corpus | None:
         """The same corpus as it was read where its fingerprint and a split are these: as it is, divided, or in folds.
@@ -128,33 +177,120 @@ class Corpus:
         return None
 
 
-def corpus_from_files(
+def _keys_of(sentences: Sentences, *, by: str | None = None) -> tuple[list[str], str]:
+    """``[sentence]`` key that keeps sentences together, their group or else their text; and its name.
+
+    Documents count where there are at least three; groups of a kind that is named by ``by`` always do.
+    """
+    groups = [group or "" for group in sentences.groups.decoded(0, len(sentences))]
+    n_groups = len(sentences.groups.values)
+    if n_groups < _FEWEST_KEYS and by is None:
+        few = f" ({n_groups} document{'s' * (n_groups > 1)}: too few to keep whole)" if n_groups else ""
+        groups, by = [""] * len(sentences), f"text{few}"
+    return [group or sentences.text(number) for number, group in enumerate(groups)], by or "document"
+
+
+def _in_hash_order(keys: Iterable[str], *, salt: str = "") -> list[str]:
+    """Keys in an order that depends on nothing but themselves."""
+    return sorted(keys, key=lambda key: (digest([(salt + key).encode("utf-8", "surrogatepass")]), key))
+
+
+def _tenth(sizes: Mapping[str, int], *, salt: str) -> set[str]:
+    """Keys of about a tenth of the sentences, in an order drawn by a hash: one at least, and not all."""
+    ordered, n = _in_hash_order(sizes, salt=salt), sum(sizes.values())
+    chosen: set[str] = set()
+    while sum(sizes[key] for key in chosen) < n / 10 and len(ordered) > 1:
+        chosen.add(ordered.pop())
+    return chosen
+
+
+def corpus_at(
     path: Path,
-    read: Callable[[Path, Oddities], Iterable[Sentence]],
-    suffixes: Collection[str],
+    splits: Mapping[str, Iterable[Sentence]],
+    oddities: Oddities | None = None,
     *,
-    what: str,
-    language: Callable[[Mapping[str, list[Path]]], str | None] = language_of,
+    notes: Mapping[str, str] = MappingProxyType({}),
+    language: str | None = None,
+    reference: str | None = None,
 ) -> Corpus:
-    """The corpus in a folder of files, one a split, or in one file, which is the split its name states, else ``test``.
+    """The corpus in a file or folder, called as that is; splits without a sentence are left out.
 
     Args:
-        path: the folder or file.
-        read: makes the sentences of a file, and notes irregularities.
-        suffixes: those of the files of a folder that are read.
-        what: format of the files, for messages.
-        language: from the files of each split.
-
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
+        path: the file or folder.
+        splits: sentences by split, which may note irregularities while they are read.
+        oddities: the irregularities.
+        notes: further notes of the corpus.
+        language: its language, where known.
+        reference: the paper it comes from.
     """
-    oddities, files = Oddities(), split_files(path, suffixes, what=what)
-    splits = {
-        split: Sentences(sentence for file in paths for sentence in read(file, oddities))
-        for split, paths in files.items()
-    }
-    notes, skipped = oddities.notes(), oddities.skipped()
-    return Corpus(corpus_name(path), splits, language=language(files), notes=notes, skipped=skipped)
+    read = {split: some if isinstance(some, Sentences) else Sentences(some) for split, some in splits.items()}
+    oddities = oddities or Oddities()
+    return Corpus(
+        corpus_name(path),
+        {split: sentences for split, sentences in read.items() if len(sentences)},
+        language=language,
+        reference=reference,
+        notes={**notes, **oddities.notes()},
+        skipped=oddities.skipped(),
+    )
+
+
+class Format:
+    """A format of corpus files, one class, listed in ``FORMATS`` of ``_named.py``.
+
+    A format with a file for each split defines :meth:`read`, and :meth:`recognises` unless its suffixes tell it from
+    all others; one that keeps its splits in another way defines :meth:`load`.
+    """
+
+    title: ClassVar[str]
+    """Name of its files in messages."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of its files."""
+    described: ClassVar[str] = ""
+    """Its name in the error for a folder without a corpus; title and suffixes when left out."""
+    language: ClassVar[str | None] = None
+    """Language of its texts, where all have one."""
+    names_language: ClassVar[bool] = False
+    """Whether the names of its files may state the language, as those of Universal Dependencies do."""
+    reference: ClassVar[str | None] = None
+    """The paper its files come from."""
+
+    def files(self, path: Path) -> list[Path]:
+        """The files that may be of this format: those of a folder, or the one file."""
+        return files_in(path, self.suffixes) if path.is_dir() else [path] if suffix_of(path) in self.suffixes else []
+
+    def recognises(self, file: Path) -> bool:
+        """Whether one of :meth:`files` is of this format, by its first lines."""
+        return True
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a file is of this format, or some file of a folder."""
+        return any(map(self.recognises, self.files(path)))
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences of a file, one at a time.
+
+        Args:
+            file: the file.
+            oddities: collects irregularities that are no errors.
+
+        Raises:
+            CorpusError: something in it is not as it should be; the message names file and line.
+        """
+        raise NotImplementedError
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a folder with a file for each split, or in one file: the split that its name states, or test.
+
+        Raises:
+            CorpusError: there is no such file, or one is not as it should be.
+        """
+        oddities, files = Oddities(), split_files(path, self.suffixes, what=self.title)
+        splits = {
+            split: chain.from_iterable(self.read(file, oddities) for file in paths) for split, paths in files.items()
+        }
+        language = language_of(files) if self.names_language else self.language
+        return corpus_at(path, splits, oddities, language=language, reference=self.reference)
 
 
 _WORDLESS = "_"

@@ -100,12 +100,6 @@ def _unpacked(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() == _PACKED else path
 
 
-def one_in_ten(length: int) -> dict[str, list[int]]:
-    """Splits of items that have none: of each ten in a row the ninth is for dev and the tenth for test."""
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    return {split: [i for i in range(length) if i % 10 in places] for split, places in parts.items()}
-
-
 def corpus_name(path: Path) -> str:
     """The name of the corpus at ``path``: of a file without its suffix, of a folder as it is."""
     return _unpacked(path).stem if path.is_file() else path.resolve().name
@@ -234,7 +228,7 @@ class Oddities:
         self._skipped.setdefault(kind, []).append(where)
 
     def notes(self) -> dict[str, str]:
-        """By kind, the number and the place of the first, or of skipped items the first places; notes of a corpus."""
+        """Notes of a corpus by kind: the number and the first place, or the first places of skipped items."""
         notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
         for kind, places in self._skipped.items():
             more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
@@ -242,5 +236,5 @@ class Oddities:
         return notes
 
     def skipped(self) -> dict[str, tuple[str, ...]]:
-        """By kind, every place of a skipped item."""
+        """Every place of a skipped item, by kind."""
         return {kind: tuple(places) for kind, places in self._skipped.items()}

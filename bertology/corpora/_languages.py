@@ -1,23 +1,302 @@
-"""Corpora of several languages, made of one for each: sentences joined by what they translate, or put together."""
+"""Corpora of several languages: marks of languages and translations, parallel text, gold links of words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology._inputs import exists, given_path
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities
-from bertology.corpora._parallel import Links, translations
-from bertology.corpora._sentence import Sentence
-from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats.parallel import LinkStart, is_text, load_bitext, load_lines, read_links
-from bertology.corpora.formats.text import load_text
+from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
+from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.corpora._words import sentence_of_text
+from bertology.corpora.formats.columns import looks_like_columns
+from bertology.corpora.formats.text import Text
 from bertology.errors import CorpusError, cut, cut_path, listed, quoted
+
+LANGUAGE: Final = "language"
+"""The target over a whole sentence whose label is its language, such as ``de``."""
+TRANSLATION: Final = "translation"
+"""The target over a whole sentence whose label names what it has in common with its translations, such as ``n01001``.
+"""
+_LINKS = "links:"
+_POSSIBLE = "p"
+Pairs = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Links:
+    """A gold word alignment of two sentences: pairs of places of words, each from 0.
+
+    A word in no pair is linked with none; one may be in many. Where annotators were not of one mind a link is only
+    *possible* (Och & Ney 2003): an aligner need not find it, and may.
+    """
+
+    sure: Pairs
+    possible: Pairs = frozenset()
+    """Links that are possible without being sure."""
+
+    def turned(self) -> Links:
+        """The same links from the second sentence to the first."""
+        return Links(*(frozenset((j, i) for i, j in pairs) for pairs in (self.sure, self.possible)))
+
+    def fits(self, n_first: int, n_second: int) -> bool:
+        """Whether every pair is of words that sentences of so many words have."""
+        return all(0 <= i < n_first and 0 <= j < n_second for i, j in self.sure | self.possible)
+
+
+def translations(
+    sentences: Mapping[str, Sentence], *, unit: str | None = None, links: Mapping[tuple[str, str], Links] | None = None
+) -> list[Sentence]:
+    """Sentences of several languages as a corpus of several languages holds them: one after the other, and marked.
+
+    Every sentence gets the target ``language`` and, where they translate each other, ``translation``, both over the
+    whole of it, and the id ``UNIT/LANGUAGE``. Gold links of two languages become a layer of the second: ``links:en``
+    holds for each word the places of the English words that it is linked with (``"3"``, ``"2 3"``; of possible links
+    ``"p4"``), and ``""`` where it is linked with none.
+
+    Args:
+        sentences: a sentence for each language.
+        unit: names what they have in common; None for sentences that do not translate each other.
+        links: gold links by pair of languages.
+
+    Raises:
+        ValueError: links of a language that is not there, or of words that are not.
+    """
+    marked = {}
+    for language, sentence in sentences.items():
+        whole = (0, len(sentence))
+        marks = {LANGUAGE: (Target(whole, language),)}
+        if unit is not None:
+            marks[TRANSLATION] = (Target(whole, unit),)
+        name = sentence.id if unit is None else unit
+        marked[language] = replace(sentence, id=f"{name}/{language}", targets={**sentence.targets, **marks})
+    for (first, second), of_pair in (links or {}).items():
+        if first not in marked or second not in marked:
+            raise ValueError(f"links of {first} and {second}, but sentences of {listed(marked)}")
+        one, other = marked[first], marked[second]
+        if not of_pair.fits(len(one), len(other)):
+            raise ValueError(f"{one.id}, {other.id}: links of words that these sentences do not have")
+        marked[second] = replace(other, layers={**other.layers, _LINKS + first: _written(of_pair, len(other))})
+    return list(marked.values())
+
+
+def _written(links: Links, n_second: int) -> tuple[str, ...]:
+    cells: list[list[str]] = [[] for _ in range(n_second)]
+    for prefix, pairs in (("", links.sure), (_POSSIBLE, links.possible - links.sure)):
+        for i, j in sorted(pairs):
+            cells[j].append(f"{prefix}{i}")
+    return tuple(map(" ".join, cells))
+
+
+def _read(cells: Iterable[str | None]) -> Links:
+    sure: set[tuple[int, int]] = set()
+    possible: set[tuple[int, int]] = set()
+    for j, cell in enumerate(cells):
+        for one in (cell or "").split():
+            (possible if one.startswith(_POSSIBLE) else sure).add((int(one.removeprefix(_POSSIBLE)), j))
+    return Links(frozenset(sure), frozenset(possible))
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelText:
+    """The sentences of a split by language, and those that translate each other."""
+
+    sentences: Sentences
+    languages: tuple[str, ...]
+    """Languages in order of first appearance."""
+    language: NDArray[np.int64]
+    """``[sentence]`` number of its language, −1 for none."""
+    unit: NDArray[np.int64]
+    """``[sentence]`` number of what it has in common with its translations, −1 for none."""
+
+    @classmethod
+    def of(cls, sentences: Sentences) -> ParallelText:
+        """The text of a split.
+
+        Raises:
+            CorpusError: no sentence states its language, or one states two; fewer than two languages, one with a single
+                sentence, or two sentences of a language that translate the same.
+        """
+        language, languages = _labels(sentences, LANGUAGE)
+        unit, units = _labels(sentences, TRANSLATION)
+        if len(languages) < 2:
+            what = f"all sentences are {languages[0]}" if languages else "no sentence states its language"
+            raise CorpusError(f"{what}: give parallel:en=path/to/one,de=path/to/other, or multilingual:… alike")
+        counts = np.bincount(language[language >= 0], minlength=len(languages))
+        if (counts < 2).any():
+            lone = languages[int(counts.argmin())]
+            raise CorpusError(f"language {lone} has one sentence: give two or more")
+        both = np.stack([language, unit])[:, (language >= 0) & (unit >= 0)]
+        distinct, times = np.unique(both, axis=1, return_counts=True)
+        if (times > 1).any():
+            where, what = distinct[:, times.argmax()]
+            raise CorpusError(
+                f"{times.max()} sentences of {languages[where]} have the translation {quoted(units[what])}: give one"
+            )
+        return cls(sentences, languages, language, unit)
+
+    def numbers(self, language: str) -> NDArray[np.int64]:
+        """``[sentence]`` numbers of the sentences of a language."""
+        return np.flatnonzero(self.language == self.languages.index(language))
+
+    def alone(self, language: str) -> Sentences:
+        """The sentences of a language, with the id that they have in common with their translations."""
+        texts = (self.sentences[number] for number in self.numbers(language).tolist())
+        return Sentences(replace(text, id=text.id.removesuffix(f"/{language}")) for text in texts)
+
+    def pairs(self, source: str, target: str) -> NDArray[np.int64]:
+        """``[pair, 2]`` numbers of a sentence and its translation, in order of the first; none where none is known."""
+        first, second = (one[self.unit[one] >= 0] for one in map(self.numbers, (source, target)))
+        _, ours, theirs = np.intersect1d(self.unit[first], self.unit[second], return_indices=True)
+        pairs = np.stack([first[ours], second[theirs]], axis=1)
+        return np.asarray(pairs[np.argsort(pairs[:, 0])])
+
+    def links(self, source: str, target: str) -> list[Links | None]:
+        """The gold alignment of each of :meth:`pairs`, None where there is none."""
+        return [self._links(source, target, *pair) for pair in self.pairs(source, target).tolist()]
+
+    def _links(self, source: str, target: str, first: int, second: int) -> Links | None:
+        if (cells := self._cells(second, source)) is not None:
+            return _read(cells)
+        return None if (cells := self._cells(first, target)) is None else _read(cells).turned()
+
+    def _cells(self, number: int, language: str) -> tuple[str | None, ...] | None:
+        layer = self.sentences.layers.get(_LINKS + language)
+        start, end = self.sentences.starts[number : number + 2].tolist()
+        cells = layer.decoded(start, end) if layer is not None else (None,)
+        return None if cells[0] is None else cells
+
+
+def _labels(sentences: Sentences, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """``[sentence]`` the number of the label of each, −1 for none, and the labels."""
+    numbers, known = np.full(len(sentences), -1, dtype=np.int64), dict[str, Any]()
+    for number, targets in sentences.targets(name):
+        if len(targets) > 1 or len(targets[0].labels) != 1:
+            raise CorpusError(f"sentence {quoted(sentences.id(number))} has several labels in {quoted(name)}: give one")
+        numbers[number] = known.setdefault(targets[0].labels[0], len(known))
+    return numbers, tuple(known)
+
+
+_BETWEEN = "|||"
+_LINK = re.compile(r"([0-9]{1,6})([-p])([0-9]{1,6})")
+_TEXT = (".txt", "")
+LinkStart = Literal[0, 1]
+
+
+def is_text(path: Path, language: str) -> bool:
+    """Whether a file is one of text, as its suffix ``.txt`` or ``.LANGUAGE`` shows; or all files of a folder are."""
+    if path.is_dir():
+        visible = [file for file in path.iterdir() if not file.name.startswith(".")]
+        return bool(visible) and all(file.suffix == ".txt" and is_text(file, language) for file in visible)
+    return path.suffix == f".{language}" or (path.suffix in _TEXT and path.is_file() and not looks_like_columns(path))
+
+
+def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
+    """Corpora by language of texts whose lines translate each other; sentences are named by their lines.
+
+    Raises:
+        CorpusError: a file cannot be read, or texts of one split have different numbers of lines.
+    """
+    lengths: dict[str, tuple[Path, int]] = {}
+    for path in paths.values():
+        for split, files in split_files(path, [".txt"], what="text").items():
+            length = sum(1 for file in files for _ in text_lines(file))
+            other, expected = lengths.setdefault(split, (path, length))
+            if length != expected:
+                raise CorpusError(
+                    f"{path}: {length:,} lines, but {other} has {expected:,}: line N of one should translate line N of "
+                    "the other; give texts of the same length"
+                )
+    return {language: Text().load(path) for language, path in paths.items()}
+
+
+def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
+    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between.
+
+    Raises:
+        CorpusError: the file cannot be read, or a line has more or fewer sentences.
+    """
+    texts: dict[str, list[tuple[str, str]]] = {language: [] for language in languages}
+    for number, line in enumerate(text_lines(path), 1):
+        parts = line.split(_BETWEEN)
+        if len(parts) != len(languages) and line.strip():
+            what = f"{len(parts)} sentences with {_BETWEEN} between"
+            raise CorpusError(f"{path}:{number}: {what}, but {len(languages)} languages: {'+'.join(languages)}")
+        for language, text in zip(languages, parts, strict=False):
+            if text.strip():
+                texts[language].append((str(number), text.strip()))
+    split = split_of(path) or "test"
+    return {
+        language: Corpus(
+            corpus_name(path),
+            {split: Sentences(sentence_of_text(text, split_at_spaces=True, name=name) for name, text in of)},
+        )
+        for language, of in texts.items()
+    }
+
+
+def read_links(
+    path: Path, lengths: Mapping[int, tuple[int, int]], *, start: LinkStart | None = None
+) -> dict[int, Links]:
+    """Gold alignments, one line a pair of sentences: ``i-j`` links word i of the first with word j of the second.
+
+    ``ipj`` is a possible link. Words are numbered from 0 or from 1; which of both is inferred where a 0 occurs, or a
+    number that is as high as its sentence is long.
+
+    Args:
+        path: the file.
+        lengths: numbers of words of both sentences by line, from 1; lines without both are left out.
+        start: the number of a first word; inferred when left out.
+
+    Returns:
+        By line the links, words from 0; those of words that sentences do not have included.
+
+    Raises:
+        CorpusError: a link is not written so, the file has more or fewer lines than there are sentences, or nothing
+            in it shows whether words are numbered from 0 or from 1.
+    """
+    by_line = {number: list(_links(path, number, line)) for number, line in enumerate(text_lines(path), 1)}
+    if lengths and max(lengths) > len(by_line):
+        raise CorpusError(f"{path}: {len(by_line):,} lines, but the texts have {max(lengths):,}; give a line for each")
+    by_line = {number: links for number, links in by_line.items() if number in lengths}
+    start = _start(path, by_line, lengths) if start is None else start
+    return {
+        number: Links(*(frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p"))
+        for number, links in by_line.items()
+    }
+
+
+def _links(path: Path, number: int, line: str) -> Iterator[tuple[str, int, int]]:
+    for text in line.split():
+        match = _LINK.fullmatch(text)
+        if match is None:
+            raise CorpusError(f"{path}:{number}: {quoted(text)} is no link: write 3-4, or 3p4 for a possible one")
+        yield match[2], int(match[1]), int(match[3])
+
+
+def _start(
+    path: Path,
+    by_line: Mapping[int, Collection[tuple[str, int, int]]],
+    lengths: Mapping[int, tuple[int, int]],
+) -> LinkStart:
+    every = [(i, j, *lengths[number]) for number, links in by_line.items() for _, i, j in links]
+    if any(min(i, j) == 0 for i, j, *_ in every):
+        return 0
+    if any(i == n_first or j == n_second for i, j, n_first, n_second in every):
+        return 1
+    raise CorpusError(
+        f"{path}: no word is numbered 0, and none as high as its sentence is long: write links0= or links1= to state "
+        "the number of a first word"
+    )
+
 
 PARALLEL, MULTILINGUAL = "parallel:", "multilingual:"
 _STARTS: Final[Mapping[str, LinkStart | None]] = {"links": None, "links0": 0, "links1": 1}
@@ -25,7 +304,7 @@ _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 _MOST_OUT_OF_RANGE = 10
 """One alignment in so many may have a link of words that are not there; of more the texts are not those of the file."""
 _HELD_OUT = 10
-"""Where there is train and no dev, every so manieth unit of train is dev."""
+"""Step between units of train that become dev where there is none."""
 
 
 def parallel_corpus(
@@ -42,10 +321,10 @@ def parallel_corpus(
     is dev.
 
     Args:
-        corpora: by language.
-        links: by pair of languages, then by id, gold word alignments. One with a link of words that are not there is
+        corpora: a corpus for each language.
+        links: gold word alignments by pair of languages, then by id. One with a link of words that are not there is
             left out and counted.
-        name: what to call it; ``parallel:en,de`` when left out.
+        name: its name; ``parallel:en,de`` when left out.
 
     Raises:
         CorpusError: fewer than two languages, no sentence that all have, or more than a tenth of the alignments with
@@ -92,8 +371,8 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
     and no dev, every tenth sentence of train is dev.
 
     Args:
-        corpora: by language.
-        name: what to call it; ``multilingual:en,fr`` when left out.
+        corpora: a corpus for each language.
+        name: its name; ``multilingual:en,fr`` when left out.
 
     Raises:
         CorpusError: fewer than two languages.
@@ -158,11 +437,11 @@ def _corpus(
 
 @dataclass(frozen=True)
 class LanguageParts:
-    """What the name of a corpus of several languages states, as in ``parallel:en=one.txt,de=other.txt,links=gold``."""
+    """The parts of a name of a corpus of several languages: ``parallel:en=one.txt,de=other.txt,links=gold``."""
 
     name: str
     corpora: Mapping[tuple[str, ...], str]
-    """By language, or by the languages of one file, the corpus; languages to be inferred are empty."""
+    """Corpus by language, or by the languages of one file; languages to be inferred are empty."""
     links: str | None
     start: LinkStart | None
 
@@ -217,7 +496,7 @@ class LanguageParts:
                     raise CorpusError(f"{cut_path(self.name)}: language {language} is given twice; give each once")
                 corpora[language] = corpus
         if self.name.startswith(MULTILINGUAL):
-            return multilingual_corpus(corpora | {language: load_text(path) for language, path in texts.items()})
+            return multilingual_corpus(corpora | {language: Text().load(path) for language, path in texts.items()})
         corpora |= load_lines(texts)
         return parallel_corpus(corpora, links=self._links(corpora) if self.links else None)
 

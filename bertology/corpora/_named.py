@@ -1,49 +1,130 @@
-"""Corpora by name or path: what each name means, and which format a file is in."""
+"""Corpora by name or path: what each name means, and treebanks that are downloaded and checked."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
+from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
-from bertology.corpora._concatenated import concatenated
-from bertology.corpora._corpus import Corpus, join_corpora
-from bertology.corpora._files import corpus_name, files_in, split_of, suffix_of
+from bertology.corpora._corpus import Corpus, Format, join_corpora
+from bertology.corpora._derived import apart, concatenated, pseudowords, word_order
+from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
-from bertology.corpora._made import apart, pseudowords
-from bertology.corpora._memory import DIGITS, corpus_of_data
-from bertology.corpora._table_columns import is_of_table, no_columns
-from bertology.corpora._treebanks import TREEBANKS, load_treebank
-from bertology.corpora._word_order import word_order
-from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
-from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
-from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
-from bertology.corpora.formats.conllu import CONLLU_SUFFIXES, load_conllu
-from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
-from bertology.corpora.formats.open_sesame import load_open_sesame, open_sesame_files
-from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
-from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
-from bertology.corpora.formats.senses import (
-    SENSEVAL_LEXICAL_SUFFIXES,
-    load_senses,
-    load_senseval_lexical,
-    looks_like_senseval_lexical,
-    sense_files,
-)
-from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
-from bertology.corpora.formats.spacy_docs import load_docbin
-from bertology.corpora.formats.squad import SQUAD_SUFFIXES, load_squad, looks_like_squad
-from bertology.corpora.formats.tables import JSON_ARRAY, TABLE_SUFFIXES, load_tables, looks_like_table
-from bertology.corpora.formats.text import load_text
-from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
+from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
+from bertology.corpora.formats.columns import Columns
+from bertology.corpora.formats.conllu import CoNLLU, PropBank
+from bertology.corpora.formats.edge_jsonl import EdgeJsonl
+from bertology.corpora.formats.penn import OntoNotes, Trees
+from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Winograd
+from bertology.corpora.formats.senses import Senses, Senseval
+from bertology.corpora.formats.spacy_docs import DocBins
+from bertology.corpora.formats.text import Text
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
+
+FORMATS: tuple[Format, ...] = (
+    *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Tables(), EdgeJsonl(), Trees(), OntoNotes()),
+    *(SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
+)
+"""All formats; a file or folder is of the first that recognises it."""
+_HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"
+_TIMEOUT_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Treebank:
+    """Files of one treebank at one commit of its repository."""
+
+    repository: str
+    commit: str
+    prefix: str
+    """Beginning of the names of its files: ``<prefix>-ud-<split>.conllu``."""
+    sha256: Mapping[str, str]
+    """Hash of the file of each split that is offered."""
+    description: str
+    language: str
+    licence: str
+    reference: str
+
+    def file_name(self, split: str) -> str:
+        """The name of the file of ``split``."""
+        return f"{self.prefix}-ud-{split}.conllu"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its files."""
+        return cache_folder() / "corpora" / self.repository / self.commit
+
+
+TREEBANKS: dict[str, Treebank] = {
+    name: Treebank(**fields)
+    for name, fields in tomllib.loads(Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")).items()
+}
+"""The treebanks known by name."""
+
+
+def load_treebank(name: str, treebank: Treebank) -> Corpus:
+    """A treebank from the cache under that name, downloaded where it is not there yet.
+
+    ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
+    ``<repository>/<commit>/<file>``.
+
+    Raises:
+        CorpusError: a file cannot be downloaded, or is not the one that was pinned.
+        StoreError: the cache cannot be written.
+    """
+    for split in treebank.sha256:
+        _fetch(treebank, split)
+    described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
+    return replace(CoNLLU().load(treebank.folder), name=name, **described)
+
+
+def _fetch(treebank: Treebank, split: str) -> None:
+    """Have one file in the cache; what is there with another hash is downloaded again."""
+    import pooch
+    import requests
+
+    folder, file_name, sha256 = treebank.folder, treebank.file_name(split), treebank.sha256[split]
+    home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
+    url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
+    pooch.get_logger().setLevel("WARNING")
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
+    # A request that fails is an OSError too, and is explained first.
+    with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
+        try:
+            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
+        except requests.RequestException as error:
+            raise CorpusError(
+                f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
+                "or give the path of a copy"
+            ) from error
+        except ValueError as error:
+            raise CorpusError(
+                f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
+                "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
+            ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Reason why a request failed, in a few words."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer in {_TIMEOUT_S} s"
+    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
+
 
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
 _KEPT: dict[str, Corpus] = {}
@@ -66,14 +147,7 @@ _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "concatenated:": concatenated,
     "word_order:": word_order,
 }
-"""By the beginning of a name what is made of the corpus that the rest of it names."""
-_KINDS = (
-    "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
-    "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
-    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
-    ".tsv, .json, .jsonl, .parquet) of texts, SQuAD (.json), or column files (.conll, .iob2, .txt …) with train, dev "
-    "or test in the name"
-)
+"""Functions, by the beginning of a name, that change the corpus which the rest of the name states."""
 
 
 def known_corpora() -> Mapping[str, str]:
@@ -84,7 +158,7 @@ def known_corpora() -> Mapping[str, str]:
     }
 
 
-def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name: str | None = None) -> Corpus:
+def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None = None) -> Corpus:
     """A corpus by its name or path, or made of data in memory.
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
@@ -127,7 +201,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
         columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
             what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``words``,
             ``label``, ``tags``, ``split``, ``group``, ``id``; and the ``language`` of texts. Inferred when left out.
-        name: what to call the corpus; as its files, or *data in memory*, when left out.
+        name: name of the corpus; that of its files, or *data in memory*, when left out.
 
     Raises:
         NameNotFoundError: no corpus of that name, or no column.
@@ -159,7 +233,7 @@ def check_here(name_or_path: str | Path) -> None:
         )
 
 
-def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
+def _by_name(name_or_path: str | Path, columns: Stated | None) -> Corpus:
     if str(name_or_path) in _KEPT:
         if columns is not None:
             raise no_columns(columns, str(name_or_path))
@@ -178,7 +252,7 @@ def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> C
     return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
 
 
-def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
+def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
     is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
     path, layer = (Path(), None) if is_name else _with_layer(name_or_path)
@@ -187,22 +261,25 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     if columns is not None:
         if is_name or layer is not None:
             raise no_columns(columns, text)
-        return (load_tables if is_of_table(columns) else load_columns)(path, columns=columns)
+        return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
     if is_name:
         return _named(text)
     if layer is not None:
-        return load_edge_jsonl(path, layer=layer)
+        return EdgeJsonl(layer).load(path)
     corpus = _at(path, joined=joined)
     if corpus is None:
         inside = [path for path in path.iterdir() if path.is_dir() and not path.name.startswith(".")]
         if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
             return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
-        raise CorpusError(f"{path}: no corpus in this folder; it should hold {_KINDS}")
+        kinds = (
+            one.described or f"{one.title} ({', '.join(one.suffixes)})" for one in FORMATS if type(one) is not Text
+        )
+        raise CorpusError(f"{path}: no corpus in this folder; it should hold {', '.join(dict.fromkeys(kinds))}")
     return corpus
 
 
 def _made(name_or_path: str | Path) -> tuple[Callable[[Corpus], Corpus], str] | None:
-    """What makes a corpus of another, and the name of that one, unless there is a path of that name."""
+    """The function that changes another corpus, and the name of that corpus, unless there is a path of that name."""
     text = str(name_or_path)
     starts = (start for start in _MADE if text.startswith(start) and not exists(name_or_path))
     return next(((_MADE[start], text.removeprefix(start)) for start in starts), None)
@@ -264,39 +341,10 @@ def _named(name: str) -> Corpus:
 
 def _at(path: Path, *, joined: bool) -> Corpus | None:
     """The corpus in a file, or in a folder in the first format of which it has files."""
-
-    def files(suffixes: Collection[str]) -> list[Path]:
-        return files_in(path, suffixes) if path.is_dir() else [path] if suffix_of(path) in suffixes else []
-
-    if treebank := files(CONLLU_SUFFIXES):
-        return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
-    if files([".spacy"]):
-        return load_docbin(path)
-    if path.is_dir() and sense_files(path):
-        return load_senses(path)
-    if path.is_dir() and open_sesame_files(path):
-        return load_open_sesame(path)
-    if any(map(looks_like_senseval_lexical, files(SENSEVAL_LEXICAL_SUFFIXES))):
-        return load_senseval_lexical(path)
-    if any(map(looks_like_table, files(TABLE_SUFFIXES if path.is_dir() else (*TABLE_SUFFIXES, JSON_ARRAY)))):
-        return load_tables(path)
-    if edges := files(EDGE_SUFFIXES):
-        raise CorpusError(f"{edges[0]}: files of edge JSONL do not say what their targets are; write {path}#layer")
-    if files(TREE_SUFFIXES):
-        return load_trees(path)
-    if conll2012_files(path) if path.is_dir() else looks_like_conll2012(path):
-        return load_conll2012(path)
-    if any(map(looks_like_semeval, files(SEMEVAL_SUFFIXES))):
-        return load_semeval(path)
-    if any(map(looks_like_senteval, files(SENTEVAL_SUFFIXES))):
-        return load_senteval(path)
-    if any(map(looks_like_winograd, files(WINOGRAD_SUFFIXES))):
-        return load_winograd(path)
-    if any(map(looks_like_squad, files(SQUAD_SUFFIXES))):
-        return load_squad(path)
-    if path.is_dir():
-        return load_columns(path) if any(map(split_of, files(COLUMN_SUFFIXES))) else None
-    return load_text(path) if files([".txt", ""]) and not looks_like_columns(path) else load_columns(path)
+    found = next((one for one in FORMATS if one.is_at(path)), None)
+    if isinstance(found, PropBank):
+        return found.load(path, joined=joined)
+    return None if found is None else found.load(path)
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:

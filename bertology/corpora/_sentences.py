@@ -1,4 +1,4 @@
-"""Many sentences in little memory: text as one string, annotation as integer codes, sentences made on demand."""
+"""Sentences: one with its annotation, and many in little memory, text as one string and annotation as codes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,202 @@ import copy
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain, pairwise
+from types import MappingProxyType
 from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
-from bertology.corpora._sentence import MultiwordToken, Sentence, Target
+
+IGNORED = frozenset({"-100", "-100.0"})
+"""Labels of what is not asked about, as in data prepared for Hugging Face's losses, which ignore −100."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A labelled span, or pair of spans, of words (0-based, end exclusive)."""
+
+    span1: tuple[int, int]
+    label: str | tuple[str, ...]
+    """One label; or all labels of the target, where it may have any number of them."""
+    span2: tuple[int, int] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels of the target, as a tuple."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def moved(self, by: int) -> Target:
+        """The same target ``by`` words further on."""
+        (start, end), other = self.span1, self.span2
+        return Target((start + by, end + by), self.label, other and (other[0] + by, other[1] + by))
+
+
+@dataclass(frozen=True, slots=True)
+class MultiwordToken:
+    """An orthographic token written as one and analysed as several words (French *du* = *de* + *le*)."""
+
+    first: int
+    """Index of its first word, 0-based."""
+    last: int
+    """Index of its last word, 0-based, inclusive."""
+    form: str
+    misc: str | None = None
+    feats: str | None = None
+    """Features of the token as a whole, such as ``Typo=Yes``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence as it was written, and its words.
+
+    ``spans[i]`` is the position of word ``i`` in ``text`` (code points, end exclusive). Words of one multiword
+    token that do not spell it have the span of the token.
+    """
+
+    id: str
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    layers: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    """Word-level annotation by name (``upos``, ``xpos``, ``lemma``, ``feats``, ``deprel``, ``ner``, ``chunk``,
+    ``misc`` …), one value or ``None`` a word."""
+    heads: tuple[int, ...] | None = None
+    """Head of each word: 0 for the root, otherwise the 1-based index of the head word, as in CoNLL-U."""
+    targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    """Span-level annotation by name (``constituents``, ``entities``, ``srl``, ``proto_roles``, ``coref``,
+    ``winograd``, ``relations`` …)."""
+    multiword: tuple[MultiwordToken, ...] = ()
+    comments: tuple[str, ...] = ()
+    """Comment lines without the leading ``#``, verbatim."""
+    empty_nodes: tuple[str, ...] = ()
+    """CoNLL-U lines of empty nodes (``8.1``), verbatim."""
+    derived: frozenset[str] = frozenset()
+    """Names of those ``targets`` that follow by rule from other annotation, as entities do from IOB tags. They add no
+    information and are not part of the fingerprint."""
+    group: str = ""
+    """The document, or other unit, that the sentence is part of; splits and folds that are made never divide it. Empty
+    where the sentence stands alone."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Iterable[str],
+        *,
+        id: str = "",
+        space_after: Sequence[bool] | None = None,
+        multiword: Sequence[MultiwordToken] = (),
+        layers: Mapping[str, tuple[str | None, ...]] = MappingProxyType({}),
+        heads: tuple[int, ...] | None = None,
+        targets: Mapping[str, tuple[Target, ...]] = MappingProxyType({}),
+        comments: tuple[str, ...] = (),
+        empty_nodes: tuple[str, ...] = (),
+        derived: frozenset[str] = frozenset(),
+        group: str = "",
+    ) -> Sentence:
+        """Build the natural text from words and their spacing; further arguments are fields of the sentence.
+
+        Args:
+            words: the syntactic words, in order.
+            id: identifier of the sentence in its corpus.
+            space_after: for each word, whether a space follows it (all true when left out). Inside a multiword
+                token only the value at its last word counts.
+            multiword: tokens written as one; their ``form`` is what the text shows.
+        """
+        words = tuple(words)
+        spaced = [True] * len(words) if space_after is None else list(space_after)
+        if len(spaced) != len(words):
+            raise ValueError(f"{len(words)} words but {len(spaced)} values of space_after")
+        text, spans = _place_multiword(words, spaced, multiword) if multiword else _place(words, spaced)
+        more = layers, heads, targets, tuple(multiword), comments, empty_nodes, derived, group
+        return cls(id, text, words, tuple(spans), *more)
+
+
+def part_of(sentence: Sentence, first: int, last: int) -> Sentence:
+    """The words from ``first`` up to, not including, ``last`` as a sentence, with their layers alone."""
+    start = sentence.spans[first][0] if first < last else 0
+    return Sentence(
+        sentence.id,
+        sentence.text[start : sentence.spans[last - 1][1]],
+        sentence.words[first:last],
+        tuple((begin - start, end - start) for begin, end in sentence.spans[first:last]),
+        {name: values[first:last] for name, values in sentence.layers.items()},
+    )
+
+
+def as_one(sentences: Sequence[Sentence]) -> Sentence:
+    """Several sentences as one, spaces between them, with the annotation of their words and spans, without trees."""
+    names = dict.fromkeys(chain.from_iterable(sentence.layers for sentence in sentences))
+    nothing = (None,)
+    layers = {
+        name: tuple(chain.from_iterable(one.layers.get(name, nothing * len(one)) for one in sentences))
+        for name in names
+    }
+    spans: list[tuple[int, int]] = []
+    targets: dict[str, list[Target]] = {}
+    start = word = 0
+    for sentence in sentences:
+        spans += [(first + start, last + start) for first, last in sentence.spans]
+        for name, of_name in sentence.targets.items():
+            targets.setdefault(name, []).extend(target.moved(word) for target in of_name)
+        start, word = start + len(sentence.text) + 1, word + len(sentence)
+    return Sentence(
+        id=sentences[0].id,
+        text=" ".join(sentence.text for sentence in sentences),
+        words=tuple(chain.from_iterable(sentence.words for sentence in sentences)),
+        spans=tuple(spans),
+        layers=layers,
+        targets={name: tuple(of_name) for name, of_name in targets.items()},
+        derived=frozenset[str]().union(*(sentence.derived for sentence in sentences)),
+    )
+
+
+def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
+    """The text of ``tokens``, without a space at its end, and the position of each token in it."""
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for token, space in zip(tokens, spaced, strict=True):
+        spans.append((start, start + len(token)))
+        start += len(token) + bool(space)
+    text = "".join(token + " " if space else token for token, space in zip(tokens, spaced, strict=True))
+    return text[:-1] if spaced and spaced[-1] else text, spans
+
+
+def _place_multiword(
+    words: Sequence[str], spaced: Sequence[bool], multiword: Sequence[MultiwordToken]
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text of words of which some are written as one, and the position of each word in it."""
+    starts_token = {token.first: token for token in multiword}
+    forms: list[str] = []
+    members: list[Sequence[str]] = []
+    form_spaced: list[bool] = []
+    index = 0
+    while index < len(words):
+        token = starts_token.get(index)
+        last = token.last if token else index
+        forms.append(token.form if token else words[index])
+        members.append(words[index : last + 1])
+        form_spaced.append(spaced[last])
+        index = last + 1
+    text, form_spans = _place(forms, form_spaced)
+    parts = zip(forms, members, form_spans, strict=True)
+    return text, [span for form, inside, (start, _) in parts for span in _spans_inside(form, inside, start)]
+
+
+def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:
+    """The positions of words in a token that begins at ``start``: their own parts if they spell the token."""
+    if "".join(words).casefold() == form.casefold() and sum(map(len, words)) == len(form):
+        ends = list(accumulate(map(len, words), initial=start))
+        return list(pairwise(ends))
+    return [(start, start + len(form))] * len(words)
+
 
 Integers = NDArray[np.int64]
 
@@ -181,7 +367,7 @@ class Sentences(Sequence[Sentence]):
 
     @cached_property
     def written(self) -> WordLayer:
-        """What the text shows of each word, :attr:`forms` themselves where no token stands for several words.
+        """Each word as the text shows it, :attr:`forms` themselves where no token stands for several words.
 
         Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
         """

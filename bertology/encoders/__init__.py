@@ -1,10 +1,11 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
-:class:`Encoder` (``_encoder.py``, to be read first) is what :func:`load_encoder` returns. Sub-packages: ``loading``
-finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Five modules are public:
-``interventions`` (looking into a running model and changing it), ``resuming`` (passes through its upper blocks alone),
-``batching`` (what is read together), ``masked_loss`` and ``decoder`` (attention of an encoder-decoder's other half).
-Importing this package, resolving a name, hashing a model and reading its shape import no torch.
+:func:`load_encoder` returns an :class:`Encoder` (``_encoder.py``, to be read first). On the way to it, ``resolving``
+finds the files of a model, ``sources`` reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
+object. ``alignment`` cuts text into pieces and finds words among them, ``batching`` reads pieces together,
+``interventions`` looks into a running model and changes it; ``masked_loss``, ``decoder``, ``weights`` and
+``tokenization`` look at one thing each. Importing this package, resolving a name, hashing a model and reading its shape
+import no torch.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.encoders.alignment.encodings import Encoding
-from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
-from bertology.encoders.loading.checkpoints import Checkpoint, find_checkpoints
-from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
-from bertology.encoders.loading.description import (
+from bertology.encoders.alignment import Encoding, OnLong, Pieces, Pooling
+from bertology.encoders.resolving import (
+    Checkpoint,
+    ModelCopy,
+    find_checkpoints,
+    held_dtype,
+    known_models,
+    model_copies,
+    prune_copies,
+    resolve_model,
+)
+from bertology.encoders.sources import (
     Init,
     ModelShape,
     ModelSource,
@@ -24,21 +32,26 @@ from bertology.encoders.loading.description import (
     model_fingerprint,
     model_shape,
 )
-from bertology.encoders.loading.resolve import held_dtype, known_models, resolve_model
 
 if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder
+    from bertology.encoders._encoder import Encoder, EncoderRun, LabelledArray
     from bertology.encoders._heads import CausalHead
-    from bertology.encoders._labelled import EncoderRun, LabelledArray, layers_from_end
-    from bertology.encoders.alignment.words import WordPooling, word_attentions
+    from bertology.encoders._modules import layers_from_end
+    from bertology.encoders.alignment import WordPooling, word_attentions
     from bertology.encoders.interventions import Intervention
-    from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
-    from bertology.encoders.loading.memory import in_memory, model_name, model_names, open_encoder
-    from bertology.encoders.loading.module import ModuleAdapter
-    from bertology.encoders.loading.saving import save_model
-    from bertology.encoders.loading.tuning import HeadKind, TunableModel, load_tunable
-    from bertology.encoders.loading.whole import WholeModel, load_whole
+    from bertology.encoders.loading import (
+        HeadKind,
+        TunableModel,
+        WholeModel,
+        load_classifier,
+        load_encoder,
+        load_reader,
+        load_tunable,
+        load_whole,
+    )
     from bertology.encoders.masked_loss import masked_lm_loss
+    from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, model_names, open_encoder
+    from bertology.encoders.sources import save_model
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -1,31 +1,176 @@
-"""A loaded encoder: from text or piece numbers to hidden states, attention maps and masked-LM logits."""
+"""A loaded encoder: from text or vocabulary numbers to hidden states, attention maps and masked-LM logits."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from bertology.corpora import Texts
+from bertology._names import layer_number, name_not_found
+from bertology.corpora import Texts, as_sentences
 from bertology.encoders import _heads
 from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._labelled import LabelledSignals
-from bertology.encoders._modules import LoadedModel, check_finite, check_layers, run_to_layers
-from bertology.encoders._positions import EncodedInputs
-from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
+from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
+from bertology.encoders.alignment import EncodedPieces, Encoding, OnLong, PieceReader, Pieces, Pooling, encoded
 from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
-from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint
+from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint
 from bertology.errors import ModelError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
-class Encoder(LabelledSignals, EncodedInputs):
+    from bertology.encoders.interventions import Intervention
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledArray:
+    """A small array whose axes have names, and the places of each axis labels; numpy takes it as an array."""
+
+    values: NDArray[np.float32]
+    labels: Mapping[str, Sequence[Any]]
+    """By the name of each axis the labels of its places, in order; tuples where several things tell them apart."""
+    parts: Mapping[str, tuple[str, ...]]
+    """By the name of an axis whose labels are tuples, the names of their parts."""
+    breaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By the name of an axis, the places where another text begins."""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of an axis that :meth:`at` left out, its label."""
+    n_layers: int | None = None
+    """Number of blocks of the model, from whose last :meth:`at` counts negative layers."""
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(of_axis)}" for name, of_axis in self.labels.items())
+        return f"<LabelledArray: {sizes}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.values.shape
+
+    def at(self, **labels: Any) -> LabelledArray:
+        """The part at one label of some axes, which are left out: ``at(layer=8, head=10)``, ``at(layer=-1)``.
+
+        Raises:
+            NameNotFoundError: there is no such axis or label.
+        """
+        values, names = self.values, list(self.labels)
+        if self.n_layers is not None and isinstance(labels.get("layer"), int):
+            labels["layer"] = layer_number(labels["layer"], self.n_layers)
+        for name, label in labels.items():
+            if name not in self.labels:
+                raise name_not_found("axis of the array", name, self.labels)
+            known = list(self.labels[name])
+            if label not in known:
+                raise name_not_found(name, str(label), map(str, known))
+            values = np.asarray(values.take(known.index(label), axis=names.index(name)))
+            names.remove(name)
+        kept = {name: self.labels[name] for name in names}
+        return replace(self, values=values, labels=kept, chosen={**self.chosen, **labels})
+
+    def to_numpy(self) -> NDArray[np.float32]:
+        """The values alone."""
+        return self.values
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A data frame: the last axis as columns, the others as levels of the index."""
+        import itertools
+
+        import pandas as pd
+
+        *rows, columns = self.labels
+        levels = ([one if isinstance(one, tuple) else (one,) for one in self.labels[name]] for name in rows)
+        places = itertools.product(*levels)
+        names = [part for name in rows for part in self.parts.get(name, (name,))]
+        tuples = [tuple(itertools.chain.from_iterable(place)) for place in places]
+        index = pd.MultiIndex.from_tuples(tuples, names=names) if len(names) > 1 else [one for (one,) in tuples]
+        frame = pd.DataFrame(self.values.reshape(len(tuples), -1), index=index, columns=list(self.labels[columns]))
+        return frame.rename_axis(index=names, columns=columns)
+
+    def plot(self, *, title: str | None = None) -> Figure:
+        """One attention map, such as ``at(layer=8, head=10)``, as a heatmap from rows to columns.
+
+        The figure has ``.save("head.svg")``, whose text is text, and shows itself in a notebook.
+
+        Args:
+            title: above the map; the name of the head, such as ``L8H10``, when left out.
+
+        Raises:
+            ResultsError: the array is not one map.
+        """
+        figure: Figure = import_module("bertology.attention").plot_head(self, title=title)
+        return figure
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderRun:
+    """Vectors and masked-LM logits of some texts in one run; made by :meth:`Encoder.run`."""
+
+    vectors: LabelledArray
+    """Axes ``layer``, ``word`` and ``dim``."""
+    logits: LabelledArray | None
+    """Logits of the masked-LM head, with axes ``mask`` and ``entry``; None without a mask or without a head."""
+
+    @property
+    def probabilities(self) -> LabelledArray | None:
+        """Probabilities of all entries of the vocabulary at each mask, with axes ``mask`` and ``entry``."""
+        if self.logits is None:
+            return None
+        above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
+        return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
+
+
+def shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
+    """The input ``position_ids [1, piece]`` that adds ``shift`` to the positions that the model counts itself.
+
+    Nothing without a shift, or where the model has relative positions alone, as T5 has.
+
+    Args:
+        body: the model.
+        ids: ``[batch, piece]``
+        shift: one number, or ``[piece]`` one for each.
+        name: of the model, for errors.
+
+    Raises:
+        ModelError: the model takes no such input, or does not have so many positions.
+    """
+    shifts = torch.as_tensor(shift).cpu()
+    if not shifts.any():
+        return {}
+    if "position_ids" not in inspect.signature(body.forward).parameters:
+        if hasattr(body.config, "relative_attention_num_buckets"):
+            return {}
+        raise ModelError(
+            f"model {name}: {type(body).__name__} takes no position_ids, so that its positions cannot be shifted: "
+            "leave the shift out"
+        )
+    positions = torch.arange(ids.shape[1]) + shifts
+    for place, module in body.named_modules():
+        if place.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            if module.padding_idx is not None:
+                positions = positions + module.padding_idx + 1  # RoBERTa and its kin count from there
+            if (last := int(positions.max())) >= module.num_embeddings:
+                raise ModelError(
+                    f"model {name}: position {last} of {ids.shape[1]} pieces is not among its {module.num_embeddings} "
+                    "positions: give a smaller shift or shorter texts"
+                )
+    return {"position_ids": positions[None]}
+
+
+class Encoder:
     """A loaded encoder, made by :func:`load_encoder`.
 
     Layer 0 is the embedding output, layers 1…``n_layers`` are the blocks; heads and the layers of attention maps count
@@ -104,6 +249,19 @@ class Encoder(LabelledSignals, EncodedInputs):
         return model_fingerprint(self.source, init=self.init, seed=self.seed)
 
     @property
+    def device(self) -> str:
+        """The device that the model is on."""
+        return str(next(self.model.body.parameters()).device)
+
+    @property
+    def n_segments(self) -> int:
+        """Number of token types that the model takes; 1 where it has no segments."""
+        body: Any = self.model.body
+        if "token_type_ids" not in inspect.signature(body.forward).parameters:
+            return 1
+        return max(1, getattr(body.config, "type_vocab_size", 0) or 0)
+
+    @property
     def max_pieces(self) -> int:
         """Pieces in one window, special tokens included."""
         return self._reader.max_pieces
@@ -146,18 +304,12 @@ class Encoder(LabelledSignals, EncodedInputs):
         Raises:
             ModelError: the model has none.
         """
-        if self.model.whole is not None:
-            return _heads.next_sentence_head_of(self.model.whole, self.name)
-        facts: dict[str, Any] = {"dtype": getattr(torch, self.dtype), "device": self.device}
-        return _heads.load_next_sentence_head(self.source, self.model.body.config, self.init, self.seed, **facts)
+        return _heads.next_sentence_head(self)
 
     @cached_property
     def causal_head(self) -> _heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
-        if self.model.whole is not None:
-            return _heads.causal_head_of(self.model.whole, self.name)
-        dtype = getattr(torch, self.dtype)
-        return _heads.load_causal_head(self.source, self.model.body, self.init, self.seed, dtype=dtype)
+        return _heads.causal_head(self)
 
     @cached_property
     def mask_id(self) -> int:
@@ -202,6 +354,14 @@ class Encoder(LabelledSignals, EncodedInputs):
         """
         return self._reader.first_tokens(sentences, on_long=on_long)
 
+    def encode(self, sentences: Texts, encoding: Encoding, *, on_long: OnLong = "window") -> EncodedPieces:
+        """The windows of :meth:`tokenize` in another encoding; words of windows that it makes too long are skipped.
+
+        Raises:
+            ModelError: no window fits, or the tokenizer joins no two texts.
+        """
+        return encoded(as_sentences(sentences), encoding, self._reader, on_long=on_long)
+
     def hidden_states(
         self,
         input_ids: Tensor,
@@ -228,7 +388,7 @@ class Encoder(LabelledSignals, EncodedInputs):
             ModelError: a layer, or positions, that the model does not have or take.
             SignalError: hidden states that are not finite.
         """
-        checked = check_layers(layers, lowest=0, n_layers=self.n_layers)
+        checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
@@ -252,7 +412,7 @@ class Encoder(LabelledSignals, EncodedInputs):
             ModelError: a layer that the model does not have, or a model that gives no maps.
             SignalError: maps that are not finite.
         """
-        checked = check_layers(layers, lowest=1, n_layers=self.n_layers)
+        checked = frozenset(layers_from_end(layers, lowest=1, n_layers=self.n_layers))
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
@@ -318,7 +478,9 @@ class Encoder(LabelledSignals, EncodedInputs):
         Arguments and errors are those of :meth:`masked_logits`.
         """
         self.masked_head  # noqa: B018 - raises where there is none
-        checked = check_layers((self.n_layers,) if layers is None else layers, lowest=0, n_layers=self.n_layers)
+        checked = frozenset(
+            layers_from_end(self.n_layers if layers is None else layers, lowest=0, n_layers=self.n_layers)
+        )
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
             places = positions.to(self.device)
@@ -353,6 +515,92 @@ class Encoder(LabelledSignals, EncodedInputs):
             logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
         self.check_finite("class logits", {self.n_layers: logits})
         return logits
+
+    def vectors(
+        self,
+        texts: Any,
+        *,
+        layers: int | Sequence[int] | Literal["all"] = "all",
+        word: str | None = None,
+        pooling: Pooling = "mean",
+    ) -> LabelledArray:
+        """The vectors of the words of some texts: axes ``layer``, ``word`` and ``dim``.
+
+        A word is told by the number of its text and its place there, both counted from 1, and its form.
+
+        Args:
+            texts: one or several, each a string, or a list of its words. Long ones are read in windows.
+            layers: 0 for the embeddings, 1…L for the blocks, negative ones from the last.
+            word: the vectors of this form alone, in whatever case it is written.
+            pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
+
+        Raises:
+            ModelError: no such layer, or a word has no vector.
+            CorpusError: a text without words, or none in which the word stands.
+        """
+        array: LabelledArray = import_module("bertology.activations").labelled_vectors(
+            self, texts, layers=layers, word=word, pooling=pooling
+        )
+        return array
+
+    def run(
+        self,
+        texts: Any,
+        *,
+        interventions: Sequence[Intervention] = (),
+        layers: int | Sequence[int] | Literal["all"] = "all",
+        pooling: Pooling = "mean",
+    ) -> EncoderRun:
+        """Run some texts with what the model computes changed on the way, and read its words and its masks.
+
+        >>> from bertology.encoders import Intervention
+        >>> swapped = Intervention.patching(3, encoder, "The guard [MASK] open.", words=2)  # doctest: +SKIP
+        >>> encoder.run("The guards [MASK] open.", interventions=[swapped])  # doctest: +SKIP
+
+        Args:
+            texts: as of :meth:`vectors`; masks are written ``[MASK]``, ``{mask}`` or ``<mask>``.
+            interventions: made one after the other where they are of one site.
+            layers: of the vectors, as of :meth:`vectors`.
+            pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
+
+        Raises:
+            ModelError: no such layer or site, a text longer than the model takes, or a change that does not keep shape
+                and type.
+            CorpusError: a text without words, or words of an intervention that stand in none of them.
+        """
+        found: EncoderRun = import_module("bertology.activations").labelled_run(
+            self, texts, interventions=interventions, layers=layers, pooling=pooling
+        )
+        return found
+
+    def attention(
+        self,
+        text: Any,
+        second: Any = None,
+        *,
+        target: Any = None,
+        layers: int | Sequence[int] | Literal["all"] = "all",
+        level: Literal["word", "piece"] = "word",
+    ) -> LabelledArray:
+        """The attention maps of a text, or of a pair: axes ``layer``, ``head`` (from 1), ``from`` and ``to``.
+
+        Args:
+            text: a string, or a list of its words.
+            second: of a pair that the model takes, the second text.
+            target: of an encoder-decoder (T5, BART), the text that its decoder reads: the maps are then those of
+                cross-attention, from the target's pieces, as the decoder is given them, to the text.
+            layers: from 1, negative ones from the last.
+            level: between words, special tokens in their places, or between ``piece``s.
+
+        Raises:
+            ModelError: no such layer, a text longer than the model takes, a model that gives no maps, or a target
+                where it has no decoder.
+            CorpusError: a text without words.
+        """
+        array: LabelledArray = import_module("bertology.attention").labelled_attention(
+            self, text, second, target=target, layers=layers, level=level
+        )
+        return array
 
     def check_finite(self, what: str, signals: Mapping[int, Tensor], *, by_head: bool = False) -> None:
         """Raise a ``SignalError`` for a signal of this model, by layer, that holds NaN or infinity."""
@@ -398,3 +646,10 @@ class Encoder(LabelledSignals, EncodedInputs):
         """Gradients are recorded for gates that require them alone."""
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
+
+    def _inputs(
+        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
+    ) -> dict[str, Tensor]:
+        tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        tensors |= shifted_positions(self.model.body, ids, shift, name=self.name)
+        return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}

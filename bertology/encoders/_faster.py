@@ -27,13 +27,13 @@ _LEAST_PIECES_A_PLACE = 4
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a block is made of."""
+    """The parts of a block."""
 
     query: nn.Linear
     key: nn.Linear
     value: nn.Linear
     rest: Callable[[Tensor, Tensor], Tensor]
-    """From the heads' outputs side by side and the block's input, ``[place, dim]`` both, to its output."""
+    """Function from the heads' outputs side by side and the block's input, ``[place, dim]`` both, to its output."""
 
 
 def states_at(

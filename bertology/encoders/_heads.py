@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bertology.encoders._modules import LoadedModel, check_finite
-from bertology.encoders.loading.description import Init, ModelSource
-from bertology.encoders.loading.quiet import quiet_loading
-from bertology.encoders.resuming import forward_replaced, is_plain_linear
+from bertology.encoders.interventions import forward_replaced, is_plain_linear
+from bertology.encoders.sources import drawn, pretrained
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
@@ -24,7 +23,7 @@ _FINAL_NORM: dict[str, str | None] = {
 }
 
 Lens = Callable[[int, Tensor], Tensor]
-"""From the number of a layer and ``[place, dim]`` hidden states to states as the masked-LM head is to read them."""
+"""Function from a layer and its ``[place, dim]`` hidden states to the states that the masked-LM head reads."""
 
 _CLOSE = 1e-2
 _LOGITS_AT_ONCE = 1 << 24
@@ -122,7 +121,7 @@ class NextSentenceHead:
     """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
 
     name: str
-    """What the model is called."""
+    """Name of the model."""
     modules: nn.ModuleDict
     """The ``pooler`` and the ``classifier``."""
 
@@ -134,39 +133,15 @@ class NextSentenceHead:
         return logits.float().log_softmax(-1)
 
 
-def load_next_sentence_head(
-    source: ModelSource, config: Any, init: Init, seed: int, *, dtype: torch.dtype, device: str
-) -> NextSentenceHead:
-    """The head in a model's weights, which must be there, or a fresh one where the model's own weights are fresh."""
-    from transformers import AutoModelForNextSentencePrediction
-    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
+def next_sentence_head(encoder: Any) -> NextSentenceHead:
+    """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it.
 
-    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
-        raise ModelError(
-            f"model {source.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
-            "choose one like BERT"
-        )
-    kind: Any = AutoModelForNextSentencePrediction
-    if init == "pretrained":
-        with quiet_loading():
-            model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
-        lost = sorted(name for name in report["missing_keys"] if "pooler." in name or name.startswith("cls."))
-        if lost:
-            raise ModelError(
-                f"model {source.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
-                "that was saved with it"
-            )
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = kind.from_config(config, dtype=torch.float32).to(dtype)
-    model.eval().to(device)
-    modules = nn.ModuleDict({"pooler": model.base_model.pooler, "classifier": model.cls})
-    return NextSentenceHead(source.name, modules)
-
-
-def next_sentence_head_of(whole: Any, name: str) -> NextSentenceHead:
-    """The head of a model in memory; a ModelError where it has none."""
+    Raises:
+        ModelError: the model has none.
+    """
+    name, whole = encoder.name, encoder.model.whole
+    if whole is None:
+        whole = _with_next_sentence_head(encoder)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
@@ -175,12 +150,40 @@ def next_sentence_head_of(whole: Any, name: str) -> NextSentenceHead:
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
 
 
+def _with_next_sentence_head(encoder: Any) -> Any:
+    from transformers import AutoModelForNextSentencePrediction
+    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
+
+    config: Any = encoder.model.body.config
+    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
+        raise ModelError(
+            f"model {encoder.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
+            "choose one like BERT"
+        )
+    model, missing = _read_or_drawn(encoder, AutoModelForNextSentencePrediction)
+    if lost := sorted(name for name in missing if "pooler." in name or name.startswith("cls.")):
+        raise ModelError(
+            f"model {encoder.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
+            "that was saved with it"
+        )
+    return model.eval().to(encoder.device)
+
+
+def _read_or_drawn(encoder: Any, kind: Any) -> tuple[Any, frozenset[str]]:
+    """The model of an encoder with another head, with random weights if its own are, and what its files lack."""
+    config: Any = encoder.model.body.config
+    dtype = getattr(torch, encoder.dtype)
+    if encoder.init != "pretrained":
+        return drawn(kind, config, encoder.seed, dtype), frozenset()
+    return pretrained(kind, encoder.source, config=config, dtype=dtype)
+
+
 @dataclass(frozen=True)
 class CausalHead:
     """Prediction of the piece that comes next, by a left-to-right language model."""
 
     name: str
-    """What the model is called."""
+    """Name of the model."""
     head: MaskedHead
     """The projection onto the vocabulary."""
 
@@ -218,39 +221,28 @@ def has_causal_head(whole: Any) -> bool:
     return _is_causal(whole) and whole.get_output_embeddings() is not None
 
 
-def causal_head_of(whole: Any, name: str) -> CausalHead | None:
-    """The head of a left-to-right model in memory, None of others; a ModelError where it has none."""
-    if not _is_causal(whole):
-        return None
-    if not has_causal_head(whole):
-        raise ModelError(
-            f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
-        )
-    return CausalHead(name, MaskedHead(whole))
-
-
-def load_causal_head(source: ModelSource, body: Any, init: Init, seed: int, *, dtype: torch.dtype) -> CausalHead | None:
-    """The head in the files of a left-to-right model, around its ``body`` that is loaded already; None of others.
+def causal_head(encoder: Any) -> CausalHead | None:
+    """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models.
 
     Raises:
-        ModelError: the weights lack the head.
+        ModelError: the model lacks the head.
     """
     from transformers import AutoModelForCausalLM
 
-    if not _is_causal(body):
+    name, whole, body = encoder.name, encoder.model.whole, encoder.model.body
+    if not _is_causal(body if whole is None else whole):
         return None
-    kind, config = cast(Any, AutoModelForCausalLM), body.config
-    if init == "pretrained":
-        with quiet_loading():
-            model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
-        body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
-        if lost := sorted(set(report["missing_keys"]) - body_names):
-            raise ModelError(f"model {source.name}: no language-model head in its weights ({lost[0]} is missing)")
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = kind.from_config(config, dtype=torch.float32).to(dtype)
+    if whole is not None:
+        if not has_causal_head(whole):
+            raise ModelError(
+                f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
+            )
+        return CausalHead(name, MaskedHead(whole))
+    model, missing = _read_or_drawn(encoder, AutoModelForCausalLM)
+    body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
+    if lost := sorted(missing - body_names):
+        raise ModelError(f"model {name}: no language-model head in its weights ({lost[0]} is missing)")
     # The weights of the body are held once; those of a tied head are its embeddings.
     setattr(model, model.base_model_prefix, body)
     model.tie_weights()
-    return CausalHead(source.name, MaskedHead(model.eval().requires_grad_(False).to(next(body.parameters()).device)))
+    return CausalHead(name, MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))

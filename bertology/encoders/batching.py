@@ -1,4 +1,4 @@
-"""Which windows of text go through the model together, and how many pieces a batch has on each kind of device.
+"""Batches: windows of text that go through the model together, and their size on each kind of device.
 
 On a processor the shapes decide the speed: batches hold about the same number of pieces, nearly all have windows of
 exactly one length (so nothing is padded and no mask is needed), and shapes repeat. An accelerator needs larger batches
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 PIECES_IN_BATCH = 1024
-"""On a processor."""
+"""Pieces in a batch on a processor."""
 _PIECES_ON_ACCELERATOR = 1 << 14
 _MOST_PADDING = 0.125
 
@@ -33,7 +33,7 @@ class Batch:
 
 
 def pieces_in_batch(device: str | torch.device) -> int:
-    """How many pieces a batch should have on a device, padding included.
+    """The number of pieces that a batch should have on a device, padding included.
 
     On a processor 1,024, so that its activations stay in the caches; on an accelerator 16,384, which keep it busy and
     take about 2 GB for all layers of a model like BERT-base.

@@ -10,16 +10,14 @@ import torch
 from torch import Tensor
 
 from bertology.encoders._modules import check_finite, no_parameters_learn
-from bertology.encoders.loading.description import MemorySource
-from bertology.encoders.loading.folder import read_config
-from bertology.encoders.loading.quiet import quiet_loading
+from bertology.encoders.sources import MemorySource, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
 
 DecoderKind = Literal["cross", "decoder"]
-"""From the decoder to the encoder's output; from the decoder to itself."""
+"""Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""
 # Names of the same field in different families.
 _FIELDS = {
     "number of decoder layers": ("decoder_layers", "num_decoder_layers"),
@@ -93,21 +91,13 @@ def load_sequence_model(encoder: Encoder) -> SequenceModel:
 
 
 def _load(encoder: Encoder) -> Any:
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    kind: Any = AutoModel
-    dtype, folder = getattr(torch, encoder.dtype), encoder.source.folder
-    with quiet_loading():
-        config = AutoConfig.from_pretrained(folder)
-        if encoder.init == "random":
-            # As the encoder was drawn: all of the model in one go.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(encoder.seed)
-                return kind.from_config(config, dtype=torch.float32, attn_implementation="eager").to(dtype)
-        model, report = kind.from_pretrained(
-            folder, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True
-        )
-    if lost := sorted(report["missing_keys"]):
+    dtype, config = getattr(torch, encoder.dtype), load_config(encoder.source, False)
+    if encoder.init == "random":  # drawn as the encoder was: all of the model in one go
+        return drawn(AutoModel, config, encoder.seed, dtype, attn_implementation="eager")
+    model, missing = pretrained(AutoModel, encoder.source, config=config, dtype=dtype, attn_implementation="eager")
+    if lost := sorted(missing):
         raise ModelError(
             f"model {encoder.name}: no decoder in its weights ({lost[0]} is missing); choose a model that was saved "
             "with it"

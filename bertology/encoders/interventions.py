@@ -1,15 +1,17 @@
-"""Interventions: context managers that observe or change what an encoder computes in the forward passes inside them.
+"""Interventions: context managers that observe, change or skip what an encoder computes in the passes inside them.
 
 - :func:`watching` counts the blocks as they run, and calls a function before each;
 - :func:`gating` multiplies the output of heads by gates (Michel et al. 2019);
 - :func:`changing` replaces the hidden states of one layer by a function of them;
 - :func:`intervening` does so at other sites too: the output of attention or of the feed-forward part of a block, of one
-  head, or its values; several :class:`Intervention` at once. :meth:`Encoder.run` finds their words.
+  head, or its values; several :class:`Intervention` at once. :meth:`Encoder.run` finds their words;
+- :func:`starting_from` begins with given hidden states of a layer, :class:`Replay` repeats the outputs of lower blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
@@ -21,7 +23,7 @@ from bertology._names import layer_number, name_not_found
 from bertology.errors import ModelError
 
 Site = Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"]
-"""What of a layer is observed or changed.
+"""Part of a layer that is observed or changed.
 
 ``hidden_state``: its output, of layer 0 the embeddings. ``attention_output`` and ``feed_forward_output``: what these
 parts of a block add to the residual stream. ``head``: the output of one head before the output projection of attention.
@@ -34,38 +36,37 @@ OnBlock = Callable[[int, Tensor], None]
 Gates = Mapping[tuple[int, int], "float | Tensor"]
 """Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
 Change = Callable[[Tensor], Tensor]
-"""From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
+"""Function from hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
 Words = int | str | Sequence[int | str]
 """Words of texts: numbers from 1, or forms in whatever case, which are all words of that form; one or several."""
 
-# Where a block's attention has its output projection and its projection to the values, by family.
-_BERT = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
-_PROJECTIONS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(_BERT, ("attention.output.dense", "attention.self.value")),
-    **dict.fromkeys(("bart", "mbart"), ("self_attn.out_proj", "self_attn.v_proj")),
-    **dict.fromkeys(("mt5", "t5"), ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v")),
-    "albert": ("attention.dense", "attention.value"),
-    "deberta": ("attention.output.dense", None),
-    "deberta-v2": ("attention.output.dense", "attention.self.value_proj"),
-    "distilbert": ("attention.out_lin", "attention.v_lin"),
-    "gpt2": ("attn.c_proj", None),
-    "modernbert": ("attn.Wo", None),
-    "mpnet": ("attention.attn.o", "attention.attn.v"),
+# Paths in a block: attention's output projection, its projection to the values, the end of the feed-forward part.
+_PARTS: dict[str, tuple[str, str | None, str]] = {
+    **dict.fromkeys(
+        ("bert", "camembert", "electra", "roberta", "xlm-roberta"),
+        ("attention.output.dense", "attention.self.value", "output.dense"),
+    ),
+    **dict.fromkeys(("bart", "mbart"), ("self_attn.out_proj", "self_attn.v_proj", "fc2")),
+    **dict.fromkeys(("mt5", "t5"), ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v", "layer.1.DenseReluDense.wo")),
+    "albert": ("attention.dense", "attention.value", "ffn_output"),
+    "deberta": ("attention.output.dense", None, "output.dense"),
+    "deberta-v2": ("attention.output.dense", "attention.self.value_proj", "output.dense"),
+    "distilbert": ("attention.out_lin", "attention.v_lin", "ffn.lin2"),
+    "gpt2": ("attn.c_proj", None, "mlp.c_proj"),
+    "modernbert": ("attn.Wo", None, "mlp.Wo"),
+    "mpnet": ("attention.attn.o", "attention.attn.v", "output.dense"),
 }
-# Where a block ends its feed-forward part, by family.
-_FEED_FORWARD: dict[str, str] = {
-    **dict.fromkeys((*_BERT, "deberta", "deberta-v2", "mpnet"), "output.dense"),
-    **dict.fromkeys(("bart", "mbart"), "fc2"),
-    **dict.fromkeys(("mt5", "t5"), "layer.1.DenseReluDense.wo"),
-    "albert": "ffn_output",
-    "distilbert": "ffn.lin2",
-    "gpt2": "mlp.c_proj",
-    "modernbert": "mlp.Wo",
-}
+_UNKNOWN = (
+    "heads of {family} models cannot be gated: it is known for {known}",
+    "heads of {family} models cannot be made to attend to everything alike: where values are projected is known for "
+    "{known}; gate them instead",
+    "the feed-forward part of {family} models cannot be changed: it is known for {known}",
+)
+_PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2}
 
 
 class Runs(Protocol):
-    """What runs texts with interventions, such as an encoder."""
+    """An object that runs texts with interventions, such as an encoder."""
 
     def run(self, texts: Any, *, interventions: Sequence[Intervention]) -> object:
         """See :meth:`bertology.Encoder.run`."""
@@ -77,7 +78,7 @@ class StopForward(Exception):  # noqa: N818 - a signal, not an error
 
 @dataclass
 class BlockWatch:
-    """Which block of a model is running; made by :func:`watching`."""
+    """Number of the block of a model that is running; made by :func:`watching`."""
 
     current: int = 0
     """The block that is running, from 1; 0 before the first."""
@@ -115,9 +116,7 @@ def head_projection(block: nn.Module, family: str) -> nn.Module:
     Raises:
         ModelError: it is not known where this family has it.
     """
-    if family not in _PROJECTIONS:
-        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(sorted(_PROJECTIONS))}")
-    return block.get_submodule(_PROJECTIONS[family][0])
+    return find_part(block, family, "head")
 
 
 def value_projection(block: nn.Module, family: str) -> nn.Module:
@@ -126,26 +125,21 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
     Raises:
         ModelError: it is not known where this family has it.
     """
-    path = _PROJECTIONS.get(family, (None, None))[1]
-    if path is None:
-        known = ", ".join(name for name, (_, value) in sorted(_PROJECTIONS.items()) if value)
-        raise ModelError(
-            f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
-            f"known for {known}; gate them instead"
-        )
-    return block.get_submodule(path)
+    return find_part(block, family, "values")
 
 
-def feed_forward_projection(block: nn.Module, family: str) -> nn.Module:
-    """The last linear map of a block's feed-forward part; its output is what that part adds.
+def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
+    """The module of a block whose input (of ``head``) or output is a :data:`Site`.
 
     Raises:
         ModelError: it is not known where this family has it.
     """
-    if family not in _FEED_FORWARD:
-        known = ", ".join(sorted(_FEED_FORWARD))
-        raise ModelError(f"the feed-forward part of {family} models cannot be changed: it is known for {known}")
-    return block.get_submodule(_FEED_FORWARD[family])
+    part = _PART_OF_SITE[site]
+    path = _PARTS[family][part] if family in _PARTS else None
+    if path is None:
+        known = ", ".join(name for name, paths in sorted(_PARTS.items()) if paths[part])
+        raise ModelError(_UNKNOWN[part].format(family=family, known=known))
+    return block.get_submodule(path)
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
@@ -239,14 +233,14 @@ class Intervention:
     """A change of what a model computes at one site; usual ones are made by class methods, which take ``site`` too."""
 
     layer: int
-    """From 0 for hidden states, from 1 for what blocks compute."""
+    """Number of the layer, from 0 for hidden states, from 1 for other sites."""
     change: Change
-    """From ``[batch, piece, dim]`` of the site to other values of the same shape and type."""
+    """Function from ``[batch, piece, dim]`` of the site to other values of the same shape and type."""
     site: Site = "hidden_state"
     head: int | None = None
-    """From 1; of the sites ``head`` and ``values``, where one alone is changed."""
+    """Number of the one head that is changed, from 1, for the sites ``head`` and ``values``."""
     words: Words | None = None
-    """Those whose pieces are changed: the change is called for each text with ``[1, piece, dim]`` of these pieces. All
+    """Words whose pieces are changed: the change is called for each text with ``[1, piece, dim]`` of these pieces. All
     pieces, special ones and padding among them, when left out."""
 
     @classmethod
@@ -363,14 +357,8 @@ def _hooked(block: nn.Module, one: Intervention, watch: BlockWatch, n_heads: int
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         return (_changed_head(one, args[0], n_heads), *args[1:]) if watch.current == one.layer else None
 
-    if one.site == "head":
-        return head_projection(block, family).register_forward_pre_hook(before)
-    parts = {
-        "attention_output": head_projection,
-        "feed_forward_output": feed_forward_projection,
-        "values": value_projection,
-    }
-    return parts[one.site](block, family).register_forward_hook(after)
+    part = find_part(block, family, one.site)
+    return part.register_forward_pre_hook(before) if one.site == "head" else part.register_forward_hook(after)
 
 
 def _changed_head(one: Intervention, values: Tensor, n_heads: int) -> Tensor:
@@ -397,3 +385,95 @@ def _changed(change: Change, state: Tensor) -> Tensor:
             f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
         )
     return changed
+
+
+@contextlib.contextmanager
+def forward_replaced(module: nn.Module, forward: Callable[..., Any], *, hooks: bool = True) -> Iterator[None]:
+    """Let ``forward`` run in the place of a module's own, inside the context; without its ``hooks`` where so asked."""
+    put: dict[str, Any] = {"forward": forward}
+    if not hooks:
+        put |= {"_forward_hooks": OrderedDict(), "_forward_pre_hooks": OrderedDict()}
+    held = vars(module)
+    before = {name: held[name] for name in put if name in held}
+    held.update(put)
+    try:
+        yield
+    finally:
+        for name in put:
+            del held[name]
+        held.update(before)
+
+
+def is_plain_linear(module: Any) -> bool:
+    """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
+    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
+    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
+
+
+@contextlib.contextmanager
+def starting_from(body: nn.Module, blocks: list[nn.Module], layer: int, state: Tensor) -> Iterator[None]:
+    """Begin passes inside the context with hidden states of a layer: blocks up to it do not compute.
+
+    The model's own forward runs, on an input with as many rows and pieces as ``state``. Not for encoders whose blocks
+    return more than hidden states (T5).
+
+    Args:
+        body: as in :func:`watching`.
+        blocks: as in :func:`watching`.
+        layer: 0 for the embeddings, then the blocks.
+        state: ``[batch, piece, dim]`` hidden states of that layer.
+    """
+    with _skipping(body, blocks, layer, lambda _, hidden: hidden), changing(body, blocks, layer, lambda _: state):
+        yield
+
+
+class Replay:
+    """Outputs of the blocks of an encoder in one pass, for later passes over the same input.
+
+    The model's own forward runs every time, with all that it does between blocks; only blocks whose output could not
+    differ do not compute. Not for passes that a backward pass follows. Arguments are those of :func:`watching`.
+    """
+
+    def __init__(self, body: nn.Module, blocks: list[nn.Module]) -> None:
+        self._body, self._blocks = body, blocks
+        self._outputs: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Keep the outputs of the blocks in the pass inside the context."""
+        self._outputs = {}
+
+        def keep(module: nn.Module, args: Any, output: Any) -> None:
+            self._outputs[watch.current] = output
+
+        with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
+            for block in dict.fromkeys(self._blocks):
+                # Before hooks of the model's own, which run again on what is repeated.
+                stack.callback(block.register_forward_hook(keep, prepend=True).remove)
+            yield
+
+    def from_layer(self, layer: int) -> contextlib.AbstractContextManager[None]:
+        """Compute nothing in blocks below ``layer`` (from 1), in passes inside the context over the input recorded."""
+        return _skipping(self._body, self._blocks, layer - 1, lambda block, _: self._outputs[block])
+
+
+@contextlib.contextmanager
+def _skipping(
+    body: nn.Module, blocks: list[nn.Module], n_skipped: int, output: Callable[[int, Tensor], Any]
+) -> Iterator[None]:
+    """Let the first blocks return a function of their number and input instead of computing."""
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+
+        def replace_forward(block: nn.Module) -> None:
+            compute = block.forward
+
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                if watch.current > n_skipped:
+                    return compute(*args, **kwargs)
+                return output(watch.current, args[0] if args else kwargs["hidden_states"])
+
+            stack.enter_context(forward_replaced(block, forward))
+
+        for block in dict.fromkeys(blocks[:n_skipped]):
+            replace_forward(block)
+        yield

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders._encoder import Encoder
-from bertology.encoders.alignment.pieces import OnLong
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError

@@ -20,8 +20,8 @@ from bertology.attention.arcs import NOT_APART
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
-from bertology.encoders.alignment.pieces import SHARED
-from bertology.encoders.loading.description import MemorySource
+from bertology.encoders.alignment import SHARED
+from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 

@@ -1,23 +1,28 @@
-"""What fine-tuning leaves: a folder with a model for each seed, and a record of each."""
+"""What fine-tuning leaves: a folder with a model for each seed, its record and card, and its use on other data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from torch import Tensor
 
+from bertology._folder import RecordFile, model_card
 from bertology._inputs import given_path
-from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, ResultsError
-from bertology.finetuning._record import RECORD, Record, read_record
-from bertology.finetuning._scores import score_rows
-from bertology.finetuning._tuned import load_tuned, scores_of
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import Encoder, HeadKind, load_encoder
+from bertology.errors import BertologyError, CorpusError, ModelError, ResultsError
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, TuningTask, encode, items_of, learnable
+from bertology.finetuning._scores import Variant, predictions, score_rows, scores
+from bertology.finetuning._settings import FineTuneSettings
+from bertology.finetuning._training import reload
 from bertology.measures import Bootstrap
 from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import read_parquet
@@ -27,13 +32,276 @@ from bertology.results.views.grid import (
     Grid,
     GridLine,
     Note,
+    TextCounts,
     alignment_notes,
     count_cell,
     metric_title,
+    number,
     score_cell,
     unit,
 )
 from bertology.results.views.layers import Score
+
+
+@dataclass(frozen=True)
+class Record:
+    """The file ``finetune.json`` of a model folder."""
+
+    format: int
+    task: str
+    task_version: int
+    kind: Kind
+    labels: list[str]
+    has_unanswered: bool
+    model: str
+    """Name of the model that was fine-tuned."""
+    model_fingerprint: str
+    corpus: str
+    corpus_fingerprint: str
+    seed: int
+    recipe: str
+    settings: FineTuneSettings
+    notes: list[str]
+    n_items: dict[str, int]
+    """By split."""
+    n_cut: dict[str, int]
+    """By split, texts of which only the beginning was read."""
+    n_trained: int
+    """Weights that were trained."""
+    n_weights: int
+    history: list[dict[str, Any]]
+    """By epoch ``train_loss`` and the scores on ``dev``."""
+    mix_weights: dict[str, float] | None
+    """By layer, of a learned mix."""
+    scores: dict[str, dict[str, dict[str, Any]]]
+    """By split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
+    identity: str
+    """Hash of all that decides the weights but device and versions."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    started_utc: str
+    wall_s: float
+    majority: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By split and metric, the scores of train's most frequent label, of numbers of their mean; none of answers."""
+    collapsed: dict[str, str] = field(default_factory=dict)
+    """By split whose items have several labels, the one label that the model predicts for all of them."""
+    texts: TextCounts | None = None
+    """How the texts that are scored, of test if it is, align with subwords and with train."""
+    code: str | None = None
+    """Hash of the Python code that came with the model and was run."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the scores do not show by themselves."""
+        return [
+            f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
+            for split, label in self.collapsed.items()
+        ]
+
+    @property
+    def task_of_labels(self) -> TuningTask:
+        """The task without items."""
+        return TuningTask(
+            self.task, self.task_version, self.kind, {}, tuple(self.labels), has_unanswered=self.has_unanswered
+        )
+
+
+RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a fine-tuned model's folder, ``finetune.json``.
+
+    Raises:
+        BertologyError: the folder has none, or it is damaged.
+    """
+    return RECORD.read(folder)
+
+
+_PIPELINES = {
+    "labels": "text-classification",
+    "numbers": "text-classification",
+    "tags": "token-classification",
+    "answers": "question-answering",
+}
+_LAYERS = {
+    "all": "all layers",
+    "none": "a head on the frozen encoder",
+    "lora": "LoRA adapters, merged into the weights here",
+    "ia3": "IA³ adapters, merged into the weights here",
+}
+
+
+def card_of(record: Record) -> bytes:
+    """The model card: what was trained on what, how, and the scores."""
+    settings = record.settings
+    how, _, which = settings.layers.partition(":")
+    trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
+    if how == "none":
+        trained += f", on features {settings.features}"
+    rows = [
+        f"| {split} | {metric_title(metric)}{unit(metric)} | {number(score['value'], metric=metric)} | "
+        f"{_interval(score, metric)} | {_majority(record, split, metric)} | {record.n_items[split]:,} |"
+        for split, metrics in record.scores.items()
+        for metric, score in metrics.items()
+        if "value" in score
+    ]
+    aligned = alignment_notes(*filter(None, [record.texts]))
+    notes = [f"- {note}" for note in (*record.warnings, *record.notes, *aligned)]
+    notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
+    body = [
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
+        f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, "
+        f"seed {record.seed}, by `bertology finetune`.",
+        "",
+        f"Recipe `{record.recipe}`: {settings.epochs} epochs of batches of {settings.batch_size}, AdamW "
+        f"{'with' if settings.bias_correction else 'without'} bias correction, highest learning rate {settings.lr:g} "
+        f"after a warm-up of {settings.warmup:.0%} of the steps, schedule {settings.schedule}, weight decay "
+        f"{settings.weight_decay:g}. Trained were {trained}: {record.n_trained:,} of {record.n_weights:,} weights.",
+        "",
+        "## Scores",
+        "",
+        "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.",
+        "",
+        "| split | metric | value | 95 % interval | majority | items |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        *(["## Notes", "", *notes, ""] if notes else []),
+        "Settings, versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
+        "`predictions.parquet`.",
+    ]
+    return model_card(f"{record.model}, fine-tuned on {record.task}", body, pipeline=_PIPELINES[record.kind])
+
+
+def _interval(score: dict[str, float | str], metric: str) -> str:
+    bounds = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
+    return "–".join(bounds) or "–"
+
+
+def _majority(record: Record, split: str, metric: str) -> str:
+    value = record.majority.get(split, {}).get(metric)
+    return NOTHING if value is None else number(value, metric=metric)
+
+
+@dataclass(frozen=True, eq=False)
+class TunedModel:
+    """A fine-tuned model and items of its task; made by :func:`load_tuned`."""
+
+    record: Record
+    """What was trained on what."""
+    encoder: Encoder
+    """The encoder, loaded apart from :attr:`model`."""
+    model: Any
+    """The model of transformers with the task's head; of a frozen encoder the head alone."""
+    items: Items
+    inputs: Inputs
+
+    def predictions(self) -> pd.DataFrame:
+        """A row for each item: ``item_id``, ``cluster_id``, ``gold``, ``pred``, and the ``score`` of the prediction."""
+        return self.predictions_under([nullcontext])[0]
+
+    def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
+        """The table of :meth:`predictions` of each variant of the model.
+
+        Args:
+            variants: each makes a context manager inside which the model is changed, or is as it is. A batch of items
+                is read by all variants in turn before the next batch: what one pass computes can be kept for those
+                that follow it.
+        """
+        task = self.record.task_of_labels
+        with_segments = self.record.settings.layers == "none"
+        collator = Collator(task, pad_id=self.encoder.pad_id, with_segments=with_segments)
+        return predictions(self.model, task, self.items, self.inputs, collator, variants)
+
+    def scores(self, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
+        """The metrics of the task, the main one first, with 95 % intervals over clusters of items."""
+        return scores_of(self.record, predictions)
+
+
+def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
+    """Load a fine-tuned model with its head, and the items of its task in some sentences.
+
+    Args:
+        folder: of the fine-tuned model, with its ``finetune.json``; or its encoder, where that is loaded already.
+        sentences: with labels under the same name as those of its training.
+        device: to compute on; that of the encoder where one is given.
+
+    Raises:
+        BertologyError: the folder is of no fine-tuned model.
+        ModelError: it lacks the head.
+        CorpusError: the sentences lack such labels.
+    """
+    path = folder.source.folder if isinstance(folder, Encoder) else folder
+    record = read_record(path)
+    task, settings = record.task_of_labels, record.settings
+    encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
+    items = items_of(task.name, sentences)
+    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
+    return TunedModel(record, encoder, model, inputs.items, inputs)
+
+
+def scores_of(record: Record, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
+    """The metrics of a fine-tuned model's task, of its predictions."""
+    return scores(predictions, record.kind, record.labels, positive=record.settings.positive)
+
+
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class TaskBatches:
+    """The items of one split with their labels; made by :func:`task_batches`."""
+
+    task: str
+    head: HeadKind
+    """The head of transformers that predicts this."""
+    unit: str
+    """Of the loss over ln 2 ``bits``, of numbers ``squared error``."""
+    batches: list[tuple[dict[str, Tensor], int]]
+    """Arguments of the model, labels included, and the number of items that its mean loss is over."""
+
+    @property
+    def n_items(self) -> int:
+        """Items in all batches."""
+        return sum(number for _, number in self.batches)
+
+
+def task_batches(folder: Path, encoder: Encoder, sentences: Sentences) -> TaskBatches:
+    """The items of the task of a fine-tuned model in other sentences; labels that it does not know are left out.
+
+    Args:
+        folder: of the fine-tuned model, with its ``finetune.json``.
+        encoder: loaded from it.
+        sentences: with labels under the same name as those of its training.
+
+    Raises:
+        BertologyError: the folder is of no fine-tuned model.
+        ModelError: its encoder was frozen: no model of transformers has its head.
+        CorpusError: the sentences have no such labels, or none that the model knows.
+    """
+    record = read_record(folder)
+    task, settings = record.task_of_labels, record.settings
+    if settings.layers == "none":
+        raise ModelError(
+            f"{folder}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it"
+        )
+    items = items_of(task.name, sentences)
+    inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
+    known = replace(inputs, rows=learnable(inputs))
+    if not known.rows:
+        raise CorpusError(f"task {task.name}: no item has a label that {folder} knows; give data of the same task")
+    collator, batches = Collator(task, pad_id=encoder.pad_id, with_segments=False), []
+    for numbers in known.batches(_BATCH):
+        rows = [known.rows[number] for number in numbers]
+        n_labels = (
+            sum(int(np.count_nonzero(row.label != IGNORED)) for row in rows) if task.kind == "tags" else len(rows)
+        )
+        batches.append((collator(rows), n_labels))
+    return TaskBatches(task.name, task.head, "squared error" if task.kind == "numbers" else "bits", batches)
+
 
 PREDICTIONS = "predictions.parquet"
 
@@ -103,10 +371,10 @@ class FineTuned:
             cells = [frame_cell(of[split, metric], ("value", "ci_low", "ci_high"), metric) for metric in metrics]
             spread = [frame_cell(of[split, metrics[0]], ("seed_sd",), metrics[0])] if has_spread else []
             lines.append(GridLine(split, (*cells, *spread, count_cell(record.n_items[split]))))
-        for split, scores in record.majority.items():
-            known = [Score(scores[metric]) if metric in scores else None for metric in metrics]
+        for split, of_majority in record.majority.items():
+            known = [Score(of_majority[metric]) if metric in of_majority else None for metric in metrics]
             cells = [score_cell(score, metric) for score, metric in zip(known, metrics, strict=True)]
-            if scores:
+            if of_majority:
                 lines.append(GridLine(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
         spread_title = [f"seed s.d., {metric_title(metrics[0])}"] if has_spread else []
         headers = (*(metric_title(metric) + unit(metric) for metric in metrics), *spread_title, "items")
@@ -207,7 +475,7 @@ def read_finetuned(path: str | Path) -> FineTuned:
         BertologyError: there is no finished model in it.
     """
     folder = given_path(path)
-    names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD}")]
+    names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
     if not names:
-        raise BertologyError(f"{folder}: no fine-tuned model in it; it should hold seed-1/{RECORD}")
+        raise BertologyError(f"{folder}: no fine-tuned model in it; it should hold seed-1/{RECORD.name}")
     return FineTuned(folder, tuple(sorted(map(int, filter(str.isdecimal, names)))))

@@ -1,60 +1,82 @@
-"""Fine-tuning from a model and a corpus to model folders: one for each seed, resumed where a run was stopped."""
+"""Fine-tuning from a model and a corpus to model folders, and several fine-tunings as a file says."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import platform
-import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from filelock import FileLock, Timeout
 
 from bertology._files import (
     canonical_json,
     digest,
     explained_system_errors,
-    explained_write_errors,
-    read_json,
     write_atomically,
+    write_derived,
 )
+from bertology._folder import CARD, check_plan, one_process, put_model, versions
 from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
-from bertology._temporary import sweep, temporary_folder
+from bertology._settings import to_yaml
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._card import model_card
-from bertology.finetuning._features import FrozenStates, layers_read
-from bertology.finetuning._inputs import Collator, Inputs, encode, learnable
-from bertology.finetuning._items import TuningTask, tuning_task
-from bertology.finetuning._model import ADAPTER, Trained, build
-from bertology.finetuning._predict import predictions
-from bertology.finetuning._record import RECORD, Record
-from bertology.finetuning._result import PREDICTIONS, FineTuned, plain_scores, seed_folder
-from bertology.finetuning._scores import collapsed, majority, scores, values
-from bertology.finetuning._settings import FineTuneSettings, recipe_of, settings_of
-from bertology.finetuning._train import tidy_checkpoints, train
+from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
+from bertology.finetuning._result import (
+    PREDICTIONS,
+    RECORD,
+    FineTuned,
+    Record,
+    card_of,
+    frame_cell,
+    plain_scores,
+    score_table,
+    seed_folder,
+)
+from bertology.finetuning._scores import collapsed, majority, predictions, score_rows, scores, values
+from bertology.finetuning._settings import (
+    FineTuneGrid,
+    FineTuneSettings,
+    GridRun,
+    GridTask,
+    load_grid,
+    recipe_of,
+    settings_of,
+)
+from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
+from bertology.measures import Bootstrap, difference
+from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import frame_to_parquet
-from bertology.results.views.grid import TextCounts
+from bertology.results.views.grid import (
+    NOTHING,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    TextCounts,
+    alignment_notes,
+    metric_title,
+    score_cell,
+    unit,
+)
+from bertology.results.views.layers import Score
 
-_PLAN = "plan.json"
 _CHECKPOINTS = "checkpoints"
-_LOCK = ".lock"
 _BATCH = 64
 _SCORES = "scores.parquet"
-_VERSIONS = ("bertology", "torch", "transformers", "tokenizers", "accelerate")
+_VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
 @dataclass(frozen=True)
@@ -215,38 +237,16 @@ def finetune(
 
 def _one_seed(job: _Job, out: Path, seed: int, progress: Progress) -> None:
     """Train one seed unless it is finished; one process at a time."""
-    folder = seed_folder(out, seed)
-    with explained_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / _LOCK, timeout=0):
-            sweep(folder)
-            identity = job.identity(seed)
-            _check_plan(folder, identity)
-            if not (folder / RECORD).exists():
-                _train_seed(job, folder, seed, identity, progress)
-            tidy_checkpoints(folder / _CHECKPOINTS, keep=job.settings.keep_checkpoints == "all")
-    except Timeout:
-        remedy = "wait until it has ended, or choose another --out"
-        raise BertologyError(f"{folder}: another process fine-tunes into this folder; {remedy}") from None
+    folder, identity = seed_folder(out, seed), job.identity(seed)
 
+    def unplanned() -> str | None:
+        return "a model that was not fine-tuned here" if (folder / "config.json").exists() else None
 
-def _check_plan(folder: Path, identity: dict[str, Any]) -> None:
-    """Refuse a folder of another run, or of a model that was not made here."""
-    path = folder / _PLAN
-    if not path.exists():
-        if (folder / "config.json").exists():
-            raise BertologyError(f"{folder}: holds a model that was not fine-tuned here; choose another --out")
-        write_atomically(path, (json.dumps(identity, indent=2) + "\n").encode())
-        return
-    before = read_json(path, what="the plan of a run", form=dict[str, Any], remedy="delete the folder to start over")
-    different = [key for key, value in identity.items() if before.get(key) != value]
-    if different == ["settings"]:
-        old = before.get("settings") or {}
-        different = [key for key, value in identity["settings"].items() if old.get(key) != value]
-    if different:
-        other = ", ".join(different)
-        raise BertologyError(f"{folder}: from a run with other {other}; delete it or choose another --out")
+    with one_process(folder, "fine-tunes into this folder"):
+        check_plan(folder, identity, unplanned=unplanned)
+        if not RECORD.is_in(folder):
+            _train_seed(job, folder, seed, identity, progress)
+        tidy_checkpoints(folder / _CHECKPOINTS, keep=job.settings.keep_checkpoints == "all")
 
 
 def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], progress: Progress) -> None:
@@ -295,7 +295,7 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         identity=digest([canonical_json(identity)]),
         device=str(encoder.device),
         threads=torch.get_num_threads(),
-        versions={"python": platform.python_version()} | {n: import_module(n).__version__ for n in _VERSIONS},
+        versions={"python": platform.python_version(), **versions(*_VERSIONS)},
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
         majority={name: _majority(one, job) for name, one in frames.items()},
@@ -303,7 +303,9 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         texts=job.texts,
         code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
     )
-    _write(trained, record, folder, pd.concat([one.assign(split=name) for name, one in frames.items()]))
+    put_model(folder, trained.save)
+    of_splits = pd.concat([one.assign(split=name) for name, one in frames.items()])
+    RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
 
 
 def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:
@@ -327,15 +329,189 @@ def _majority(frame: pd.DataFrame, job: _Job) -> dict[str, float]:
     return {metric: value for metric, value in found.items() if math.isfinite(value)}
 
 
-def _write(trained: Trained, record: Record, folder: Path, frame: pd.DataFrame) -> None:
-    """Write the model folder; the record comes last, and makes the run finished."""
-    with explained_write_errors(folder), temporary_folder(folder, "model") as made:
-        trained.save(made)
-        for path in sorted(made.iterdir()):
-            if path.name == ADAPTER:
-                shutil.rmtree(folder / ADAPTER, ignore_errors=True)
-            path.replace(folder / path.name)
-    write_atomically(folder / PREDICTIONS, frame_to_parquet(frame))
-    write_atomically(folder / "README.md", model_card(record).encode())
-    plain = asdict(record) | {"settings": record.settings.model_dump(mode="json")}
-    write_atomically(folder / RECORD, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())
+_ASKED = "experiment.yaml"
+_DIFFERENCE = ("difference", "difference_low", "difference_high")
+
+
+@dataclass(frozen=True)
+class FineTunedGrid:
+    """Fine-tuned models of several runs and tasks; made by :func:`finetune_grid`."""
+
+    path: Path
+    """The folder that holds ``RUN/TASK/seed-1`` and so on."""
+    models: Mapping[str, Mapping[str, FineTuned]]
+    """By run and task, as these are called in the file."""
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each task, split, metric and run: the mean over seeds, with 95 % intervals for other seeds and
+        items.
+
+        ``difference`` is that from the first run, by seed and on the same items, with its interval
+        ``difference_low`` … ``difference_high``; NaN of the first run itself.
+        """
+        first, *_ = self.models.values()
+        rows = [row for task in first for run in self.models for row in self._rows(run, task, first[task])]
+        frame = pd.DataFrame(rows)
+        keys = ["task", "split", "metric", "run"]
+        order = {key: {value: place for place, value in enumerate(frame[key].unique())} for key in keys}
+        return frame.sort_values(keys, key=lambda column: column.map(order[str(column.name)]), ignore_index=True)
+
+    def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
+        tuned = self.models[run][task]
+        record = next(iter(tuned.records.values()))
+        what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
+        what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
+        for split, seeds in tuned.bootstraps.items():
+            for row in score_table(split, seeds, n_items=record.n_items[split]):
+                found = dict.fromkeys(_DIFFERENCE, math.nan)
+                if tuned is not first:
+                    found = _differences(seeds, first.bootstraps[split], str(row["metric"]))
+                yield {"task": task, "run": run, **row, **found, **what}
+
+    def table(self, split: str | None = None) -> pd.DataFrame:
+        """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
+        frame = self.frame if split is None else self.frame[self.frame["split"] == split]
+        columns = ["task", "split", "metric", "run", "value", "ci_low", "ci_high", "seed_sd", *_DIFFERENCE, "n_seeds"]
+        return frame[columns].reset_index(drop=True)
+
+    def to_markdown(self) -> str:
+        """A table for each task, with the splits next to each other."""
+        return "\n".join(map(grid_to_markdown, self._grids()))
+
+    def _grids(self) -> Iterator[Grid]:
+        first, *others = self.models
+        for task, rows in self.frame.groupby("task", sort=False):
+            splits = list(rows["split"].unique())
+            of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
+            lines = []
+            for metric, run in itertools.product(rows["metric"].unique(), self.models):
+                found = [of[metric, run, split] for split in splits]
+                cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
+                compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
+                lines.append(GridLine(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
+            record = next(iter(self.models[first][str(task)].records.values()))
+            for metric in rows["metric"].unique():
+                known = [record.majority.get(split, {}).get(metric) for split in splits]
+                cells = [Cell(NOTHING) if value is None else score_cell(Score(value), metric) for value in known]
+                cells += [Cell("")] * bool(others)
+                if any(value is not None for value in known):
+                    lines.append(
+                        GridLine("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
+                    )
+            headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
+            n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
+            over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
+            notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
+            if others:
+                notes.append(Note("difference", f"from {first}, on the same items"))
+            notes += [Note("data", note) for note in record.notes]
+            texts = [next(iter(models[str(task)].records.values())).texts for models in self.models.values()]
+            notes += alignment_notes(*filter(None, texts))
+            for run, models in self.models.items():
+                records = models[str(task)].records.values()
+                notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
+            yield Grid(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        return "\n".join(map(grid_to_html, self._grids()))
+
+
+def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mapping[str, Bootstrap]], metric: str) -> Any:
+    paired = [difference(one[metric], base[metric], metric=metric) for one, base in zip(runs, first, strict=True)]
+    row = score_rows(paired)
+    return dict(zip(_DIFFERENCE, (row["value"], row["ci_low"], row["ci_high"]), strict=True))
+
+
+@explained_system_errors()
+def finetune_grid(
+    settings: str | Path | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    changes: Sequence[str] = (),
+    device: str = "auto",
+    threads: int | None = None,
+    trust_remote_code: bool = False,
+    progress: bool | None = None,
+) -> FineTunedGrid:
+    """Fine-tune several times as a file says: every run on every task, each once for each seed.
+
+    >>> from bertology import finetune_grid
+    >>> found = finetune_grid("experiments/devlin-2019-layer-choices.yaml")  # doctest: +SKIP
+
+    What was stopped goes on, and what is finished is left as it is, as by :func:`finetune`. All tasks and models are
+    looked up before anything is trained.
+
+    Args:
+        settings: a YAML file, or a mapping like one, whose corpora and models may be objects: ``name``, ``tasks``,
+            ``runs`` and ``seeds``, options of :func:`finetune`, and fields of :class:`FineTuneSettings`.
+        out: a folder for ``RUN/TASK/seed-1`` …, and for the table as ``scores.parquet``, ``scores.csv`` and
+            ``scores.md``; ``runs/NAME`` when left out.
+        changes: settings to replace, as texts: ``"epochs=1"``, ``"runs[0].lr=1e-3"``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        threads: processor threads for torch; its own choice when left out.
+        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+
+    Returns:
+        The models and their scores: shows as tables; has ``.table()``, ``.frame`` and ``.models``.
+
+    Raises:
+        BertologyError: something in the file is not as it should be, with file, line and key; or a run cannot be
+            trained, as of :func:`finetune`.
+    """
+    grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
+    folder = given_path(out) if out is not None else Path("runs") / grid.name
+    named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
+    corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    for task in grid.tasks:
+        _check_items(task, corpora[task.corpus, task.columns])
+    for run in grid.runs:
+        resolve_model(run.model, revision=run.revision)
+    models: dict[str, dict[str, FineTuned]] = {run.id: {} for run in grid.runs}
+    for run in grid.runs:
+        for task in grid.tasks:
+            where = folder / run.id / task.folder
+            data = {
+                "corpus": corpora[task.corpus, task.columns],
+                "device": device,
+                "threads": threads,
+                "progress": progress,
+            }
+            models[run.id][task.title] = _finetune(grid, run, task, out=where, **data)
+    found = FineTunedGrid(folder, models)
+    files = {
+        _ASKED: to_yaml(grid.plain()).encode(),
+        "scores.parquet": frame_to_parquet(found.frame),
+        "scores.csv": found.frame.to_csv(index=False, lineterminator="\n").encode(),
+        "scores.md": found.to_markdown().encode(),
+    }
+    write_derived(folder, files, remedy="choose another --out")
+    return found
+
+
+def _check_items(task: GridTask, corpus: Corpus) -> None:
+    """Raise the error of a task whose corpus lacks the labels, before anything is trained."""
+    tuning_task(task.name, corpus, train=task.train_split, test=task.test_split, sentences=task.sentences)
+
+
+def _finetune(grid: FineTuneGrid, run: GridRun, task: GridTask, **options: Any) -> FineTuned:
+    try:
+        return finetune(
+            run.model,
+            task=task.name,
+            recipe=run.recipe,
+            seeds=grid.seeds,
+            sentences=task.sentences,
+            train_split=task.train_split,
+            test_split=task.test_split,
+            revision=run.revision,
+            trust_remote_code=run.trust_remote_code,
+            **options,
+            **run.settings,
+        )
+    except BertologyError as error:
+        raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

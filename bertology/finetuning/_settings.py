@@ -1,16 +1,38 @@
-"""How a model is fine-tuned: published recipes, and which of its layers are trained."""
+"""How models are fine-tuned: published recipes, which layers are trained, and files of several runs and tasks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
-from bertology._settings import Place, Text, Truth, Whole, Written, changed, checked, merged, written_at
-from bertology.errors import quoted
+from bertology._schema import file_schema, or_a_name
+from bertology._settings import (
+    Keys,
+    Place,
+    Text,
+    Truth,
+    Whole,
+    Written,
+    changed,
+    checked,
+    merged,
+    parse_yaml,
+    read_file_of,
+    to_yaml,
+    written_at,
+)
+from bertology._trust import check_trust
+from bertology.corpora import kept_name, load_corpus
+from bertology.encoders import model_name
+from bertology.errors import BertologyError, quoted
+from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(
@@ -128,3 +150,206 @@ def with_recipe(written: Written, recipe: str | None) -> Written:
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
     return merged(written, written_at(written.place, RECIPES[name]))
+
+
+_WHAT = "a file of fine-tunings"
+_INHERITED_WITH = {
+    "corpus": ("columns", "train_split", "test_split"),
+    "model": ("revision", "trust_remote_code"),
+}
+"""Keys that a task or run does not inherit if it has a corpus or model of its own."""
+Name = Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+
+
+class GridTask(BaseModel):
+    """A task, and the data that it is learned from; may be written as a bare name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: Text
+    """``pos``, ``sentence_label:COLUMN`` …, as of :func:`bertology.finetune`."""
+    id: Text | None = None
+    """What tables call it; the name when left out."""
+    corpus: Text = "pocket"
+    """``pocket``, ``ud:en_ewt``, a folder or a file."""
+    columns: Text | None = None
+    """Which columns hold what; inherited only together with the corpus, as are both splits."""
+    sentences: Annotated[Whole, Field(ge=1)] | None = None
+    """At most so many of each split, the first ones."""
+    train_split: Text = "train"
+    """Split to learn."""
+    test_split: Text = "test"
+    """Split to score on besides dev."""
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        try:
+            return full_name(name)
+        except BertologyError as error:
+            raise ValueError(str(error)) from None
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return or_a_name(schema, handler)
+
+    @property
+    def title(self) -> str:
+        """What tells it from others."""
+        return self.id or self.name
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder within that of a run: ``sentence_label-tense``."""
+        return re.sub(r"[^\w.-]+", "-", self.title).lstrip(".")
+
+
+class GridRun(FineTuneSettings):
+    """What is trained for every task, and how."""
+
+    id: Name
+    """What tables and folders call it."""
+    model: Text = "pocket"
+    """``pocket``, a folder, or a hub id."""
+    revision: Text | None = None
+    """Branch, tag or commit of a hub model; inherited only together with the model, as is the next."""
+    trust_remote_code: Truth = False
+    """Run code that comes with a hub model."""
+    recipe: Text | None = None
+    """Of :data:`bertology.finetuning.RECIPES`; by ``layers`` when left out."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of :class:`FineTuneSettings`, by name."""
+        return {name: getattr(self, name) for name in FineTuneSettings.model_fields}
+
+
+_KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
+
+
+class FineTuneGrid(BaseModel):
+    """Every run on every task, once for each seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: Name
+    """The folder of the results is called so, ``runs/NAME``."""
+    tasks: Annotated[tuple[GridTask, ...], Field(min_length=1)]
+    """Names, or mappings."""
+    runs: Annotated[tuple[GridRun, ...], Field(min_length=1)]
+    """Mappings with an ``id``; the others are compared with the first."""
+    seeds: Annotated[Whole, Field(ge=1, le=1000)] | tuple[Annotated[Whole, Field(ge=0)], ...] = 1
+    """How many, or which."""
+
+    @field_validator("tasks", "runs")
+    @classmethod
+    def _no_name_twice(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = [one.folder if isinstance(one, GridTask) else one.id for one in given]
+        doubled = next((name for name in names if names.count(name) > 1), None)
+        if doubled is not None:
+            raise ValueError(f"two are called {quoted(doubled)}: give each an id of its own")
+        return given
+
+    def plain(self) -> dict[str, Any]:
+        """The file that means the same, with everything inherited written out."""
+        plain = self.model_dump(mode="json")
+        return {"command": "finetune", **plain, "runs": [{"id": run["id"], **run} for run in plain["runs"]]}
+
+
+def grid_schema() -> Mapping[str, Any]:
+    """JSON Schema of a file of fine-tunings, by which editors complete and check."""
+    common = {
+        key: about
+        for kind in (GridTask, GridRun)
+        for key, about in _properties(kind).items()
+        if key in _common_keys(kind)
+    }
+    return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
+
+
+def _properties(kind: type[BaseModel]) -> Mapping[str, Any]:
+    schema = kind.model_json_schema()
+    whole: Mapping[str, Any] = schema["anyOf"][1] if "anyOf" in schema else schema
+    return dict(whole["properties"])
+
+
+def load_grid(
+    given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = (), trust_remote_code: bool = False
+) -> FineTuneGrid:
+    """The fine-tunings that a YAML file, or a mapping like one, describes.
+
+    Args:
+        given: a file; or a mapping, whose corpora and models may be objects, as of :func:`bertology.finetune`.
+        changes: settings to replace, each as ``key=value``: ``epochs=1``, ``runs[0].lr=1e-3``.
+        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
+
+    Raises:
+        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
+            granted; names file, line and key.
+    """
+    if isinstance(given, Mapping):
+        written = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
+    else:
+        written = read_file_of("finetune", Path(given), what=_WHAT, example="name: trial")
+    written = changed(written, changes)
+    check_trust(written, granted=trust_remote_code or isinstance(given, Mapping))
+    return checked(FineTuneGrid, _resolved(written), known=_known)
+
+
+def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain settings: data and models in memory are replaced by names under which they are found again."""
+    plain = dict(given)
+    for part in ("tasks", "runs"):
+        if isinstance(plain.get(part), list | tuple):
+            plain[part] = [_with_names(one) if isinstance(one, Mapping) else one for one in plain[part]]
+    if not isinstance(plain.get("corpus", ""), str):
+        plain["corpus"] = kept_name(load_corpus(plain["corpus"], columns=plain.pop("columns", None)))
+    if not isinstance(plain.get("model", ""), str):
+        plain["model"] = model_name(plain["model"])
+    return plain
+
+
+def _resolved(written: Written) -> Written:
+    """The file with what is common to its tasks or runs, and each run's recipe, put into these."""
+    of_both = {*_common_keys(GridTask), *_common_keys(GridRun)}
+    values = {key: value for key, value in written.value.items() if key not in of_both}
+    for part, kind in _KINDS.items():
+        keys = [key for key in _common_keys(kind) if key in written.value]
+        places = {key: written.key_places[key] for key in keys}
+        common = Written(written.place, {key: written.value[key] for key in keys}, places)
+        if part in values and isinstance(values[part].value, list):
+            each = [_with_common(one, common, kind) for one in values[part].value]
+            values[part] = Written(values[part].place, each)
+    return Written(written.place, values, written.key_places)
+
+
+def _common_keys(kind: type[BaseModel]) -> list[str]:
+    """Keys that may be common to all tasks, or to all runs."""
+    return [name for name in kind.model_fields if name not in ("name", "id")]
+
+
+def _with_common(one: Written, common: Written, kind: type[BaseModel]) -> Written:
+    """A task or run over what is common, and a run over its recipe."""
+    if isinstance(one.value, str) and kind is GridTask:
+        one = Written(one.place, {"name": one})
+    if not isinstance(one.value, dict):
+        return one
+    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
+    kept = {key: value for key, value in common.value.items() if key not in left_out}
+    whole = merged(one, Written(common.place, kept, common.key_places))
+    return _over_recipe(whole) if kind is GridRun else whole
+
+
+def _over_recipe(run: Written) -> Written:
+    recipe = run.value.get("recipe", Written(run.place, None))
+    name = recipe.value if isinstance(recipe.value, str) else None
+    if name is not None and name not in RECIPES:
+        raise BertologyError(f"{recipe.place}: {name_not_found('recipe', name, RECIPES)}")
+    return with_recipe(run, name)
+
+
+def _known(path: Keys) -> list[str]:
+    """The keys beside an unknown one."""
+    if len(path) > 1:
+        return list(_KINDS[str(path[0])].model_fields)
+    return [*FineTuneGrid.model_fields, *_common_keys(GridTask), *_common_keys(GridRun)]

@@ -11,30 +11,28 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology._names import place_of_layer
 from bertology.corpora import Sentence
 from bertology.errors import CorpusError, ModelError, quoted
-from bertology.geometry._occurrences import Codes, Integers, Occurrence, SearchedText, sense_of, tag_of
+from bertology.geometry._map import OccurrenceMap, Projection, occurrence_map
+from bertology.geometry._occurrences import KINDS, Integers, Kind, Occurrence, SearchedText, sense_of, tag_of
+from bertology.geometry._sums import Floats
 from bertology.geometry._vectors import Floats32
-from bertology.geometry.map._map import OccurrenceMap, Projection, occurrence_map
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["word", "tag", "sense"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 _DIGITS = 6
 """Decimals of cosines; equal ones, as of a word's vectors before any context, are in order of the text."""
 
 
 def nearest_occurrences(
     chunks: Iterable[tuple[Integers, Floats32]], query: Floats32, *, k: int, left_out: Collection[int] = ()
-) -> tuple[Integers, NDArray[np.float64]]:
+) -> tuple[Integers, Floats]:
     """The ``k`` vectors of the highest cosine with a query, in every layer, by exact search in blocks.
 
     No more than a block of vectors is in memory, so that memory does not grow with their number.
@@ -70,7 +68,7 @@ def nearest_occurrences(
     return np.stack([numbers for numbers, _ in best]), np.stack([cosines for _, cosines in best])
 
 
-def _cosines(vectors: Floats32, unit: Floats32) -> NDArray[np.float64]:
+def _cosines(vectors: Floats32, unit: Floats32) -> Floats:
     """``[layer, m]`` cosines of vectors ``[layer, m, dim]`` with a unit vector ``[layer, dim]``."""
     # By einsum, whose sums do not depend on the size of a block; a product by BLAS is no faster.
     products = np.einsum("lmd,ld->lm", vectors, unit).astype(np.float64)
@@ -96,7 +94,7 @@ class Neighbours:
     layers: tuple[int, ...]
     numbers: Integers
     """``[layer, k]`` the nearest words of :attr:`text`, the nearest first."""
-    cosines: NDArray[np.float64]
+    cosines: Floats
     """``[layer, k]``."""
     text: SearchedText
     """What was searched."""
@@ -118,14 +116,10 @@ class Neighbours:
         """How many neighbours a layer has."""
         return int(self.numbers.shape[1])
 
-    def codes(self, kind: Kind) -> Codes:
-        """Forms in lower case, tags or senses of all words that were searched."""
-        return {"word": self.text.forms, "tag": self.text.tags, "sense": self.text.senses}[kind]
-
     @property
     def annotated(self) -> tuple[Kind, ...]:
-        """Of tag and sense those that the searched text has."""
-        return tuple(kind for kind in KINDS[1:] if self.codes(kind).values)
+        """Those of tag and sense that the searched text has."""
+        return tuple(kind for kind in KINDS[1:] if self.text.codes[kind].values)
 
     def own(self, kind: Kind) -> str | None:
         """The word's own form in lower case, tag or sense; None where it is not known."""
@@ -175,10 +169,10 @@ class Neighbours:
             line: dict[str, int | float | str | None] = {"layer": layer}
             for kind in KINDS:
                 own = self.own(kind)
-                same = self.codes(kind).same(own)[self.numbers[row]]
+                same = self.text.codes[kind].same(own)[self.numbers[row]]
                 line[f"same_{kind}"] = None if own is None else float(same.mean())
             for kind in KINDS[1:]:
-                values = [self.codes(kind).of(word) for word in self.numbers[row].tolist()]
+                values = [self.text.codes[kind].of(word) for word in self.numbers[row].tolist()]
                 most = Counter(one for one in values if one is not None).most_common(1)
                 value, times = most[0] if most else (None, 0)
                 line |= {kind: value, f"{kind}_share": times / self.k}
@@ -186,7 +180,7 @@ class Neighbours:
         return pd.DataFrame(rows)
 
     def to_pandas(self, by: Literal["neighbour", "layer"] = "neighbour") -> pd.DataFrame:
-        """:attr:`frame`, a row a neighbour, or :attr:`shares`, a row a layer."""
+        """The data frame :attr:`frame`, a row a neighbour, or :attr:`shares`, a row a layer."""
         return self.frame if by == "neighbour" else self.shares
 
     def map(
@@ -298,9 +292,9 @@ def find_neighbours(
             f"k is {k}, but {corpus or 'the text'} has {n_words} other words with vectors; give a lower k"
         )
 
-    def own(kind: str, stated: str | None, here: str | None, codes: Codes) -> str | None:
-        there = next((codes.of(word) for word in itself), None)
-        value = stated or here or there
+    def own(kind: Kind, stated: str | None, here: str | None) -> str | None:
+        codes = text.codes[kind]
+        value = stated or here or next((codes.of(word) for word in itself), None)
         if stated is not None and stated not in codes.values:
             names = f"; there is {', '.join(sorted(codes.values)[:8])}" if codes.values else ", nor any other"
             raise CorpusError(f"no word of {corpus or 'the text'} has the {kind} {quoted(stated)}{names}")
@@ -310,8 +304,8 @@ def find_neighbours(
     return Neighbours(
         sentence=sentence,
         place=place,
-        tag=own("tag", tag, tag_of(sentence, place), text.tags),
-        sense=own("sense", sense, sense_of(sentence, place), text.senses),
+        tag=own("tag", tag, tag_of(sentence, place)),
+        sense=own("sense", sense, sense_of(sentence, place)),
         model=model,
         corpus=corpus,
         layers=layers,

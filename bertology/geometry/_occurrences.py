@@ -6,14 +6,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentence, Sentences
+from bertology.geometry._sums import Bools
 from bertology.geometry._vectors import Floats32, LayerVectors
 
 Integers = NDArray[np.int64]
+Kind = Literal["word", "tag", "sense"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 TAG_LAYERS = ("upos", "xpos")
 """Layers of tags, of which the first that a text has is taken."""
 SENSE = "sense"
@@ -46,17 +50,24 @@ class Occurrence:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """One value or none of each word: ``values[codes[word]]``, −1 for none."""
+    """One value or none for each word: ``values[codes[word]]``, −1 for none."""
 
     codes: NDArray[np.int32]
     values: tuple[str, ...]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Codes]) -> Codes:
+        """The codes of several texts, one after the other."""
+        place = {value: number for number, value in enumerate(dict.fromkeys(v for part in parts for v in part.values))}
+        to_joined = [np.array([*(place[value] for value in part.values), -1], dtype=np.int32) for part in parts]
+        return cls(np.concatenate([new[part.codes] for new, part in zip(to_joined, parts, strict=True)]), tuple(place))
 
     def of(self, word: int) -> str | None:
         """The value of a word."""
         code = int(self.codes[word])
         return None if code < 0 else self.values[code]
 
-    def same(self, value: str | None) -> NDArray[np.bool_]:
+    def same(self, value: str | None) -> Bools:
         """``[word]`` which words have the value; none has None."""
         code = self.values.index(value) if value in self.values else None
         return np.zeros(len(self.codes), dtype=np.bool_) if code is None else self.codes == code
@@ -131,28 +142,19 @@ class SearchedText:
         return whole
 
     @cached_property
-    def forms(self) -> Codes:
-        """Word forms in lower case."""
-        return self._joined([_lowered(sentences) for sentences in self.splits.values()])
+    def codes(self) -> Mapping[Kind, Codes]:
+        """Word forms in lower case, tags and senses of all words.
 
-    @cached_property
-    def tags(self) -> Codes:
-        """Tags of words: those of the first of the layers ``upos`` and ``xpos`` that there is."""
-        layer = next((name for name in TAG_LAYERS if any(name in one.layers for one in self.splits.values())), None)
-        return self._joined([_of_layer(sentences, layer) for sentences in self.splits.values()])
-
-    @cached_property
-    def senses(self) -> Codes:
-        """Senses of words, from the targets ``sense`` or the layer of that name."""
-        return self._joined([_of_senses(sentences) for sentences in self.splits.values()])
-
-    def _joined(self, parts: Sequence[Codes]) -> Codes:
-        place = {value: number for number, value in enumerate(dict.fromkeys(v for part in parts for v in part.values))}
-        codes = []
-        for part in parts:
-            to_joined = np.array([*(place[value] for value in part.values), -1], dtype=np.int32)
-            codes.append(to_joined[part.codes])
-        return Codes(np.concatenate(codes), tuple(place))
+        Tags are those of the first of the layers ``upos`` and ``xpos`` that there is; senses those of the targets
+        ``sense`` or the layer of that name.
+        """
+        texts = self.splits.values()
+        tags = next((name for name in TAG_LAYERS if any(name in one.layers for one in texts)), "")
+        return {
+            "word": Codes.joined([_lowered(sentences) for sentences in texts]),
+            "tag": Codes.joined([_of_layer(sentences, tags) for sentences in texts]),
+            "sense": Codes.joined([_of_senses(sentences) for sentences in texts]),
+        }
 
     def sentence_of(self, words: Integers) -> tuple[Integers, Integers]:
         """``[word]`` the place of the split of each word, and the number of its sentence there."""
@@ -172,7 +174,7 @@ class SearchedText:
         text = sentences.text(int(number))
         return Occurrence(
             name, sentences.id(int(number)), text, (first, last), sentences.word(place),
-            self.tags.of(word), self.senses.of(word),
+            self.codes["tag"].of(word), self.codes["sense"].of(word),
         )  # fmt: skip
 
     def places_of(self, sentence: Sentence, place: int) -> list[int]:
@@ -182,10 +184,8 @@ class SearchedText:
             for number in range(len(sentences)):
                 if sentences.text(number) == sentence.text:
                     first, last = sentences.starts[number : number + 2].tolist()
-                    spans = sentences.char_spans[first:last].tolist()
-                    found += [
-                        start + first + at for at, span in enumerate(spans) if tuple(span) == sentence.spans[place]
-                    ]
+                    is_same = (sentences.char_spans[first:last] == sentence.spans[place]).all(axis=1)
+                    found += (start + first + np.flatnonzero(is_same)).tolist()
         return found
 
 
@@ -208,8 +208,8 @@ def _lowered(sentences: Sentences) -> Codes:
     return Codes(np.array(codes, dtype=np.int32)[sentences.forms.codes], tuple(place))
 
 
-def _of_layer(sentences: Sentences, name: str | None) -> Codes:
-    if name is None or name not in sentences.layers:
+def _of_layer(sentences: Sentences, name: str) -> Codes:
+    if name not in sentences.layers:
         return Codes(np.full(sentences.n_words, -1, dtype=np.int32), ())
     return Codes(sentences.layers[name].codes, sentences.layers[name].values)
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from bertology.errors import CorpusError
-from bertology.geometry._contextuality import WordSample
-from bertology.geometry._sums import Floats, Integers, LayerSums
-from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
+from bertology.geometry._likeness import shared_neighbours
+from bertology.geometry._sums import Floats, Integers, LayerSums, mean_sums
+from bertology.geometry._text import WordSample
+from bertology.geometry._vectors import Floats32, LayerVectors, moves, type_directions, unit_vectors
 
 _MOST_OCCURRENCES = 200
-"""Of a type, those that distances within and across encodings are of: all pairs of them are formed."""
+"""Occurrences of a type whose distances within and across encodings are taken: all pairs of them are formed."""
 _QUERIES = 1000
 """Words whose nearest neighbours are looked up."""
 _LEAST_SENTENCES = 5
@@ -46,12 +47,12 @@ def encoding_effects(
 
     Args:
         plain: vectors of the words of a text.
-        changed: by name of the encoding, of the same words in the same layers.
+        changed: by name of the encoding, vectors of the same words in the same layers.
         types: ``[word]`` the type of each.
         sentences: ``[word]`` the sentence of each, ascending.
         k: nearest types.
-        n_permutations: of the test.
-        seed: of the coin, the permutations and the words whose neighbours are looked up.
+        n_permutations: number of permutations of the test.
+        seed: random seed of the coin, the permutations and the words whose neighbours are looked up.
 
     Raises:
         CorpusError: no type occurs in five sentences, or there are not more types than neighbours.
@@ -63,74 +64,42 @@ def encoding_effects(
     if n_types < k + 2:
         raise CorpusError(f"{n_types} word types are too few to look up {k} nearest ones: give more text")
     sample, _ = WordSample.of(types, clusters, least=_LEAST_SENTENCES, most=_MOST_OCCURRENCES, seed=seed)
+    others = np.concatenate([np.roll(part, -1) for part in np.split(sample.places, sample.starts[1:-1])])
+    asked = np.sort(np.random.default_rng(seed).permutation(len(types))[:_QUERIES])
+    test = _WithinAcross(sample, clusters, n_permutations, seed)
     found: dict[str, list[Floats]] = {}
     for layer in plain.layers:
         vectors = plain.of(layer)
-        test = _WithinAcross(sample, clusters, n_permutations, seed)
-        near = _Neighbours(vectors, types, k, layer, seed)
-        others = np.empty_like(sample.places)
-        for first, last in itertools.pairwise(sample.starts):
-            others[first:last] = np.roll(sample.places[first:last], -1)
-        for name, values in zip(("moved", "cosine"), _moves(vectors[sample.places], vectors[others]), strict=True):
+        unit, means = unit_vectors(vectors, layer), type_directions(vectors, types)
+        near = _nearest_types(unit[asked], means, types[asked], k)
+        for name, values in zip(("moved", "cosine"), moves(vectors[sample.places], vectors[others]), strict=True):
             found.setdefault(f"{name}_other_sentence", []).append(values)
         for name, of_changed in changed.items():
             after = of_changed.of(layer)
-            moved, cosine = _moves(vectors, after)
-            difference, p = test.of(unit_vectors(vectors, layer), unit_vectors(after, layer))
-            of_layer = {"moved": moved, "cosine": cosine, "neighbours_changed": near.changed(after, layer)}
+            moved, cosine = moves(vectors, after)
+            unit_after = unit_vectors(after, layer)
+            difference, p = test.of(unit, unit_after)
+            now = _nearest_types(unit_after[asked], means, types[asked], k)
+            of_layer = {"moved": moved, "cosine": cosine, "neighbours_changed": 1 - shared_neighbours(now, near)}
             of_layer |= {"across_within": difference, "across_within_p": np.array([p])}
             for statistic, values in of_layer.items():
                 found.setdefault(f"{statistic}_{name}", []).append(values)
+    n_clusters = int(clusters[-1]) + 1
     for metric, by_layer in found.items():
         stacked = np.stack(by_layer)
         if metric.startswith("across_within"):
             yield LayerSums(metric, plain.layers, stacked, np.ones((1, stacked.shape[1])), "types")
-            continue
-        of_items = clusters[near.queries] if metric.startswith("neighbours") else clusters
-        of_items = clusters[sample.places] if metric.endswith("other_sentence") else of_items
-        over = np.stack([_by_cluster(of_items, values, clusters) for values in stacked])
-        under = _by_cluster(of_items, np.ones(len(of_items)), clusters)
-        yield LayerSums(metric, plain.layers, over, under[None], "sentences")
+        else:
+            of_items = clusters[asked] if metric.startswith("neighbours") else clusters
+            of_items = clusters[sample.places] if metric.endswith("other_sentence") else of_items
+            yield mean_sums(metric, plain.layers, stacked, of_items, n_clusters=n_clusters)
 
 
-def _by_cluster(of_items: Integers, values: Floats, clusters: Integers) -> Floats:
-    """``[cluster]`` sums of the values of items."""
-    return np.asarray(np.bincount(of_items, values, minlength=int(clusters[-1]) + 1), dtype=np.float64)
-
-
-def _moves(before: Floats32, after: Floats32) -> tuple[Floats, Floats]:
-    """``[word]`` how far vectors move, over their length, and the cosine of both."""
-    x, y = before.astype(np.float64), after.astype(np.float64)
-    lengths, products = np.linalg.norm(x, axis=1), np.einsum("wd,wd->w", x, y)
-    scale = np.maximum(lengths, 1e-30)
-    return np.linalg.norm(y - x, axis=1) / scale, products / (scale * np.maximum(np.linalg.norm(y, axis=1), 1e-30))
-
-
-class _Neighbours:
-    """The nearest word types of some words of one layer."""
-
-    def __init__(self, vectors: Floats32, types: Integers, k: int, layer: int, seed: int) -> None:
-        n_words = len(vectors)
-        chosen = np.random.default_rng(seed).permutation(n_words)[:_QUERIES]
-        self.queries = np.sort(chosen)
-        """``[query]`` places of the words."""
-        self._types, self._k = types[self.queries], k
-        order = np.argsort(types, kind="stable")
-        starts = np.searchsorted(types[order], np.arange(types.max() + 1))
-        # The direction of a sum is that of the mean.
-        self._means = unit_vectors(np.add.reduceat(vectors[order], starts, axis=0), layer, may_vanish=True)
-        self._plain = self._nearest(vectors, layer)
-
-    def _nearest(self, vectors: Floats32, layer: int) -> Integers:
-        """``[query, k]`` numbers of the nearest types by cosine."""
-        cosines = unit_vectors(vectors[self.queries], layer) @ self._means.T
-        cosines[np.arange(len(cosines)), self._types] = -np.inf
-        return np.asarray(np.argpartition(-cosines, self._k, axis=1)[:, : self._k])
-
-    def changed(self, vectors: Floats32, layer: int) -> Floats:
-        """``[query]`` the share of its nearest types that are others in these vectors."""
-        nearest = self._nearest(vectors, layer)
-        return np.asarray(1 - (nearest[:, :, None] == self._plain[:, None, :]).any(axis=2).mean(axis=1))
+def _nearest_types(unit: Floats32, means: Floats32, types: Integers, k: int) -> Integers:
+    """``[word, k]`` the nearest types of unit vectors ``[word, dim]`` by cosine, without the word's own ``[word]``."""
+    cosines = unit @ means.T
+    cosines[np.arange(len(cosines)), types] = -np.inf
+    return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
 
 
 class _WithinAcross:

@@ -1,24 +1,40 @@
-"""Roles of the words of a sentence: their places by several schemes (McCoy et al. 2019; Jawahar et al. 2019, §6).
+"""How much of a sentence's vector is a sum over its words of word ⊗ role (McCoy et al. 2019; Jawahar et al. 2019, §6).
 
-A place in a tree is a path from its root, in letters: ``L`` and ``R`` for a dependent before and after its head, or for
-the first part and the rest of a phrase.
+Fillers say what a word is, roles where it stands. A place in a tree is a path from its root, in letters: ``L`` and
+``R`` for a dependent before and after its head, or for the first part and the rest of a phrase. With fixed fillers and
+roles such a tensor product representation is linear in their products: ridge regression finds the best map to the
+vectors of sentences, from a Gram matrix of products that all layers share. :func:`low_rank_errors` trains fillers,
+roles and map instead, as the paper does.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
-from bertology.errors import CorpusError
-from bertology.geometry._sums import Integers
-from bertology.geometry._vectors import Floats32
+from bertology.errors import CorpusError, ModelError
+from bertology.geometry._sums import Floats, Integers, LayerSums
+from bertology.geometry._vectors import Floats32, Groups
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Paths = Sequence[Sequence[str]]
 """``[sentence][word]`` paths from the root of a tree."""
+BAG = "bag"
+"""The scheme in which all words have one role: a bag of words."""
+STRENGTHS = 10.0 ** np.arange(-5, 3.5, 0.5)
+"""Strengths of ridge regression that are tried on dev, as multiples of the mean eigenvalue of the Gram matrix."""
+WEIGHTS = (0.1, 0.3, 1.0)
+"""Weights of the products with roles that are tried on dev, besides 0, with which a scheme is the bag of words."""
+_FEWEST = {"train": 20, "dev": 5, "test": 5}
+_DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
+"""Of trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
 
 
 def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
@@ -92,24 +108,19 @@ def constituent_paths(n_words: int, phrases: Iterable[tuple[int, int]]) -> list[
     return paths
 
 
-def random_dependency_paths(n_words: int, dice: np.random.Generator) -> list[str]:
-    """Paths ``[word]`` in a random tree: a word at random is the root, and so on of the words on either side."""
+def random_paths(n_words: int, dice: np.random.Generator, *, has_heads: bool) -> list[str]:
+    """Paths ``[word]`` in a random tree of dependencies, or of phrases whose leaves the words are.
+
+    Words are cut in two at random, and so on both parts; of dependencies a word at random is the head of both.
+    """
     paths, waiting = [""] * n_words, [(0, n_words, "")]
     while waiting:
         first, last, path = waiting.pop()
-        if first < last:
-            root = int(dice.integers(first, last))
-            paths[root] = path
-            waiting += [(first, root, path + "L"), (root + 1, last, path + "R")]
-    return paths
-
-
-def random_constituent_paths(n_words: int, dice: np.random.Generator) -> list[str]:
-    """Paths ``[word]`` in a random tree: the words are cut in two at random, and so on both parts."""
-    paths, waiting = [""] * n_words, [(0, n_words, "")]
-    while waiting:
-        first, last, path = waiting.pop()
-        if last - first == 1:
+        if has_heads and first < last:
+            head = int(dice.integers(first, last))
+            paths[head] = path
+            waiting += [(first, head, path + "L"), (head + 1, last, path + "R")]
+        elif last - first == 1:
             paths[first] = path
         elif last > first:
             cut = int(dice.integers(first + 1, last))
@@ -167,14 +178,15 @@ def tree_roles(
         paths: by split ``[sentence][word]`` paths from the root; roles are those of all splits, one after the other.
         n_roles: how many there are at most, in each scheme the most frequent in train.
         has_heads: whether words are nodes of the trees, as those of dependencies, or their leaves.
-        seed: of what is drawn.
+        seed: random seed.
     """
     dice = np.random.default_rng(seed)
-    random = random_dependency_paths if has_heads else random_constituent_paths
     schemes: dict[str, Mapping[str, Paths]] = {
         "tree": paths,
         "shuffled_tree": {split: shuffled_paths(some, dice) for split, some in paths.items()},
-        "random_tree": {split: [random(len(one), dice) for one in some] for split, some in paths.items()},
+        "random_tree": {
+            split: [random_paths(len(one), dice, has_heads=has_heads) for one in some] for split, some in paths.items()
+        },
     }
     return {name: np.concatenate(list(path_roles(some, n_roles).values())) for name, some in schemes.items()}
 
@@ -189,11 +201,292 @@ def filler_embeddings(vectors: Floats32, fillers: Integers, positions: Integers)
         fillers: ``[word]``.
         positions: ``[word]`` from 0.
     """
-    centred = vectors - _means(vectors, positions)[positions]
-    return np.asarray(_means(centred, fillers), dtype=np.float32)
+    return Groups(fillers).means(Groups(positions).centred(vectors))
 
 
-def _means(vectors: Floats32, groups: Integers) -> Floats32:
-    counts = np.bincount(groups)
-    rows = sparse.csr_array((np.ones(len(groups), np.float32), (groups, np.arange(len(groups)))))
-    return np.asarray((rows @ vectors) / np.maximum(counts, 1)[:, None], dtype=np.float32)
+@dataclass(frozen=True, eq=False)
+class RoleItems:
+    """Sentences of train, dev and test, one after the other, as fillers in roles.
+
+    Raises:
+        CorpusError: a split has too few sentences.
+    """
+
+    sizes: Mapping[str, int]
+    """Number of sentences of ``train``, ``dev`` and ``test``."""
+    sentences: Integers
+    """``[word]`` the sentence of each, from 0, ascending."""
+    fillers: Integers
+    """``[word]`` which filler each word is."""
+    embeddings: Floats32 | None
+    """``[filler, dim]`` vectors of fillers; None where each filler has a dimension of its own."""
+    roles: Mapping[str, Integers]
+    """By scheme ``[word]`` the role of each, from 0; the bag of words needs none."""
+
+    def __post_init__(self) -> None:
+        for split, least in _FEWEST.items():
+            if self.sizes[split] < least:
+                n = f"{self.sizes[split]} sentences of {split} whose words all have vectors"
+                raise CorpusError(f"{n} are too few: give {least} or more")
+
+    @property
+    def lengths(self) -> Integers:
+        """``[sentence]`` numbers of words."""
+        return np.bincount(self.sentences)
+
+    @property
+    def n_fillers(self) -> int:
+        """Number of different fillers."""
+        return int(self.fillers.max()) + 1
+
+    def roles_of(self, scheme: str) -> Integers:
+        """``[word]`` the role of each."""
+        return np.zeros_like(self.fillers) if scheme == BAG else self.roles[scheme]
+
+
+def role_gram(items: RoleItems, scheme: str) -> Floats32:
+    """``[sentence, train sentence]`` Σ over pairs of words with the same role of the products of their fillers.
+
+    A sentence is the mean over its words of filler ⊗ role, with a dimension for each role: not the sum, as in the
+    paper, since layer normalisation lets no vector grow with the length of a sentence.
+    """
+    from scipy.sparse import csr_array
+
+    n_sentences, n_train = len(items.lengths), items.sizes["train"]
+    gram = np.zeros((n_sentences, n_train), dtype=np.float32)
+    shares, roles = (1.0 / items.lengths[items.sentences]).astype(np.float32), items.roles_of(scheme)
+    for role in np.unique(roles):
+        words = np.flatnonzero(roles == role)
+        places = items.sentences[words], items.fillers[words]
+        counts = csr_array((shares[words], places), shape=(n_sentences, items.n_fillers))
+        rows = np.flatnonzero(np.diff(counts.indptr))
+        n_known = int(np.searchsorted(rows, n_train))
+        if items.embeddings is None:
+            products = (counts[rows] @ counts[rows[:n_known]].T).toarray()
+        else:
+            own = counts[rows] @ items.embeddings
+            products = own @ own[:n_known].T
+        gram[np.ix_(rows, rows[:n_known])] += np.asarray(products, dtype=np.float32)
+    return gram
+
+
+def length_features(items: RoleItems, scale: float) -> Floats32:
+    """``[sentence, 2]`` logarithm and inverse of the number of words, standardised, times ``scale``.
+
+    Every scheme has them: roles would else give away how long a sentence is, which is no matter of what stands where.
+    """
+    n = items.lengths.astype(np.float64)
+    features = np.stack([np.log(n), 1 / n], axis=1)
+    features -= features.mean(axis=0)
+    deviation = features.std(axis=0)
+    scaled = np.divide(scale * features, deviation, out=np.zeros_like(features), where=deviation > 0)
+    return np.asarray(scaled, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class GramRidge:
+    """Ridge regression with an intercept, from products of items, for any number of targets and strengths."""
+
+    values: Floats
+    """``[train]`` eigenvalues of the centred products of the training items."""
+    vectors: Floats32
+    """``[train, train]`` eigenvectors."""
+    projected: Floats32
+    """``[item, train]`` centred products of the further items with the training items, times the eigenvectors."""
+
+    @classmethod
+    def of(cls, gram: Floats32) -> GramRidge:
+        """Of products ``[item, training item]`` of all items; the training items are the first."""
+        n_train = gram.shape[1]
+        whole = gram.astype(np.float64)
+        means = whole.mean(axis=1, keepdims=True)
+        centred = whole - means - means[:n_train].T + means[:n_train].mean()
+        values, vectors = np.linalg.eigh(centred[:n_train])
+        projected = (centred[n_train:] @ vectors).astype(np.float32)
+        return cls(np.maximum(values, 0.0), vectors.astype(np.float32), projected)
+
+    def errors(self, targets: Floats32, n_dev: int) -> tuple[float, Floats]:
+        """Squared error on dev with the best of :data:`STRENGTHS`, and ``[test item]`` squared errors with it.
+
+        Args:
+            targets: ``[item, target]`` of all items, less the means of the training items.
+            n_dev: how many of the further items are dev; the rest are test.
+        """
+        n_train = len(self.values)
+        rotated = self.vectors.T @ targets[:n_train]
+
+        def squared(strength: float, items: slice) -> Floats:
+            weights = (1 / (self.values + strength * self.values.mean())).astype(np.float32)
+            predicted = self.projected[items] @ (rotated * weights[:, None])
+            return np.asarray(((targets[n_train:][items] - predicted) ** 2).sum(axis=1, dtype=np.float64))
+
+        tried = [float(squared(strength, slice(0, n_dev)).sum()) for strength in STRENGTHS]
+        best = int(np.argmin(tried))
+        return tried[best], squared(STRENGTHS[best], slice(n_dev, None))
+
+
+def ridge_errors(items: RoleItems, scheme: str, targets: Floats32, bag: Floats32) -> tuple[Floats, Floats]:
+    """Squared errors on dev ``[layer]`` and on test ``[layer, sentence]`` of ridge regression with a scheme's roles.
+
+    Strength, and weight of the products with roles against those of the bag of words, are chosen on dev, by layer.
+
+    Args:
+        items: the sentences.
+        scheme: one of ``items.roles``, or the bag of words.
+        targets: ``[layer, sentence, dim]`` their vectors, less the means of the training sentences.
+        bag: the products of :func:`bag_gram`.
+    """
+    n_layers, n_dev = len(targets), items.sizes["dev"]
+    best, errors = np.full(n_layers, np.inf), np.zeros((n_layers, items.sizes["test"]))
+    own = None if scheme == BAG else role_gram(items, scheme)
+    for weight in (0.0,) if own is None else WEIGHTS:
+        ridge = GramRidge.of(bag if own is None else bag + np.float32(weight) * own)
+        for layer, of_layer in enumerate(targets):
+            on_dev, on_test = ridge.errors(of_layer, n_dev)
+            if on_dev < best[layer]:
+                best[layer], errors[layer] = on_dev, on_test
+    return best, errors
+
+
+def bag_gram(items: RoleItems) -> Floats32:
+    """``[sentence, train sentence]`` products of means of fillers and of lengths, which all schemes have."""
+    n_train = items.sizes["train"]
+    gram = role_gram(items, BAG)
+    lengths = length_features(items, float(np.sqrt(np.trace(gram[:n_train]) / n_train)))
+    return np.asarray(gram + lengths @ lengths[:n_train].T)
+
+
+def role_scores(
+    layers: tuple[int, ...], items: RoleItems, targets: Floats32, *, is_trained: bool = False, seed: int = 0
+) -> Iterator[LayerSums]:
+    """R² of the vectors of test sentences by every scheme, and what it is more than that of the bag of words.
+
+    Of ridge regression a scheme includes the bag of words, so that its gain is 0 where roles add nothing on dev. The
+    gain of ``tree`` over ``shuffled_tree`` and ``random_tree`` is given as well.
+
+    Args:
+        layers: numbers of the layers.
+        items: the sentences.
+        targets: ``[layer, sentence, dim]`` their vectors.
+        is_trained: by :func:`low_rank_errors` instead of ridge regression.
+        seed: of what is trained.
+
+    Yields:
+        ``r2_SCHEME``, ``gain_SCHEME`` and ``tree_over_…``, over sentences, of the layers whose vectors vary.
+
+    Raises:
+        ModelError: vectors vary in no layer.
+    """
+    n_train, n_test = items.sizes["train"], items.sizes["test"]
+    centred = targets - targets[:, :n_train].mean(axis=1, keepdims=True)
+    size = (targets[:, :n_train] ** 2).sum(axis=(1, 2), dtype=np.float64)
+    varies = (centred[:, :n_train] ** 2).sum(axis=(1, 2), dtype=np.float64) > 1e-6 * size
+    if not varies.any():
+        raise ModelError("all sentences have the same vector in the layers read: read further layers, or pool mean")
+    chosen, centred = tuple(np.array(layers)[varies].tolist()), centred[varies]
+    total = (centred[:, -n_test:] ** 2).sum(axis=2, dtype=np.float64)
+    errors: dict[str, Floats] = {}
+    if is_trained:
+        errors = {scheme: low_rank_errors(items, scheme, centred, seed=seed) for scheme in (BAG, *items.roles)}
+    else:
+        bag = bag_gram(items)
+        on_dev, errors[BAG] = ridge_errors(items, BAG, centred, bag)
+        for scheme in items.roles:
+            own_dev, own = ridge_errors(items, scheme, centred, bag)
+            errors[scheme] = np.where((own_dev < on_dev)[:, None], own, errors[BAG])
+    for scheme, of_scheme in errors.items():
+        yield LayerSums(f"r2_{scheme}", chosen, total - of_scheme, total, "sentences")
+        if scheme != BAG:
+            yield LayerSums(f"gain_{scheme}", chosen, errors[BAG] - of_scheme, total, "sentences")
+    for other in ("shuffled_tree", "random_tree"):
+        if "tree" in errors and other in errors:
+            yield LayerSums(f"tree_over_{other}", chosen, errors[other] - errors["tree"], total, "sentences")
+
+
+def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: int = 0) -> Floats:
+    """``[layer, test sentence]`` squared errors of trained tensor product decomposition networks (McCoy et al. 2019).
+
+    Fillers and roles have 20 dimensions each, the former a trained map of their vectors where they have some (as
+    Jawahar et al. 2019); a linear map leads from the mean of their products to the vector of the sentence. Adam with a
+    rate of 0.001, batches of 32 sentences, at most 100 passes, of which each layer keeps the one best on dev. The bag
+    of words is no part of the other schemes here, and length no feature.
+
+    Args:
+        items: the sentences.
+        scheme: one of ``items.roles``, or the bag of words.
+        targets: ``[layer, sentence, dim]`` their vectors, less the means of the training sentences.
+        seed: of what parameters start from, and of the order of sentences.
+    """
+    import torch
+
+    n_train, n_dev = items.sizes["train"], items.sizes["dev"]
+    scale = np.sqrt((targets[:, :n_train] ** 2).mean(axis=(1, 2), keepdims=True))
+    wanted = torch.from_numpy(np.asarray(targets / scale, dtype=np.float32))
+    network, dice = _Network(items, scheme, len(targets), targets.shape[2], seed), np.random.default_rng(seed)
+    optimizer = torch.optim.Adam(network.parameters, lr=1e-3)
+    further = np.array_split(np.arange(n_train, targets.shape[1]), -(-(targets.shape[1] - n_train) // 256))
+    best, left = np.full(len(targets), np.inf), _PATIENCE
+    errors = np.zeros((len(targets), items.sizes["test"]))
+    for _ in range(_EPOCHS):
+        for batch in np.array_split(dice.permutation(n_train), -(-n_train // _BATCH)):
+            optimizer.zero_grad()
+            loss = ((network.predict(batch) - wanted[:, batch]) ** 2).mean(dim=(1, 2)).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        with torch.no_grad():
+            parts = [((network.predict(one) - wanted[:, one]) ** 2).sum(dim=2) for one in further]
+            found = torch.cat(parts, dim=1).double().numpy()
+        on_dev = found[:, :n_dev].sum(axis=1)
+        better = on_dev < best
+        best[better], errors[better] = on_dev[better], found[better, n_dev:]
+        left = _PATIENCE if better.any() else left - 1
+        if not left:
+            break
+    return np.asarray(errors * scale[:, 0] ** 2)
+
+
+class _Network:
+    """Fillers, roles and a linear map of every layer, side by side."""
+
+    def __init__(self, items: RoleItems, scheme: str, n_layers: int, dim: int, seed: int) -> None:
+        import torch
+
+        random = torch.Generator().manual_seed(seed)
+        roles = items.roles_of(scheme)
+        n_roles = 1 if scheme == BAG else int(roles.max()) + 1
+        self._roles, self._fillers = torch.from_numpy(roles), torch.from_numpy(items.fillers.astype(np.int64))
+        self._starts = np.append(0, items.lengths.cumsum())
+        # A role that train lacks has no vector.
+        known = np.bincount(roles[: self._starts[items.sizes["train"]]], minlength=n_roles) > 0
+        self._known = torch.from_numpy(known.astype(np.float32))[:, None]
+        self._vectors = None
+        if items.embeddings is not None:
+            length = np.sqrt((items.embeddings**2).sum(axis=1).mean())
+            self._vectors = torch.from_numpy(np.asarray(items.embeddings / length, dtype=np.float32))
+        n_inputs = items.n_fillers if self._vectors is None else self._vectors.shape[1]
+
+        def started(*shape: int, deviation: float) -> Tensor:
+            # All layers begin alike: what differs between them is what they hold.
+            drawn = torch.randn(*shape, generator=random) * deviation
+            return drawn[None].repeat(n_layers, *(1 for _ in shape)).requires_grad_()
+
+        self._of_fillers = started(n_inputs, _DIMS, deviation=1.0)
+        self._of_roles = started(n_roles, _DIMS, deviation=1.0)
+        self._map = started(_DIMS**2, dim, deviation=1 / _DIMS)
+        self._bias = started(1, dim, deviation=0.0)
+        self.parameters = [self._of_fillers, self._of_roles, self._map, self._bias]
+
+    def predict(self, chosen: Integers) -> Tensor:
+        """``[layer, sentence, dim]`` for numbers ``[sentence]`` of sentences."""
+        import torch
+
+        lengths = self._starts[chosen + 1] - self._starts[chosen]
+        words = torch.from_numpy(np.concatenate([np.arange(*self._starts[one : one + 2]) for one in chosen]))
+        of_word = torch.from_numpy(np.repeat(np.arange(len(chosen)), lengths))
+        fillers = self._fillers[words]
+        own = self._of_fillers[:, fillers] if self._vectors is None else self._vectors[fillers] @ self._of_fillers
+        roles = (self._of_roles * self._known)[:, self._roles[words]]
+        shares = torch.from_numpy((1 / np.repeat(lengths, lengths)).astype(np.float32))[:, None, None]
+        products = (shares * roles[..., :, None] * own[..., None, :]).flatten(2)
+        sums = torch.zeros(len(products), len(chosen), _DIMS**2).index_add(1, of_word, products)
+        return sums @ self._map + self._bias

@@ -1,4 +1,4 @@
-"""Whether vectors tell the senses of a word apart: nearest centroids and neighbours, clusters, pairs of occurrences."""
+"""Whether vectors tell the senses of a word apart, and kinds of spans such as chunks: neighbours, clusters, pairs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
-from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
+from bertology.geometry._sums import (
+    Bools,
+    Floats,
+    Integers,
+    Layers,
+    LayerSums,
+    cluster_sums,
+    item_jackknife,
+    jackknife_sums,
+    mean_sums,
+)
+from bertology.geometry._vectors import Floats32, LayerVectors, span_means, unit_vectors
 
-Layers = tuple[int | None, ...]
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""
 
@@ -50,16 +59,6 @@ class SenseItems:
     def means(self, vectors: Floats32, words: NDArray[np.int64]) -> Floats32:
         """``[item, dim]`` means over spans of the vectors of ``words``, which hold all of them."""
         return span_means(vectors, np.searchsorted(words, self.spans))
-
-
-def span_means(vectors: Floats32, spans: Integers) -> Floats32:
-    """``[span, dim]`` means of vectors ``[word, dim]`` over spans of places, none of them empty."""
-    lengths = spans[:, 1] - spans[:, 0]
-    if (lengths == 1).all():
-        return vectors[spans[:, 0]]
-    places = np.concatenate([np.arange(first, last) for first, last in spans])
-    sums = np.add.reduceat(vectors[places], np.append(0, lengths.cumsum()[:-1]), axis=0)
-    return np.asarray(sums / lengths[:, None], dtype=np.float32)
 
 
 def nearest_centroids(train: Any, senses: Integers, other: Any) -> Integers:
@@ -160,33 +159,17 @@ def sense_scores(
     for which, rule in (("centroid", "centroid"), ("neighbours", "occurrences")):
         labels = np.stack([getattr(one, which) for one in predicted])
         right = (labels == test.senses).astype(np.float64)
-        yield LayerSums(
-            f"accuracy_by_{rule}", layers, summed(right * weights, clusters), summed(weights, clusters), "sentences"
-        )
+        yield mean_sums(f"accuracy_by_{rule}", layers, right, clusters, weights=weights)
         found = [mean_macro_f1(test.words, test.senses, of_layer) for of_layer in labels]
-        values, influences = np.array([value for value, _ in found]), np.stack([by_item for _, by_item in found])
-        yield jackknife_sums(f"macro_f1_by_{rule}", layers, values, summed(influences, clusters), "sentences")
-        ones = np.ones(len(test))
-        yield LayerSums(
-            f"micro_accuracy_by_{rule}", layers, summed(right, clusters), summed(ones, clusters), "sentences"
-        )
+        yield item_jackknife(f"macro_f1_by_{rule}", layers, found, clusters)
+        yield mean_sums(f"micro_accuracy_by_{rule}", layers, right, clusters)
         for word in np.unique(test.words):
-            of_word = (test.words == word).astype(np.float64)
-            over, under = summed(right * of_word, clusters), summed(of_word, clusters)
-            yield LayerSums(f"accuracy_by_{rule}", layers, over, under, "sentences", names[word])
+            own = test.words == word
+            yield mean_sums(f"accuracy_by_{rule}", layers, right, clusters, weights=own, group=names[word])
     numbers = [[one.n_neighbours] for one in predicted if one.n_neighbours is not None]
     if numbers:
         under = np.ones((1, clusters.max() + 1))
         yield LayerSums("chosen_neighbours", layers, np.array(numbers) * under, under, "sentences")
-
-
-def summed(values: Floats, clusters: Integers) -> Floats:
-    """``[layer, cluster]`` sums of values ``[layer, item]`` or ``[item]``."""
-    values = np.atleast_2d(values)
-    sums = np.zeros((len(values), clusters.max() + 1))
-    for row, of_layer in zip(sums, values, strict=True):
-        np.add.at(row, clusters, of_layer)
-    return sums
 
 
 def mean_macro_f1(words: Integers, gold: Integers, predicted: Integers) -> tuple[float, Floats]:
@@ -277,32 +260,23 @@ def sense_clusters(
     _, clusters = np.unique(items.clusters, return_inverse=True)
     kinds = np.unique(items.words)
     shape = len(vectors.layers), len(items)
-    found = {name: (np.zeros(shape), np.zeros((shape[0], len(kinds)))) for name in _CLUSTER_METRICS}
+    found: dict[str, tuple[Floats, Floats]] = {}
     for row, layer in enumerate(vectors.layers):
         unit = unit_vectors(items.means(vectors.of(layer), vectors.words), layer)
         for column, word in enumerate(kinds):
             here = np.flatnonzero(items.words == word)
             senses = np.unique(items.senses[here], return_inverse=True)[1]
             for name, (value, influences) in _clustered(unit[here], senses, seed).items():
-                found[name][0][row, here], found[name][1][row, column] = influences, value
+                by_item, values = found.setdefault(name, (np.zeros(shape), np.zeros((shape[0], len(kinds)))))
+                by_item[row, here], values[row, column] = influences, value
     for name, (by_item, values) in found.items():
-        whole, shared = values.mean(axis=1), by_item / len(kinds)
-        yield jackknife_sums(name, vectors.layers, whole, summed(shared, clusters), "sentences")
+        influences = cluster_sums(by_item / len(kinds), clusters)
+        yield jackknife_sums(name, vectors.layers, values.mean(axis=1), influences, "sentences")
         for column, word in enumerate(kinds):
-            of_word = np.where(items.words == word, by_item, 0.0)
-            kept = np.unique(clusters[items.words == word])
-            influences = summed(of_word, clusters)[:, kept]
-            yield jackknife_sums(name, vectors.layers, values[:, column], influences, "sentences", group=names[word])
-
-
-_CLUSTER_METRICS = (
-    "v_measure",
-    "adjusted_rand",
-    "silhouette",
-    "v_measure_chosen",
-    "adjusted_rand_chosen",
-    "chosen_clusters",
-)
+            own = items.words == word
+            of_word = list(zip(values[:, column], by_item[:, own], strict=True))
+            numbers = np.unique(clusters[own], return_inverse=True)[1]
+            yield item_jackknife(name, vectors.layers, of_word, numbers, group=names[word])
 
 
 def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[float, Floats]]:
@@ -336,11 +310,11 @@ def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[f
 def pair_scores(
     layers: Layers,
     cosines: Mapping[str, Floats],
-    same: Mapping[str, NDArray[np.bool_]],
+    same: Mapping[str, Bools],
     clusters: Integers,
     *,
     suffix: str = "",
-    groups: Mapping[str, NDArray[np.bool_]],
+    groups: Mapping[str, Bools],
 ) -> Iterator[LayerSums]:
     """Whether the cosine of two occurrences tells that they have the same sense (Pilehvar & Camacho-Collados 2019).
 
@@ -357,18 +331,13 @@ def pair_scores(
     _, clusters = np.unique(clusters, return_inverse=True)
     thresholds = np.array([[best_threshold(of_layer, same["train"])] for of_layer in cosines["train"]])
     right = ((cosines["test"] >= thresholds) == same["test"]).astype(np.float64)
-    ones = summed(np.ones(right.shape[1]), clusters)
-    yield LayerSums(f"accuracy{suffix}", layers, summed(right, clusters), ones, "sentences")
-    for name, which in groups.items():
-        over, under = summed(right * which, clusters), summed(which.astype(np.float64), clusters)
-        yield LayerSums(f"accuracy{suffix}", layers, over, under, "sentences", name)
+    for name, which in {"": None, **groups}.items():
+        yield mean_sums(f"accuracy{suffix}", layers, right, clusters, weights=which, group=name)
     areas = [area_under_curve(of_layer, same["test"]) for of_layer in cosines["test"]]
-    influences = summed(np.stack([by_pair for _, by_pair in areas]), clusters)
-    values = np.array([value for value, _ in areas])
-    yield jackknife_sums(f"area_under_curve{suffix}", layers, values, influences, "sentences")
+    yield item_jackknife(f"area_under_curve{suffix}", layers, areas, clusters)
 
 
-def best_threshold(scores: Floats, positive: NDArray[np.bool_]) -> float:
+def best_threshold(scores: Floats, positive: Bools) -> float:
     """The threshold from which on scores are taken for positive that makes fewest mistakes, the lowest of equals.
 
     It lies half-way between two scores, or below or above all.
@@ -382,7 +351,7 @@ def best_threshold(scores: Floats, positive: NDArray[np.bool_]) -> float:
     return float((bounds[place] + bounds[place + 1]) / 2)
 
 
-def area_under_curve(scores: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
+def area_under_curve(scores: Floats, positive: Bools) -> tuple[float, Floats]:
     """The share of pairs of a positive and a negative item that scores put in order, ties as half; and ``[item]`` its
     derivative by the weight of each item; NaN unless there are items of both kinds."""
     above, below = np.sort(scores[positive]), np.sort(scores[~positive])
@@ -396,3 +365,73 @@ def area_under_curve(scores: Floats, positive: NDArray[np.bool_]) -> tuple[float
     shares = np.where(positive, share_below(scores, below), 1 - share_below(scores, above))
     area = float(shares[positive].mean())
     return area, (shares - area) / np.where(positive, len(above), len(below))
+
+
+@dataclass(frozen=True, eq=False)
+class SpanItems:
+    """Spans of words with a label."""
+
+    first: Integers
+    """``[item]`` number of the first word in its text."""
+    last: Integers
+    """``[item]`` number of the last word."""
+    labels: Integers
+    """``[item]`` place of the label among all labels."""
+    sentences: Integers
+    """``[item]`` the sentence of each."""
+
+    def __len__(self) -> int:
+        """Number of spans."""
+        return len(self.first)
+
+    def take(self, chosen: Integers) -> SpanItems:
+        """Some of the spans, by their places."""
+        return SpanItems(self.first[chosen], self.last[chosen], self.labels[chosen], self.sentences[chosen])
+
+    def readable(self, words: Integers) -> SpanItems:
+        """Those of which both ends are among ``words``."""
+        return self.take(np.flatnonzero(np.isin(self.first, words) & np.isin(self.last, words)))
+
+    def vectors(self, of_words: Floats32, words: Integers) -> Floats32:
+        """``[item, 4 · dim]`` of each span: its first and last word, their product and their difference.
+
+        Args:
+            of_words: ``[word, dim]``
+            words: ``[word]`` the numbers of these words, ascending.
+        """
+        first, last = (of_words[np.searchsorted(words, ends)] for ends in (self.first, self.last))
+        return np.concatenate([first, last, first * last, first - last], axis=1)
+
+
+def span_clusters(
+    vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanItems], *, seed: int = 0
+) -> Iterator[LayerSums]:
+    """How clusters of the vectors of spans agree with their labels (Jawahar et al. 2019, §3).
+
+    k-means with as many clusters as labels is fitted to the spans of train; those of the test belong to the nearest
+    centre. V-measure is what the paper calls normalised mutual information. Intervals hold the clusters fixed.
+
+    Args:
+        vectors: for train and test, of the words at the ends of spans.
+        items: for train and test, spans of which both ends have vectors.
+        seed: of the first centres.
+
+    Yields:
+        ``v_measure`` and ``adjusted_rand`` of all layers.
+    """
+    from sklearn.cluster import KMeans
+
+    train, test = items["train"], items["test"]
+    _, clusters = np.unique(test.sentences, return_inverse=True)
+    n_labels = len(np.unique(train.labels))
+    scores = {"v_measure": v_measure, "adjusted_rand": adjusted_rand}
+    found: dict[str, list[tuple[float, Floats]]] = {name: [] for name in scores}
+    for layer in vectors["train"].layers:
+        of_train, of_test = (
+            items[split].vectors(vectors[split].of(layer), vectors[split].words) for split in ("train", "test")
+        )
+        labels = KMeans(n_labels, n_init=10, random_state=seed).fit(of_train).predict(of_test)
+        for name, score in scores.items():
+            found[name].append(of_partition(score, test.labels, labels))
+    for name, of_layers in found.items():
+        yield item_jackknife(name, vectors["test"].layers, of_layers, clusters)

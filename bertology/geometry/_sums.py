@@ -1,7 +1,8 @@
-"""A statistic of every layer as a ratio of two sums over clusters."""
+"""Statistics of layers as ratios of two sums over clusters, and how they are made of values of items."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+Layers = tuple[int | None, ...]
+"""Numbers of layers; None for what reads no layer."""
 Clusters = Literal["sentences", "types", "blocks", "documents", "frames"]
 """What is resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring sentences,
 blocks of whole documents, or frames from which pairs of texts are made."""
@@ -20,8 +24,7 @@ class LayerSums:
     """One statistic of some layers, with what each cluster adds to its numerator and denominator."""
 
     metric: str
-    layers: tuple[int | None, ...]
-    """Numbers of layers; None for what reads no layer."""
+    layers: Layers
     over: Floats
     """``[layer, cluster]`` numerators."""
     under: Floats
@@ -38,13 +41,7 @@ class LayerSums:
 
 
 def jackknife_sums(
-    metric: str,
-    layers: tuple[int | None, ...],
-    whole: Floats,
-    influences: Floats,
-    clusters: Clusters,
-    *,
-    group: str = "",
+    metric: str, layers: Layers, whole: Floats, influences: Floats, clusters: Clusters, *, group: str = ""
 ) -> LayerSums:
     """A statistic that is no ratio of sums, in its linear approximation around all data.
 
@@ -53,7 +50,7 @@ def jackknife_sums(
 
     Args:
         metric: name of the statistic.
-        layers: those that it is of.
+        layers: its layers.
         whole: ``[layer]`` the statistic on all data.
         influences: ``[layer, cluster]`` its derivative by the weight of each cluster, or the difference between the
             statistic with all data and without the cluster.
@@ -64,3 +61,83 @@ def jackknife_sums(
     centred = influences - influences.mean(axis=1, keepdims=True)
     over = whole[:, None] + n_clusters * centred
     return LayerSums(metric, layers, over, np.ones((1, n_clusters)), clusters, group)
+
+
+def left_out_sums(metric: str, layers: Layers, values: Floats, clusters: Clusters, *, group: str = "") -> LayerSums:
+    """:func:`jackknife_sums` from the statistic ``[layer, 1 + cluster]`` on all data and without each cluster."""
+    return jackknife_sums(metric, layers, values[:, 0], values[:, :1] - values[:, 1:], clusters, group=group)
+
+
+def item_jackknife(
+    metric: str, layers: Layers, found: Sequence[tuple[float, Floats]], clusters: Integers, *, group: str = ""
+) -> LayerSums:
+    """:func:`jackknife_sums` over sentences from ``[layer]`` values, each with its derivatives by weights of items.
+
+    Args:
+        metric: name of the statistic.
+        layers: its layers.
+        found: ``[layer]`` the statistic and ``[item]`` its derivatives.
+        clusters: ``[item]`` the sentence of each, from 0.
+        group: what it is restricted to.
+    """
+    whole, influences = np.array([value for value, _ in found]), np.stack([by_item for _, by_item in found])
+    return jackknife_sums(metric, layers, whole, cluster_sums(influences, clusters), "sentences", group=group)
+
+
+def cluster_sums(values: Floats, clusters: Integers, n_clusters: int = 0) -> Floats:
+    """``[layer, cluster]`` sums of values ``[layer, item]`` or ``[item]`` over the items of clusters ``[item]``."""
+    rows = [np.bincount(clusters, row, minlength=n_clusters) for row in np.atleast_2d(values)]
+    return np.asarray(np.stack(rows), dtype=np.float64)
+
+
+def mean_sums(
+    metric: str,
+    layers: Layers,
+    values: Floats,
+    clusters: Integers,
+    *,
+    weights: Floats | Bools | None = None,
+    n_clusters: int = 0,
+    kind: Clusters = "sentences",
+    group: str = "",
+) -> LayerSums:
+    """A mean over items.
+
+    Args:
+        metric: name of the statistic.
+        layers: its layers.
+        values: ``[layer, item]``.
+        clusters: ``[item]`` the cluster of each, from 0.
+        weights: ``[item]`` how much each counts; all alike when left out.
+        n_clusters: number of clusters, where some may have no item.
+        kind: what is resampled.
+        group: what the mean is restricted to.
+    """
+    over, under = weighted_sums(values, clusters, weights, n_clusters)
+    return LayerSums(metric, layers, over, under, kind, group)
+
+
+def weighted_sums(
+    values: Floats, clusters: Integers, weights: Floats | Bools | None = None, n_clusters: int = 0
+) -> tuple[Floats, Floats]:
+    """Numerators ``[layer, cluster]`` and denominators ``[1, cluster]`` of :func:`mean_sums`."""
+    counted = np.ones(len(clusters)) if weights is None else weights.astype(np.float64)
+    return cluster_sums(values * counted, clusters, n_clusters), cluster_sums(counted, clusters, n_clusters)
+
+
+def grouped_sums(
+    metric: str, layers: Layers, groups: Mapping[str, tuple[Floats, Floats]], *, kind: Clusters = "sentences"
+) -> Iterator[LayerSums]:
+    """One statistic over all of some groups, and where there are several of each group.
+
+    Args:
+        metric: its name.
+        layers: its layers.
+        groups: by name the numerators ``[layer, cluster]`` and the denominators ``[1, cluster]``.
+        kind: what is resampled.
+    """
+    over, under = (np.sum([both[part] for both in groups.values()], axis=0) for part in (0, 1))
+    yield LayerSums(metric, layers, over, under, kind)
+    if len(groups) > 1:
+        for group, both in groups.items():
+            yield LayerSums(metric, layers, *both, kind, group)

@@ -1,17 +1,151 @@
-"""All that describes the vectors of a text, of its words, its sentences and the whole, in one reading of each layer."""
+"""Statistics of the vectors of a text: of its words, its sentences and the whole, in one pass over each layer.
+
+Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is a
+:class:`LayerStatistic`; :func:`text_statistics` computes all of them, and :func:`read_layers` some. The mean cosine of
+all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes time in
+proportion to its words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from bertology.errors import CorpusError
-from bertology.geometry._contextuality import Contextuality, WordSample
-from bertology.geometry._layers import Groups, LayerStatistic, OneLayer, group_sums, read_layers
-from bertology.geometry._spectrum import Spectrum, sentence_blocks
-from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums, jackknife_sums
-from bertology.geometry._vectors import LayerVectors
+from bertology.errors import CorpusError, ModelError
+from bertology.geometry._sums import (
+    Bools,
+    Clusters,
+    Floats,
+    Integers,
+    LayerSums,
+    cluster_sums,
+    jackknife_sums,
+    left_out_sums,
+    mean_sums,
+)
+from bertology.geometry._vectors import ROWS, Floats32, Groups, LayerVectors, group_sums
+
+_MOST = 1000
+"""Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
+_N_BLOCKS = 20
+_ROGUE = 3
+_MOST_CLUSTERS, _DIMENSIONS = 15, 32
+"""Clusters at most, and principal components on which they are found: clusters far apart differ in large ones."""
+_CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000
+"""Words that are clustered, and those of them that silhouettes compare."""
+_LEAST_SILHOUETTE = 0.1
+"""Below it vectors are one cluster."""
+_ITERATIONS, _TOLERANCE = 100, 1e-4
+"""At most; and what share of the variance of a dimension centres may still move by, as in scikit-learn."""
+_MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
+"""Vectors of a group that are decomposed, the size from which on the eigenvalue is found by iteration, and its steps.
+
+Larger groups are filled up with zeros to a multiple of that size."""
+
+
+class OneLayer:
+    """The vectors of one layer, with what several statistics share.
+
+    Args:
+        number: number of the layer.
+        vectors: ``[word, dim]``.
+        bounds: ``[block + 1]`` the first word of each block that products are summed over, and the number of words.
+    """
+
+    def __init__(self, number: int, vectors: Floats32, bounds: Integers | None = None) -> None:
+        self.number, self.vectors = number, vectors
+        self.bounds = np.array([0, len(vectors)]) if bounds is None else bounds
+        self._chosen: tuple[Integers, Floats32] | None = None
+
+    @cached_property
+    def lengths(self) -> Floats32:
+        """``[word]`` Euclidean lengths.
+
+        Raises:
+            ModelError: a vector is zero.
+        """
+        lengths = np.sqrt(np.einsum("wd,wd->w", self.vectors, self.vectors))
+        if not (lengths > 0).all():
+            n_zero = int((lengths == 0).sum())
+            raise ModelError(f"layer {self.number}: vectors of {n_zero} words are zero: they have no direction")
+        return np.asarray(lengths)
+
+    @cached_property
+    def mean(self) -> Floats32:
+        """``[dim]`` the mean of all words."""
+        total = np.zeros(self.vectors.shape[1])
+        for first in range(0, len(self.vectors), ROWS):
+            part = self.vectors[first : first + ROWS]
+            total += np.ones(len(part), dtype=np.float32) @ part
+        return np.asarray(total / len(self.vectors), dtype=np.float32)
+
+    def centred(self, places: Integers) -> Floats32:
+        """``[item, dim]`` vectors of some words less the mean of all; kept for the next that wants the same words."""
+        if self._chosen is None or self._chosen[0] is not places:
+            chosen = self.vectors[places]
+            chosen -= self.mean
+            self._chosen = places, chosen
+        return self._chosen[1]
+
+    @cached_property
+    def products(self) -> tuple[Floats32, Floats]:
+        """``[block, dim, dim]`` sums of products of dimensions over each block and ``[block, dim]`` sums of vectors.
+
+        Both are of vectors less the mean of all.
+        """
+        dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
+        products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
+        for block, (start, end) in enumerate(itertools.pairwise(self.bounds)):
+            for first in range(start, end, ROWS):
+                centred = self.vectors[first : min(end, first + ROWS)] - self.mean
+                products[block] += centred.T @ centred
+                sums[block] += np.ones(len(centred), dtype=np.float32) @ centred
+        return products, sums
+
+    @cached_property
+    def principal(self) -> tuple[Floats, Floats]:
+        """``[dim]`` sums of squares on principal components, the largest first, and ``[dim, dim]`` the components."""
+        squares, directions = np.linalg.eigh(self.products[0].sum(axis=0, dtype=np.float64))
+        return squares[::-1], np.ascontiguousarray(directions.T[::-1])
+
+    def top_directions(self, n: int) -> Floats32:
+        """``[n, dim]`` the principal components of largest variance."""
+        return self.principal[1][:n].astype(np.float32)
+
+
+class LayerStatistic(ABC):
+    """Statistics that are computed of each layer by itself."""
+
+    @abstractmethod
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """Arrays by name of one layer."""
+
+    @abstractmethod
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """The statistics of all layers, from the arrays with layers as their first axis."""
+
+
+def read_layers(
+    vectors: LayerVectors, statistics: Sequence[LayerStatistic], bounds: Integers | None = None
+) -> Iterator[LayerSums]:
+    """Compute statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
+
+    def of_layer(number: int, array: Floats32) -> list[dict[str, Floats]]:
+        layer = OneLayer(number, array, bounds)
+        return [statistic.of_layer(layer) for statistic in statistics]
+
+    by_layer = vectors.each(of_layer)
+    for statistic, of_layers in zip(statistics, zip(*by_layer, strict=True), strict=True):
+        yield from statistic.sums(
+            vectors.layers, {name: np.stack([one[name] for one in of_layers]) for name in of_layers[0]}
+        )
 
 
 def text_statistics(
@@ -22,13 +156,13 @@ def text_statistics(
     *,
     documents: Integers | None = None,
 ) -> Iterator[LayerSums]:
-    """All that describes the vectors of a text, in one reading of each layer.
+    """Compute all statistics of the vectors of a text, in one pass over each layer.
 
-    That is what :func:`contextuality`, :func:`anisotropy`, :func:`intra_sentence_similarity`, :func:`variance_shares`
-    of the words of the sample, and :func:`spectrum` yield.
+    These are :class:`Contextuality`, :class:`Anisotropy`, :class:`IntraSentence`, :class:`VarianceShares` of the words
+    of the sample, and :class:`Spectrum`.
 
     Args:
-        vectors: of the words of whole sentences.
+        vectors: vectors of the words of whole sentences.
         sentences: ``[word]`` the sentence of each, ascending.
         sample: the words whose types are compared.
         tags: ``[word]`` the tag of each, where there are tags.
@@ -37,7 +171,8 @@ def text_statistics(
             were of the same documents.
 
     Raises:
-        CorpusError: there are fewer than 20 sentences, or documents.
+        CorpusError: there are fewer than 20 sentences, or documents; or every sentence has one word.
+        ModelError: a vector is not finite, or has no direction, or all are the same.
     """
     types = np.repeat(np.arange(len(sample.counts)), sample.counts)
     units = sentences if documents is None else documents
@@ -46,30 +181,273 @@ def text_statistics(
     of_word = sentences if blocks is None else blocks
     _, clusters = np.unique(of_word[sample.places], return_inverse=True)
     kind: Clusters = "sentences" if blocks is None else "documents"
-    shares = _VarianceShares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind)
     statistics = [
         Contextuality(sample, None if blocks is None else blocks[sample.places]),
-        _Anisotropy(of_word, kind=kind),
-        _IntraSentence(sentences, blocks=blocks),
-        shares,
+        Anisotropy(of_word, kind=kind),
+        IntraSentence(sentences, blocks=blocks),
+        VarianceShares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
         Spectrum("blocks" if blocks is None else "documents"),
     ]
     return read_layers(vectors, statistics, bounds)
 
 
-def anisotropy(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
-    """The mean cosine of two words, of all pairs of words of a text (Ethayarajh 2019, section 3.3, of all pairs).
+@dataclass(frozen=True, eq=False)
+class WordSample:
+    """Occurrences of word types, each in another sentence, sorted by type."""
 
-    Intervals leave out one sentence after the other (jackknife).
+    places: Integers
+    """``[occurrence]`` places of the words among those that have vectors."""
+    starts: Integers
+    """``[type + 1]`` the first occurrence of each type, and the number of occurrences."""
+    shuffled: Integers
+    """``[occurrence]`` the same places in random order: occurrences at random, as many for each type as it has."""
+    groups: Mapping[str, Bools] = field(default_factory=dict)
+    """By name, such as a part of speech or a band of frequency, ``[type]`` which types belong to it."""
+
+    @classmethod
+    def of(
+        cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
+    ) -> tuple[WordSample, Integers]:
+        """The types that occur in enough sentences, and the first occurrence in each of these sentences.
+
+        Args:
+            types: ``[word]`` the type of each word, −1 for words that are left out.
+            sentences: ``[word]`` the sentence of each word, ascending.
+            least: sentences that a type has to occur in.
+            most: occurrences of a type that are kept, drawn at random where it has more.
+            seed: random seed.
+
+        Returns:
+            The sample, and ``[type]`` the numbers of its types.
+
+        Raises:
+            CorpusError: no type occurs in so many sentences.
+        """
+        least = max(2, least)
+        words = np.flatnonzero(types >= 0)
+        order = words[np.lexsort((words, sentences[words], types[words]))]
+        is_first = np.ones(len(order), dtype=bool)
+        is_first[1:] = (np.diff(types[order]) != 0) | (np.diff(sentences[order]) != 0)
+        order = order[is_first]
+        kept, counts = np.unique(types[order], return_counts=True)
+        if not (counts >= least).any():
+            raise CorpusError(
+                f"no word occurs in {least} sentences or more (at most in {int(counts.max(initial=0))}): give more "
+                "text, or a smaller least"
+            )
+        rng = np.random.default_rng(seed)
+        parts = []
+        for occurrences in np.split(order, counts.cumsum()[:-1]):
+            if len(occurrences) > most:
+                occurrences = np.sort(rng.choice(occurrences, most, replace=False))
+            if len(occurrences) >= least:
+                parts.append(occurrences)
+        places = np.concatenate(parts)
+        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(places)), kept[counts >= least]
+
+    @property
+    def counts(self) -> Integers:
+        """``[type]`` number of occurrences."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def order(self) -> Integers:
+        """``[occurrence]`` where :attr:`shuffled` stands in :attr:`places`."""
+        by_place = np.argsort(self.places)
+        return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
+
+
+class Contextuality(LayerStatistic):
+    """Self-similarity and maximum explainable variance of word types, and those of random words.
+
+    Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
+    occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
+    is the share of a type's variance on its first principal component, which is larger the fewer occurrences there
+    are, so that the baseline has as many. Both are by the same estimator. Types are weighted alike, but for
+    ``self_similarity_by_token``.
+
+    Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
+    dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
+    principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
+    (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
 
     Args:
-        vectors: of the words of a text.
-        sentences: ``[word]`` the sentence of each, ascending.
+        sample: the words whose types are compared.
+        blocks: ``[occurrence]`` the block of whole documents of each occurrence, each of which is left out once for
+            intervals; over types when left out.
     """
-    return read_layers(vectors, [_Anisotropy(sentences)])
+
+    def __init__(self, sample: WordSample, blocks: Integers | None = None) -> None:
+        self._sample = sample
+        every = np.arange(len(sample.places))
+        self._parts = [_Part.of(sample, every, every >= 0), _Part.of(sample, sample.order, every >= 0)]
+        if blocks is not None:
+            for block in range(int(blocks.max()) + 1):
+                self._parts += [_Part.of(sample, order, blocks[order] != block) for order in (every, sample.order)]
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[1 + block, type]`` similarities with all occurrences and without each block; NaN of a type of which too
+        few are left. ``[1, type]`` explainable variance."""
+        sample = self._sample
+        centred = layer.centred(sample.places)
+        views = _views(layer, centred, sample.places)
+        similar = [self._similarities(centred, views, part) for part in self._parts]
+        found = {name: np.stack([part[name] for part in similar[::2]]) for name in views}
+        found |= {f"{name}_baseline": np.stack([part[name] for part in similar[1::2]]) for name in views}
+        found["variance"] = explainable_variance(centred, sample.starts)[None]
+        found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)[None]
+        return found
+
+    def _similarities(self, centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
+        """By view, ``[type]`` the mean cosine of all pairs of the occurrences of a part."""
+        lengths = np.stack([view.lengths for view in views.values()], axis=1)
+        weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        sums = group_sums(centred, part.starts, order=part.order, weights=weights)
+        found = {}
+        for place, (name, view) in enumerate(views.items()):
+            of_view = view.sums(sums[:, place], weights[:, place], part.starts, part.order)
+            found[name] = np.full(len(part.types), np.nan)
+            found[name][part.types] = _mean_cosines(of_view, weights[part.order, place], part.starts)
+        return found
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """Means over types."""
+        sample, ones = self._sample, np.ones((1, 1, len(self._sample.counts)))
+        counts = ones * sample.counts
+
+        def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
+            if over.shape[1] == 1:
+                return LayerSums(metric, layers, over[:, 0], under[:, 0], "types", group)
+            is_left = np.isfinite(over)
+            means = np.where(is_left, over, 0).sum(axis=2) / np.where(is_left, under, 0).sum(axis=2)
+            return left_out_sums(metric, layers, means, "documents", group=group)
+
+        def adjusted(name: str) -> Floats:
+            return np.asarray(values[name] - values[f"{name}_baseline"])
+
+        yield sums("self_similarity_adjusted", adjusted("raw"))
+        for name, which in sample.groups.items():
+            yield sums("self_similarity_adjusted", np.where(which, adjusted("raw"), 0.0), ones * which, name)
+        yield sums("self_similarity", values["raw"])
+        yield sums("self_similarity_baseline", values["raw_baseline"])
+        yield sums("self_similarity_ratio", adjusted("raw"), 1 - values["raw_baseline"])
+        yield sums("self_similarity_by_token", adjusted("raw") * counts, counts)
+        yield sums("self_similarity_standardised", adjusted("standardised"))
+        yield sums("self_similarity_without_top", adjusted("without_top"))
+        yield sums("self_similarity_cluster_centred", adjusted("clustered"))
+        yield sums("self_similarity_cluster_centred_baseline", values["clustered_baseline"])
+        yield sums("explainable_variance", values["variance"])
+        yield sums("explainable_variance_adjusted", adjusted("variance"))
 
 
-class _Anisotropy(LayerStatistic):
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some occurrences by type, without the types of which fewer than two are left."""
+
+    types: Bools
+    """``[type]`` which types are there."""
+    starts: Integers
+    """``[kept type + 1]``"""
+    order: Integers
+    """``[item]`` where each stands in the places of the sample."""
+
+    @classmethod
+    def of(cls, sample: WordSample, order: Integers, kept: Bools) -> _Part:
+        """Those of the occurrences ``[occurrence]`` in an order that are ``kept`` there."""
+        counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
+        types = counts > 1
+        order = order[kept & np.repeat(types, sample.counts)]
+        return cls(types, np.append(0, counts[types].cumsum()), order)
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Vectors A x + b that are compared instead of centred vectors x; b differs between kinds of words.
+
+    They are never formed: their sums are A applied to sums of x, and their lengths follow from products.
+    """
+
+    lengths: Floats32
+    """``[item]`` lengths of the vectors A x + b."""
+    apply: Callable[[Floats32], Floats32] | None = None
+    """A, of sums ``[group, dim]``; None where vectors stay as they are."""
+    added: Floats32 | None = None
+    """``[kind, dim]`` each b."""
+    kinds: Integers | None = None
+    """``[item]`` which of them is added; None where there is a single one."""
+
+    def sums(self, sums: Floats32, weights: Floats32, starts: Integers, order: Integers) -> Floats:
+        """``[group, dim]`` sums of A x + b by weight, from those of x."""
+        from scipy.sparse import csr_matrix
+
+        changed = sums if self.apply is None else self.apply(sums)
+        if self.added is None:
+            return changed.astype(np.float64)
+        kinds = np.zeros_like(order) if self.kinds is None else self.kinds[order]
+        of_kinds = csr_matrix((weights[order], kinds, starts), shape=(len(sums), len(self.added)))
+        return np.asarray(changed + of_kinds @ self.added, dtype=np.float64)
+
+
+def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _View]:
+    """By name, the views of the centred vectors ``[item, dim]`` at some places of a layer."""
+    deviation = np.sqrt(layer.products[0].diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
+    # A dimension that never varies tells no two words apart.
+    scale: Floats32 = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
+    top = layer.top_directions(max(1, len(deviation) // 100))
+    means, labels = cluster_means(layer)
+    labels = labels[places]
+    squares, norms = np.empty((3, len(centred)), dtype=np.float32), np.einsum("kd,kd->k", means, means)
+    for first in range(0, len(centred), ROWS):
+        rows = slice(first, first + ROWS)
+        part = centred[rows]
+        own, of_top, of_means = np.einsum("wd,wd->w", part, part), part @ top.T, part @ means.T
+        squares[0, rows] = (part * part) @ (scale * scale)
+        squares[1, rows] = own - np.einsum("wt,wt->w", of_top, of_top)
+        near = labels[rows]
+        squares[2, rows] = own - 2 * of_means[np.arange(len(part)), near] + norms[near]
+        # What rounding leaves of a vector is none: it has no direction.
+        squares[1:, rows][squares[1:, rows] < 16 * np.finfo(np.float32).eps * own] = 0
+    standardised, without_top, clustered = np.sqrt(squares)
+    return {
+        "raw": _View(layer.lengths[places], added=layer.mean[None]),
+        "standardised": _View(standardised, lambda sums: np.asarray(sums * scale, dtype=np.float32)),
+        "without_top": _View(without_top, lambda sums: np.asarray(sums - (sums @ top.T) @ top, dtype=np.float32)),
+        "clustered": _View(clustered, added=-means, kinds=labels),
+    }
+
+
+def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
+    """``[group]`` the mean cosine of all pairs inside each group of vectors ``[vector, dim]``.
+
+    The cosine of a vector that is zero with any other is 0.
+
+    Args:
+        vectors: vectors of all groups.
+        starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
+        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
+    """
+    lengths = np.sqrt(np.einsum("wd,wd->w", vectors, vectors))
+    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    sums = group_sums(vectors, starts, order=order, weights=weights).astype(np.float64)
+    return _mean_cosines(sums, weights if order is None else weights[order], starts)
+
+
+def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
+    """``[group]`` mean cosines from sums ``[group, dim]`` of unit vectors; the weight of a zero vector is 0."""
+    own, n = np.add.reduceat(weights > 0, starts[:-1], dtype=np.float64), np.diff(starts)
+    return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
+
+
+class Anisotropy(LayerStatistic):
+    """The mean cosine of two words, of all pairs of words of a text (Ethayarajh 2019, section 3.3, of all pairs).
+
+    Intervals leave out one cluster after the other (jackknife).
+
+    Args:
+        clusters: ``[word]`` the sentence of each, ascending, or the block of documents.
+        kind: what clusters are.
+    """
+
     def __init__(self, clusters: Integers, *, kind: Clusters = "sentences") -> None:
         _, starts, self._counts = np.unique(clusters, return_index=True, return_counts=True)
         self._starts, self._kind = np.append(starts, len(clusters)), kind
@@ -81,9 +459,9 @@ class _Anisotropy(LayerStatistic):
         return {"anisotropy": np.append(whole, influences)}
 
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Of all pairs."""
-        for name, found in values.items():
-            yield jackknife_sums(name, layers, found[:, 0], found[:, 1:], self._kind)
+        """The mean over all pairs."""
+        found = values["anisotropy"]
+        yield jackknife_sums("anisotropy", layers, found[:, 0], found[:, 1:], self._kind)
 
 
 def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
@@ -102,24 +480,21 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     return float(whole), np.asarray(whole - without)
 
 
-def intra_sentence_similarity(vectors: LayerVectors, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
-    """How close words are to the mean of their sentence: mean cosine of both, beside words at random.
+class IntraSentence(LayerStatistic):
+    """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
 
     The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
     alike; one with a single word is left out, as it is its own mean.
 
     Args:
-        vectors: of the words of whole sentences.
         sentences: ``[word]`` the sentence of each, ascending.
-        seed: of the words at random.
+        seed: random seed.
+        blocks: ``[word]`` the block of whole documents of each; intervals are over sentences when left out.
 
     Raises:
         CorpusError: every sentence has one word.
     """
-    return read_layers(vectors, [_IntraSentence(sentences, seed=seed)])
 
-
-class _IntraSentence(LayerStatistic):
     def __init__(self, sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> None:
         _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
         starts, self._counts = starts[counts > 1], counts[counts > 1]
@@ -136,7 +511,7 @@ class _IntraSentence(LayerStatistic):
         return {"raw": self._to_mean(layer, self._places), "baseline": self._to_mean(layer, self._shuffled)}
 
     def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
-        """Of words with the mean of their sentence, whose direction is that of their sum."""
+        """Mean cosines of words with the mean of their sentence, whose direction is that of their sum."""
         weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
         both = group_sums(layer.vectors, self._bounds, order=order, weights=weights)
         sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
@@ -146,46 +521,39 @@ class _IntraSentence(LayerStatistic):
 
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
         """Means over sentences."""
-        under = np.bincount(self._clusters).astype(np.float64)[None]
-        adjusted = values["raw"] - values["baseline"]
-        for name, of_sentences in (("", values["raw"]), ("_adjusted", adjusted)):
-            over = np.stack([np.bincount(self._clusters, of_layer) for of_layer in of_sentences]).astype(np.float64)
-            yield LayerSums(f"intra_sentence_similarity{name}", layers, over, under, self._kind)
+        for name, of_sentences in (("", values["raw"]), ("_adjusted", values["raw"] - values["baseline"])):
+            metric = f"intra_sentence_similarity{name}"
+            yield mean_sums(metric, layers, of_sentences, self._clusters, kind=self._kind)
 
 
-def variance_shares(
-    vectors: LayerVectors, places: Integers, types: Integers, tags: Integers | None, sentences: Integers
-) -> Iterator[LayerSums]:
+class VarianceShares(LayerStatistic):
     """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
 
     Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
     occurrences is not taken for one that explains them (ε², Kelley 1935). The three shares add up to 1.
 
     Args:
-        vectors: of the words.
-        places: ``[item]`` the words among them that are decomposed: types that occur at least twice.
+        places: ``[item]`` the words that are decomposed: types that occur at least twice.
         types: ``[item]`` their types.
         tags: ``[item]`` their tags; None where there are none, then types are not divided.
-        sentences: ``[item]`` their sentences, from 0.
+        clusters: ``[item]`` their sentences, from 0, or blocks of documents.
+        kind: what clusters are.
 
-    Yields:
-        ``variance_between_types``, ``variance_between_tags`` (with tags) and ``variance_within``, over sentences.
+    Raises:
+        CorpusError: no word occurs twice with the same tag.
     """
-    return read_layers(vectors, [_VarianceShares(places, types, tags, sentences)])
 
-
-class _VarianceShares(LayerStatistic):
     def __init__(
         self,
         places: Integers,
         types: Integers,
         tags: Integers | None,
-        sentences: Integers,
+        clusters: Integers,
         *,
         kind: Clusters = "sentences",
     ) -> None:
         cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-        self._places, self._sentences, self._has_tags, self._kind = places, sentences, tags is not None, kind
+        self._places, self._clusters, self._has_tags, self._kind = places, clusters, tags is not None, kind
         self._groups = {
             name: Groups(of) for name, of in (("total", np.zeros_like(types)), ("types", types), ("cells", cells))
         }
@@ -196,19 +564,315 @@ class _VarianceShares(LayerStatistic):
             )
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[sentence]`` sums of squares, over their degrees of freedom."""
+        """``[cluster]`` sums of squares, over their degrees of freedom."""
         some = layer.centred(self._places)
-        found = {}
-        for name, groups in self._groups.items():
-            squares = groups.squared_distances(some)
-            found[name] = np.bincount(self._sentences, squares) / self._degrees[name]
-        return found
+        return {
+            name: cluster_sums(groups.squared_distances(some).astype(np.float64), self._clusters)[0]
+            / self._degrees[name]
+            for name, groups in self._groups.items()
+        }
 
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
         """Shares of the variance of the whole text."""
         total, within_types, within = values["total"], values["types"], values["cells"]
-        kind = self._kind
-        yield LayerSums("variance_between_types", layers, total - within_types, total, kind)
+        yield LayerSums("variance_between_types", layers, total - within_types, total, self._kind)
         if self._has_tags:
-            yield LayerSums("variance_between_tags", layers, within_types - within, total, kind)
-        yield LayerSums("variance_within", layers, within, total, kind)
+            yield LayerSums("variance_between_tags", layers, within_types - within, total, self._kind)
+        yield LayerSums("variance_within", layers, within, total, self._kind)
+
+
+def effective_rank(variances: ArrayLike) -> Floats:
+    """(Σλ)² / Σλ² of the variances ``[…, dim]`` on principal components: the participation ratio, 1 to dim."""
+    values = np.asarray(variances, dtype=np.float64)
+    return np.asarray(values.sum(axis=-1) ** 2 / (values**2).sum(axis=-1))
+
+
+def iso_score(rank: ArrayLike, dim: int) -> Floats:
+    """IsoScore, 0 to 1, of vectors of an effective rank (Rudman et al. 2022, algorithm 1).
+
+    1 if all dimensions vary alike, 0 if one alone varies. It says how much of the space is used, not whether that is
+    good: clusters, which a linear probe needs, make it smaller (Mickus et al. 2024).
+    """
+    # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
+    # rank r alone, being √(2 dim − 2 √(dim r)).
+    return np.asarray((np.asarray(rank) - 1) / (dim - 1))
+
+
+def matrix_entropy(variances: ArrayLike) -> Floats:
+    """Entropy in bits of the variances ``[…, dim]`` on principal components as shares: 0 to log2 of dim."""
+    values = np.clip(np.asarray(variances, dtype=np.float64), 0, None)
+    shares = values / values.sum(axis=-1, keepdims=True)
+    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    return np.asarray(-(shares * logs).sum(axis=-1))
+
+
+def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
+    """``[21]`` the first word of each of 20 blocks of neighbouring sentences, and the number of words.
+
+    Args:
+        sentences: ``[word]`` the sentence of each, ascending, or the document.
+        of: what they are, for messages.
+
+    Raises:
+        CorpusError: there are fewer than 20 of them.
+    """
+    distinct, numbers = np.unique(sentences, return_inverse=True)
+    if len(distinct) < _N_BLOCKS:
+        raise CorpusError(f"{len(distinct)} {of} are too few for blocks to leave out: give {_N_BLOCKS} or more")
+    return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
+
+
+class Spectrum(LayerStatistic):
+    """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
+
+    ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
+    ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
+    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences; of
+    the entropy to first order.
+    """
+
+    def __init__(self, kind: Clusters = "blocks") -> None:
+        self._kind = kind
+
+    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
+        """``[1 + block]`` values of all words, and without each block."""
+        squares, directions = layer.principal
+        if not squares.sum() > 0:
+            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
+        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+        logs = (directions.T * np.log2(shares)) @ directions
+        traces, norms, entropies = np.array(
+            [
+                (np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs))
+                for one in _covariances(layer)
+            ]
+        ).T
+        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
+        ranks, of_shares = traces**2 / norms, entropies / traces
+        return {
+            "iso_score": iso_score(ranks, len(squares)),
+            "effective_rank_dimensions": ranks,
+            "matrix_entropy_bits": matrix_entropy(squares) + of_shares - of_shares[0],
+            "rogue_share": _rogue_shares(layer),
+        }
+
+    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
+        """The statistics, with what blocks contribute."""
+        for name, of_layers in values.items():
+            yield left_out_sums(name, layers, of_layers, self._kind)
+
+
+def _covariances(layer: OneLayer) -> Iterator[Floats]:
+    """``[dim, dim]`` the covariance of all words, and without each block."""
+    products, sums = layer.products
+    every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+    yield (every - np.outer(total, total) / n) / (n - 1)
+    for of_block, part, size in zip(products, sums, np.diff(layer.bounds).tolist(), strict=True):
+        rest = total - part
+        yield (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
+
+
+def _rogue_shares(layer: OneLayer) -> Floats:
+    """``[1 + block]`` what the three dimensions that add most to the cosine of two words add to it."""
+    weights = 1 / layer.lengths
+    blocks = [slice(first, last) for first, last in itertools.pairwise(layer.bounds)]
+    sums = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
+    squares = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
+    without = np.concatenate([sums.sum(axis=0)[None], sums.sum(axis=0) - sums])
+    own = np.concatenate([squares.sum(axis=0)[None], squares.sum(axis=0) - squares])
+    # Over all pairs of different words; pairs of a word with itself are taken off.
+    by_dimension = without**2 - own
+    top = np.argsort(by_dimension[0])[-_ROGUE:]
+    return np.asarray(by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1))
+
+
+def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers]:
+    """The means of the clusters of a layer's vectors, less the mean of all, and the cluster of each word.
+
+    Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
+    largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
+
+    Returns:
+        ``[cluster, dim]`` and ``[word]``.
+    """
+    rng = np.random.default_rng(seed)
+    vectors = layer.vectors
+    some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
+    directions = layer.top_directions(_DIMENSIONS)
+    reduced: Floats32 = np.asarray(some @ directions.T)
+    compared = some[:_SILHOUETTE_WORDS]
+    best, centres = _LEAST_SILHOUETTE, reduced[:0]
+    found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
+    nearest = [_nearest(reduced[: len(compared)], of_k) for of_k in found]
+    for of_k, silhouette in zip(found, silhouettes(compared, nearest), strict=True):
+        if silhouette > best:
+            best, centres = silhouette, of_k
+    labels = np.zeros(len(vectors), dtype=np.int64)
+    if not len(centres):
+        return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
+    sums, of_mean = np.zeros((len(centres), vectors.shape[1])), layer.mean @ directions.T
+    for first in range(0, len(vectors), ROWS):
+        part = vectors[first : first + ROWS]
+        labels[first : first + ROWS] = found_here = _nearest(np.asarray(part @ directions.T - of_mean), centres)
+        is_in = np.asarray(found_here == np.arange(len(centres))[:, None], dtype=np.float32)
+        sums += is_in @ part
+    counts = np.bincount(labels, minlength=len(centres))[:, None]
+    means = np.where(counts > 0, sums / np.maximum(counts, 1) - layer.mean, 0)
+    return means.astype(np.float32), labels
+
+
+def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Floats32:
+    """``[centre, dim]`` by greedy k-means++ (Arthur & Vassilvitskii 2007), as many as differ.
+
+    The first k of them are the first centres of k clusters.
+    """
+    chosen = [int(rng.integers(len(vectors)))]
+    squares = ((vectors - vectors[chosen[0]]) ** 2).sum(axis=1)
+    n_trials = 2 + int(np.log(most))
+    while len(chosen) < most and squares.sum() > 0:
+        picked = np.searchsorted(
+            np.cumsum(squares, dtype=np.float64), rng.random(n_trials) * squares.sum(dtype=np.float64)
+        )
+        picked = np.minimum(picked, len(vectors) - 1)
+        after = np.minimum(squares, _squares(vectors, vectors[picked]))
+        best = int(after.sum(axis=1, dtype=np.float64).argmin())
+        chosen.append(int(picked[best]))
+        squares = after[best]
+        squares[chosen] = 0
+    return vectors[chosen]
+
+
+def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
+    """Lloyd's algorithm for 2, 3, … clusters side by side.
+
+    Args:
+        vectors: ``[vector, dim]``
+        first: ``[centre, dim]`` of which the first k are the first centres of k clusters.
+
+    Returns:
+        For each k from 2 to the number of first centres, ``[k, dim]`` centres; one without vectors stays where it was.
+    """
+    sizes = range(2, len(first) + 1)
+    bounds = np.cumsum([0, *sizes])
+    centres = np.concatenate([first[:k] for k in sizes]) if len(first) > 1 else first[:0]
+    tolerance = _TOLERANCE * float(vectors.var(axis=0).mean())
+    is_moving = np.ones(len(sizes), dtype=bool)
+    for _ in range(_ITERATIONS):
+        moving = np.flatnonzero(is_moving)
+        if not len(moving):
+            break
+        columns = np.concatenate([np.arange(bounds[k], bounds[k + 1]) for k in moving])
+        starts = np.cumsum([0, *(sizes[k] for k in moving)])
+        squares = _squares(vectors, centres[columns])  # [centre, vector]
+        least = np.minimum.reduceat(squares, starts[:-1], axis=0)
+        is_in = (squares == np.repeat(least, np.diff(starts), axis=0)).astype(np.float32)
+        counts = is_in.sum(axis=1)[:, None]
+        means = np.where(counts > 0, (is_in @ vectors) / np.maximum(counts, 1), centres[columns])
+        shifts = np.add.reduceat(((means - centres[columns]) ** 2).sum(axis=1), starts[:-1])
+        centres[columns] = means
+        is_moving[moving] = shifts > tolerance
+    return [centres[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def silhouettes(vectors: Floats32, clusterings: list[Integers]) -> list[float]:
+    """The mean silhouette of each clustering of the vectors ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
+
+    A vector that is a cluster by itself has the silhouette 0.
+    """
+    norms = np.einsum("wd,wd->w", vectors, vectors)
+    distances = np.sqrt(np.maximum(norms[:, None] + norms - 2 * (vectors @ vectors.T), 0))
+    np.fill_diagonal(distances, 0)
+    found = []
+    for labels in clusterings:
+        kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        if not 1 < len(kinds) < len(labels):
+            found.append(-1.0)
+            continue
+        sums = np.asarray(distances @ np.eye(len(kinds), dtype=np.float32)[numbers], dtype=np.float64)
+        own = (np.arange(len(labels)), numbers)
+        inside = sums[own] / np.maximum(counts[numbers] - 1, 1)
+        outside = sums / counts
+        outside[own] = np.inf
+        nearest = outside.min(axis=1)
+        scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
+        found.append(float(np.where(counts[numbers] > 1, scores, 0).mean()))
+    return found
+
+
+def _squares(vectors: Floats32, centres: Floats32) -> Floats32:
+    """``[centre, vector]`` squared distances."""
+    norms = np.einsum("vd,vd->v", vectors, vectors)
+    own = np.einsum("cd,cd->c", centres, centres)
+    return np.asarray(np.maximum(norms - 2 * (centres @ vectors.T) + own[:, None], 0))
+
+
+def _nearest(vectors: Floats32, centres: Floats32) -> Integers:
+    """``[vector]`` the number of the nearest centre."""
+    return np.asarray(_squares(vectors, centres).argmin(axis=0))
+
+
+def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
+    """``[group]`` the share of the variance of each group of vectors on its first principal component.
+
+    It is 1 where all vectors of a group are the same. Groups of more than 200 vectors are represented by the first 200.
+
+    Args:
+        vectors: vectors of all groups.
+        starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
+        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
+    """
+    sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
+    shares = np.ones(len(sizes))
+    for which, width in _batches(sizes):
+        inside = np.arange(width) < sizes[which, None]
+        rows = np.where(inside, starts[which, None] + np.arange(width), starts[which, None])
+        groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
+        scale = (groups[:, 0].astype(np.float64) ** 2).sum(axis=1)
+        groups[~inside] = 0
+        groups -= groups.sum(axis=1, keepdims=True) / sizes[which, None, None].astype(np.float32)
+        groups[~inside] = 0
+        turned = groups.transpose(0, 2, 1)
+        products = groups @ turned if width <= groups.shape[2] else turned @ groups
+        total = products.trace(axis1=1, axis2=2, dtype=np.float64)
+        varies = total > 1e-12 * scale * sizes[which]
+        shares[which[varies]] = largest_eigenvalues(products[varies]) / total[varies]
+    return shares
+
+
+def _batches(sizes: Integers) -> Iterator[tuple[Integers, int]]:
+    """The groups that are decomposed together, and how many vectors each of them is filled up to."""
+    widths = np.where(sizes <= _LARGE_GROUP, sizes, -(-sizes // _LARGE_GROUP) * _LARGE_GROUP)
+    for width in np.unique(widths).tolist():
+        which = np.flatnonzero(widths == width)
+        n_parts = -(-len(which) * width // ROWS)
+        yield from ((part, width) for part in np.array_split(which, n_parts))
+
+
+def largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
+    """``[matrix]`` the largest eigenvalue of symmetric positive matrices ``[matrix, n, n]`` that are not zero.
+
+    Matrices larger than 32 take 24 steps of the method of Lanczos, whose error is far below single precision.
+    """
+    n_matrices, n, _ = matrices.shape
+    if n <= _LARGE_GROUP or not n_matrices:
+        return np.asarray(np.linalg.eigvalsh(matrices.astype(np.float64))[:, -1]) if n_matrices else np.empty(0)
+    bases = np.zeros((n_matrices, _LANCZOS_STEPS, n), dtype=matrices.dtype)
+    reduced = np.zeros((n_matrices, _LANCZOS_STEPS, _LANCZOS_STEPS))
+    # The column of the longest vector is orthogonal to the component sought by accident only.
+    longest = matrices.diagonal(axis1=1, axis2=2).argmax(axis=1)
+    following = matrices[np.arange(n_matrices), longest]
+    least = 16 * np.finfo(matrices.dtype).eps * matrices.trace(axis1=1, axis2=2)
+    for step in range(_LANCZOS_STEPS):
+        length = np.linalg.norm(following, axis=1)
+        # Where nothing but rounding is left to follow, the rest of the matrix stays zero.
+        length = np.where(length > least, length, 0)
+        if step:
+            reduced[:, step, step - 1] = reduced[:, step - 1, step] = length
+        current = np.divide(following, length[:, None], out=np.zeros_like(following), where=length[:, None] > 0)
+        bases[:, step] = current
+        following = (matrices @ current[:, :, None])[:, :, 0]
+        reduced[:, step, step] = np.einsum("mn,mn->m", current, following)
+        known = bases[:, : step + 1]
+        for _ in range(2):  # once would leave what rounding brings back
+            following = following - (known.transpose(0, 2, 1) @ (known @ following[:, :, None]))[:, :, 0]
+    return np.asarray(np.linalg.eigvalsh(reduced)[:, -1])

@@ -12,10 +12,12 @@ from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
+from bertology.geometry._sums import Floats, Integers
 
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
-_CHUNK = 2048
+ROWS = 2048
+"""Vectors that are taken at a time, so that what is made of them stays in the processor's cache."""
 _MOST_THREADS = 4
 """Each has the vectors of a layer in memory."""
 
@@ -52,7 +54,7 @@ class LayerVectors:
     def stored(
         cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int], *, n_threads: int = 1
     ) -> LayerVectors:
-        """Of an entry of the store; words without a vector are left out of :attr:`words`."""
+        """The vectors of an entry of the store; words without a vector are left out of :attr:`words`."""
         from bertology.activations import WordVectors  # imports torch, which naming the statistics need not
 
         words = words[entry.place[words, 0] >= 0]
@@ -69,7 +71,7 @@ class LayerVectors:
     def of_arrays(
         cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None, words: NDArray[np.int64] | None = None
     ) -> LayerVectors:
-        """Of vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
+        """Vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
         Raises:
             ValueError: another number of axes, of layers or of words.
@@ -149,12 +151,12 @@ class LayerVectors:
         return self._chunks(self.layers)
 
     def _chunks(self, layers: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
-        for first in range(0, len(self), _CHUNK):
-            items = self._order[first : first + _CHUNK]
+        for first in range(0, len(self), ROWS):
+            items = self._order[first : first + ROWS]
             yield items, self._take(layers, items)
 
 
-def unit_vectors(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:
+def unit_vectors(vectors: Floats32, layer: int = 0, *, may_vanish: bool = False) -> Floats32:
     """Vectors of length 1.
 
     Raises:
@@ -165,3 +167,92 @@ def unit_vectors(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> 
         n_zero = int((lengths == 0).sum())
         raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
     return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
+
+
+def moves(before: Floats32, after: Floats32) -> tuple[Floats, Floats]:
+    """``[word]`` how far vectors ``[word, dim]`` move, over their length before, and the cosine of both."""
+    x, y = before.astype(np.float64), after.astype(np.float64)
+    length = np.maximum(np.linalg.norm(x, axis=1), 1e-30)
+    cosine = np.einsum("wd,wd->w", x, y) / (length * np.maximum(np.linalg.norm(y, axis=1), 1e-30))
+    return np.linalg.norm(y - x, axis=1) / length, cosine
+
+
+def span_means(vectors: Floats32, spans: Integers) -> Floats32:
+    """``[span, dim]`` means of vectors ``[word, dim]`` over spans of places, none of them empty."""
+    lengths = spans[:, 1] - spans[:, 0]
+    if (lengths == 1).all():
+        return vectors[spans[:, 0]]
+    places = np.concatenate([np.arange(first, last) for first, last in spans])
+    sums = np.add.reduceat(vectors[places], np.append(0, lengths.cumsum()[:-1]), axis=0)
+    return np.asarray(sums / lengths[:, None], dtype=np.float32)
+
+
+def type_directions(vectors: Floats32, types: Integers) -> Floats32:
+    """``[type, dim]`` unit vectors of the mean of each type's vectors ``[word, dim]``; types are numbered from 0."""
+    order = np.argsort(types, kind="stable")
+    starts = np.searchsorted(types[order], np.arange(types.max() + 1))
+    # The direction of a sum is that of the mean.
+    return unit_vectors(np.add.reduceat(vectors[order], starts, axis=0), may_vanish=True)
+
+
+def group_sums(
+    vectors: Floats32, starts: Integers, *, order: Integers | None = None, weights: Floats32 | None = None
+) -> Floats32:
+    """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group, or ``[group, kind, dim]``.
+
+    Args:
+        vectors: of all groups.
+        starts: ``[group + 1]`` where each group begins, and where the last one ends.
+        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
+        weights: ``[vector]``, or ``[vector, kind]`` for several sums of each group, which are formed together while
+            its vectors are in the processor's cache.
+    """
+    from scipy.sparse import csr_matrix
+
+    order = np.arange(starts[-1]) if order is None else order
+    factors = np.ones(len(order), dtype=np.float32) if weights is None else weights[order]
+    n_groups, n_kinds = len(starts) - 1, factors.shape[1] if factors.ndim == 2 else 1
+    if n_kinds > 1:
+        sizes = np.diff(starts)
+        # One row of the matrix for each kind, those of a group in a row.
+        first = np.arange(len(order)) + np.repeat(starts[:-1] * (n_kinds - 1), sizes)
+        places = first[:, None] + np.repeat(sizes, sizes)[:, None] * np.arange(n_kinds)
+        spread, columns = np.empty(factors.size, dtype=np.float32), np.empty(factors.size, dtype=np.int64)
+        spread[places], columns[places] = factors, order[:, None]
+        factors, order, starts = spread, columns, np.append(0, np.repeat(sizes, n_kinds).cumsum())
+    sums = np.asarray(csr_matrix((factors.ravel(), order, starts), shape=(n_groups * n_kinds, len(vectors))) @ vectors)
+    return sums if weights is None or weights.ndim == 1 else sums.reshape(n_groups, n_kinds, -1)
+
+
+class Groups:
+    """Groups of vectors, whose order is found once for all layers.
+
+    Args:
+        groups: ``[vector]`` the group of each.
+    """
+
+    def __init__(self, groups: Integers) -> None:
+        self.names, self.numbers, counts = np.unique(groups, return_inverse=True, return_counts=True)
+        self._order = np.argsort(self.numbers, kind="stable")
+        self._starts, self._counts = np.append(0, counts.cumsum()), counts[:, None].astype(np.float32)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self._counts)
+
+    def means(self, vectors: Floats32) -> Floats32:
+        """``[group, dim]`` the mean of the vectors ``[vector, dim]`` of each group."""
+        return np.asarray(group_sums(vectors, self._starts, order=self._order) / self._counts)
+
+    def centred(self, vectors: Floats32) -> Floats32:
+        """Vectors ``[vector, dim]`` less the means of their groups."""
+        return np.asarray(vectors - self.means(vectors)[self.numbers])
+
+    def squared_distances(self, vectors: Floats32) -> Floats32:
+        """``[vector]`` squared distances of vectors ``[vector, dim]`` from the means of their groups."""
+        means, squares = self.means(vectors), np.empty(len(vectors), dtype=np.float32)
+        for first in range(0, len(vectors), ROWS):
+            rows = slice(first, first + ROWS)
+            rest = vectors[rows] - means[self.numbers[rows]]
+            squares[rows] = np.einsum("wd,wd->w", rest, rest)
+        return squares

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bertology.errors import BertologyError, SignalError
-from bertology.landscapes._losses import Loss, mean_loss
-from bertology.landscapes._weights import filter_normalised, moved, placed, weights_of
+from bertology.landscapes._losses import Loss, filter_normalised, mean_loss, moved, placed, weights_of
 
 _CONFIDENCE = 0.975
 _DIRECTIONS, _START = 1, 2

@@ -1,6 +1,6 @@
 """Scores, their intervals, comparisons between them, and the baselines and controls that they are held against.
 
-Every score is a :class:`Metric` of counts by cluster (``_metric.py``, to be read first), so that any resample of
+Every score is a :class:`Metric` of counts by cluster (``_metrics.py``, to be read first), so that any resample of
 clusters can be scored from the same counts (``_bootstrap.py``).
 """
 
@@ -12,10 +12,23 @@ from bertology.measures._baselines import (
     majority,
     word_majority,
 )
-from bertology.measures._bootstrap import N_RESAMPLES, Bootstrap, CiMethod, bootstrap
-from bertology.measures._cloze_scores import Grouped, mean_over_groups
+from bertology.measures._bootstrap import (
+    N_RESAMPLES,
+    Bootstrap,
+    CiMethod,
+    MultiBootstrap,
+    RatioIntervals,
+    VarianceParts,
+    bootstrap,
+    bootstrap_ratio,
+    intervals_over_clusters,
+    multibootstrap,
+    ratio_intervals,
+    sums_over_clusters,
+)
 from bertology.measures._comparisons import (
     Comparison,
+    before,
     best_set,
     center_of_gravity,
     compare,
@@ -23,33 +36,43 @@ from bertology.measures._comparisons import (
     differential_scores,
     expected_layer,
     kl_from_uniform,
+    mean_over_steps,
     over_layers,
     over_runs,
     selectivity,
+    step_reached,
 )
-from bertology.measures._metric import Bounds, CountKind, Metric, share_metric, sum_metric
-from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
-from bertology.measures._multibootstrap import MultiBootstrap, VarianceParts, multibootstrap
-from bertology.measures._number_scores import count_numbers, mean_numbers
-from bertology.measures._over_steps import before, mean_over_steps, step_reached
-from bertology.measures._ratios import (
-    RatioIntervals,
-    bootstrap_ratio,
-    intervals_over_clusters,
-    ratio_intervals,
-    sums_over_clusters,
-)
-from bertology.measures._task_scores import (
+from bertology.measures._metrics import (
     ANSWER_F1,
     ENTITY_F1,
     EXACT_MATCH,
+    METRICS,
     PEARSON,
+    RELATION,
+    UNSCORED,
+    Bounds,
+    CountKind,
+    Grouped,
+    Metric,
     binary_f1,
     count_answers,
     count_correlation,
     count_entities,
+    count_labels,
+    count_numbers,
+    count_trees,
+    find_metric,
+    grouped_macro_f1,
+    label_scores,
+    mean_numbers,
+    mean_over_groups,
+    micro_f1,
+    read_edges,
+    read_heads,
+    read_root,
+    share_metric,
+    sum_metric,
 )
-from bertology.measures._tree_scores import RELATION, UNSCORED, count_trees, read_edges, read_heads, read_root
 from bertology.measures._trees import (
     check_tree,
     rooted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -167,51 +167,43 @@ def lexical_labels(
     vectorizer = DictVectorizer(dtype=np.float32)
     fitted_on = _narrow(vectorizer.fit_transform(train.features()))
     on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
-    fits = [_Regressions.fit(fitted_on, labels, strength) for strength in STRENGTHS]
-    scores = [_score(fitted.predict(on_dev), dev_labels) for fitted in fits]
+    fits = [_fitted(fitted_on, labels, strength) for strength in STRENGTHS]
+    scores = [_score(predict(on_dev), dev_labels) for predict in fits]
     best = int(np.argmax(scores))
-    return LexicalAnswers(fits[best].predict(on_test), STRENGTHS[best], scores[best])
+    return LexicalAnswers(fits[best](on_test), STRENGTHS[best], scores[best])
 
 
-@dataclass(frozen=True)
-class _Regressions:
-    """One model for each label; None where all training items have the label, or none."""
+def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[csr_matrix], Labels]:
+    """A function from features to the likeliest label of each item, or to those that are likelier than not.
 
-    models: tuple[Any, ...]
-    constants: NDArray[np.bool_]
-    """``[label]`` the prediction where there is no model."""
-    one_each: bool
+    There is a model for each label, none where all training items have the label, or no item has.
+    """
+    from sklearn.linear_model import LogisticRegression
 
-    @classmethod
-    def fit(cls, features: csr_matrix, labels: Labels, strength: float) -> _Regressions:
-        from sklearn.linear_model import LogisticRegression
+    one_each = labels.ndim == 1
+    if one_each:
+        kept = labels >= 0
+        features, codes = features[kept], labels[kept]
+        if len(np.unique(codes)) < 2:
+            raise ValueError("train has fewer than two labels")
+        labels = codes[:, None] == np.arange(codes.max() + 1)
+    # liblinear ignores the seed here; it is fixed in case another solver is used
+    models = [
+        LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, column)
+        if column.any() and not column.all()
+        else None
+        for column in labels.T
+    ]
+    constants = np.where(labels.all(axis=0), np.inf, -np.inf)
 
-        one_each = labels.ndim == 1
-        if one_each:
-            kept = labels >= 0
-            features, codes = features[kept], labels[kept]
-            if len(np.unique(codes)) < 2:
-                raise ValueError("train has fewer than two labels")
-            labels = codes[:, None] == np.arange(codes.max() + 1)
-        some, every = np.atleast_1d(labels.any(axis=0)), np.atleast_1d(labels.all(axis=0))
-        # liblinear ignores the seed here; it is fixed in case another solver is used
-        models = tuple(
-            LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, labels[:, label])
-            if some[label] and not every[label]
-            else None
-            for label in range(labels.shape[1])
-        )
-        return cls(models, every, one_each)
-
-    def predict(self, features: csr_matrix) -> Labels:
-        """``[item]`` the likeliest label, or ``[item, label]`` those that are likelier than not."""
-        scores = np.full((features.shape[0], len(self.models)), -np.inf)
-        for label, model in enumerate(self.models):
+    def predict(items: csr_matrix) -> Labels:
+        scores = np.tile(constants, (items.shape[0], 1))
+        for label, model in enumerate(models):
             if model is not None:
-                scores[:, label] = model.decision_function(features)
-            elif self.constants[label]:
-                scores[:, label] = np.inf
-        return scores.argmax(axis=1) if self.one_each else scores > 0
+                scores[:, label] = model.decision_function(items)
+        return np.asarray(scores.argmax(axis=1) if one_each else scores > 0)
+
+    return predict
 
 
 def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
@@ -276,7 +268,7 @@ def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:
 
 
 def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:
-    """Which items belong to a random portion of whole clusters with about ``fraction`` of the items.
+    """A random portion of whole clusters with about ``fraction`` of the items.
 
     Clusters are put in a random order; those that begin in the first ``fraction`` of the items make up the portion.
     Portions of one seed are nested, and none is empty.

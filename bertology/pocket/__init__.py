@@ -1,7 +1,8 @@
 """The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text.
 
-The sentences are embedded (``_embedded.py``, to be read first); ``grammar`` makes them and the text for pretraining,
-``training`` makes the model, ``bilingual`` a second language, and ``_items.py`` cloze items whose answers are known.
+The sentences are embedded (``_texts.py``, to be read first); ``_grammar.py`` makes their trees of ``_words.py`` for a
+scene of ``_world.py``, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
+``_pretrain.py`` trains the models.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertology._inputs import is_numeral
 from bertology._lazy import lazy_attributes
-from bertology.pocket._embedded import corpus_by_name, load_corpus
-from bertology.pocket._items import AgreementItem, agreement_items, fact_prompts, role_prompts
-from bertology.pocket.grammar.texts import pretraining_documents
-from bertology.pocket.grammar.world import Fact, candidates, facts
+from bertology.corpora import Corpus
+from bertology.errors import CorpusError, cut
+from bertology.pocket._bilingual import load_bilingual
+from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._items import fact_prompts as fact_prompts
+from bertology.pocket._items import role_prompts as role_prompts
+from bertology.pocket._texts import load_corpus, pretraining_documents
+from bertology.pocket._world import Fact, candidates, facts
 
 if TYPE_CHECKING:
-    from bertology.pocket.training._model import load_settings, recipe_schema
-    from bertology.pocket.training._pretrain import pretrain
+    from bertology.pocket._pretrain import pretrain
+    from bertology.pocket._recipe import load_settings
+    from bertology.pocket._recipe import recipe_schema as recipe_schema
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -26,16 +33,12 @@ __all__ = [
     "Fact",
     "agreement_items",
     "candidates",
-    "corpus_by_name",
-    "fact_prompts",
     "facts",
     "load_corpus",
     "load_settings",
     "model_folder",
     "pretrain",
     "pretraining_documents",
-    "recipe_schema",
-    "role_prompts",
 ]
 
 
@@ -53,3 +56,17 @@ def model_folder(name: str = "pocket") -> Path:
         KeyError: there is no such model.
     """
     return Path(__file__).parent / _MODELS[name]
+
+
+def corpus_by_name(name: str) -> Corpus:
+    """An embedded corpus by its name: ``pocket``, ``pocket:20000``, ``bilingual``, ``bilingual:20000,anchors=0.2``.
+
+    Raises:
+        CorpusError: what follows the colon is not what the corpus takes.
+    """
+    stem, colon, options = name.partition(":")
+    if stem == "bilingual":
+        return load_bilingual(options)
+    if colon and not is_numeral(options):
+        raise CorpusError(f"{cut(name)}: write how many training sentences, as in {stem}:20000")
+    return load_corpus(int(options)) if colon else load_corpus()

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import cycle, product
 from typing import Literal
 
-from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Frame, Lexicon, Noun, Verb, lexicon
-from bertology.pocket.grammar.tree import Dice
-from bertology.pocket.grammar.world import Fact, Relation, candidates, facts
+from bertology.pocket import _function_words as fw
+from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Frame, Lexicon, Noun, Verb, lexicon
+from bertology.pocket._world import Fact, Relation, candidates, facts
 
 Structure = Literal["simple", "prepositional", "subject_relative", "object_relative"]
 
@@ -131,7 +130,7 @@ def _verb_and_rest(dice: Dice, words: Lexicon, subject: Agreement, other: Agreem
 
 
 _COPULAR: dict[Relation, int] = {"lives_in": 1, "born_in": 0, "works_as": 1, "capital_of": 0}
-"""Which template of a relation has *is* or *was*, which takes *not* with no other change."""
+"""Number of the template of each relation that has *is* or *was*, which takes *not* with no other change."""
 _KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "event")
 _SENTENCES_OF_A_VERB = 4
 

@@ -14,6 +14,7 @@ from bertology.probing._items import (
     word_examples,
 )
 from bertology.probing._probes import (
+    AnnotationProbe,
     ControlNote,
     Probe,
     ProbeFamily,
@@ -43,8 +44,14 @@ from bertology.probing._statistics import (
     HeadProbe,
     LayerPair,
     ReadoutComparison,
+    Splits,
+    SplitVectors,
+    SplitWords,
     VectorComparison,
     Windows,
+    is_punctuation,
+    sampled_sentences,
+    sampled_words,
 )
 from bertology.probing._texts import (
     CausalItems,
@@ -57,6 +64,7 @@ from bertology.probing._texts import (
 )
 
 __all__ = [
+    "AnnotationProbe",
     "AttentionComparison",
     "AttentionProbe",
     "CausalItems",
@@ -83,12 +91,16 @@ __all__ = [
     "ReadoutComparison",
     "RepresentationProbe",
     "SentenceProbe",
+    "SplitVectors",
+    "SplitWords",
+    "Splits",
     "Subject",
     "TreeExamples",
     "VectorComparison",
     "Windows",
     "get_probe",
     "is_installed",
+    "is_punctuation",
     "known_probe",
     "labels_in",
     "layer_examples",
@@ -96,6 +108,8 @@ __all__ = [
     "pair_examples",
     "register_probe",
     "registered_probes",
+    "sampled_sentences",
+    "sampled_words",
     "scored_words",
     "sentence_examples",
     "settings_of",

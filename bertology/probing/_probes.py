@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
@@ -19,9 +19,9 @@ from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
 from bertology._settings import checked_settings
 from bertology.corpora import Sentences
-from bertology.errors import BertologyError, quoted
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
-from bertology.probing._items import Examples
+from bertology.probing._items import Examples, layer_examples, target_examples
 from bertology.readouts import readout_kind
 
 SplitName = Literal["train", "dev", "test"]
@@ -66,9 +66,9 @@ class Probe(ABC):
         """The task's name, as its file (and after a colon its argument): ``pos``, ``feats:Number``."""
 
     @property
-    @abstractmethod
     def version(self) -> int:
         """Raised by every change that moves scores."""
+        return 1
 
     @property
     @abstractmethod
@@ -84,6 +84,15 @@ class Probe(ABC):
     @abstractmethod
     def metrics(self) -> tuple[str | Metric, ...]:
         """Registered metrics by name, or metrics of its own; the main one, by which layers are ranked, first."""
+
+    asked_by: ClassVar[str]
+    """The method whose docstring states what the items are; each kind of probe has one."""
+
+    @property
+    def about(self) -> str:
+        """One line: what the items are; by default the first paragraph on the method :attr:`asked_by`."""
+        doc = inspect.getdoc(inspect.getattr_static(type(self), self.asked_by, None)) or ""
+        return doc.partition("\n\n")[0].replace("``", "")
 
     @property
     @abstractmethod
@@ -140,12 +149,9 @@ class Probe(ABC):
             NameNotFoundError: there is no such setting.
             FitError: a setting is of another kind than it should be.
         """
-        kinds = [kind for kind in type(self).__mro__ if inspect.isabstract(kind)]
-        # What kinds of probes declare is no setting, but for fields of their own.
-        declared = {name for kind in kinds for name in vars(kind)} | {"task"}
-        fields = {field.name for kind in kinds if dataclasses.is_dataclass(kind) for field in dataclasses.fields(kind)}
-        fixed = frozenset(declared - fields)
-        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=fixed)
+        kinds = type(self).__mro__
+        what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
+        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
 
@@ -162,6 +168,8 @@ class RepresentationProbe(Probe):
         """The family of what its readout predicts: labels, numbers or trees."""
         reads = readout_kind(self.readout).reads
         return reads if reads in ("trees", "numbers") else "labels"
+
+    asked_by = "examples"
 
     @property
     @abstractmethod
@@ -184,6 +192,31 @@ def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:
         CorpusError: the sentences lack what it asks about.
     """
     return probe.examples(sentences).values if isinstance(probe, RepresentationProbe) else ()
+
+
+class AnnotationProbe(RepresentationProbe):
+    """A question that an annotation of the corpus answers, by the name of its layer."""
+
+    layer: ClassVar[str]
+    """The layer of annotation, such as ``upos`` or ``srl``."""
+    spans: ClassVar[Literal[0, 1, 2]] = 0
+    """Number of spans of an item; 0 for a layer of labels of words."""
+
+    @property
+    def readout(self) -> str:
+        """The linear readout, unless a task names another."""
+        return "linear.v1"
+
+    @property
+    def metrics(self) -> tuple[str | Metric, ...]:
+        """Accuracy and macro F1, unless a task names others."""
+        return ("accuracy", "macro_f1")
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every item that has a label in the layer."""
+        if not self.spans:
+            return layer_examples(sentences, self.layer)
+        return target_examples(sentences, self.layer, spans=self.spans)
 
 
 class SentenceProbe(RepresentationProbe):
@@ -221,6 +254,38 @@ class ProbeFamily:
     def subject(self) -> Subject:
         """What its probes are about."""
         return self.example.subject
+
+    @classmethod
+    def among(
+        cls,
+        probes: Sequence[Probe],
+        *,
+        argument: str,
+        default: Probe | None = None,
+        question: str = "",
+        reference: str = "",
+    ) -> ProbeFamily:
+        """A choice among some probes, by what follows the colon in the names of their tasks.
+
+        Args:
+            probes: the probes, whose names begin alike.
+            argument: as the field of that name.
+            default: as the field of that name.
+            question: that of the default, or of the first probe, when left out.
+            reference: the same.
+        """
+        stem = probes[0].task.partition(":")[0]
+        by_name = {probe.task.partition(":")[2]: probe for probe in probes}
+
+        def make(name: str) -> Probe:
+            known = name.lower().replace("-", "_")
+            if known not in by_name:
+                alone = f"; or {stem} alone" if default is not None else ""
+                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{alone}")
+            return by_name[known]
+
+        first = probes[0] if default is None else default
+        return cls(argument, tuple(by_name), question or first.question, reference or first.reference, make, default)
 
 
 RegisteredProbe = Registered[Probe | ProbeFamily]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 from numpy import float64, int64
 from numpy.typing import NDArray
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
 
 
+Splits = Mapping[str, Sentences]
+"""Sentences by split."""
+SplitWords = Mapping[str, NDArray[np.int64]]
+"""By split ``[word]`` numbers of words, ascending."""
+SplitVectors = Mapping[str, "LayerVectors"]
+"""Vectors of words by split."""
 GeometryBaseline = Literal["majority", "word_majority", "lexical", "first", "last", "diagonal"]
 """The most frequent answer, of all or of the same word; the same statistics of words, without any vector; the first or
 last word of the kind that is asked for; the word at the same relative place of a translation."""
@@ -41,6 +48,34 @@ class GeometryCounts:
     """What the items are, in the plural, as tables call them: ``subwords``."""
 
 
+def sampled_words(sentences: Sentences, most: int) -> NDArray[np.int64]:
+    """Numbers of the words of as many random sentences as have ``most`` words at most; of all of a smaller text."""
+    lengths = np.diff(sentences.starts)
+    if lengths.sum() <= most:
+        return np.arange(sentences.n_words)
+    order = np.random.default_rng(0).permutation(len(lengths))
+    chosen = np.zeros(len(lengths), dtype=bool)
+    chosen[order[: max(1, int(np.searchsorted(lengths[order].cumsum(), most, side="right")))]] = True
+    return np.flatnonzero(np.repeat(chosen, lengths))
+
+
+def sampled_sentences(sentences: Sentences, most_words: int) -> Sentences:
+    """The sentences of :func:`sampled_words`, in their order."""
+    words = sampled_words(sentences, most_words)
+    return Sentences(sentences[number] for number in np.unique(sentences.sentence_of_word[words]).tolist())
+
+
+def is_punctuation(sentences: Sentences, words: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """``[word]`` whether words are tagged as punctuation, or without tags have no letter and no digit."""
+    if "upos" in sentences.layers:
+        tags = sentences.layers["upos"]
+        kinds = np.array([*(tag in ("PUNCT", "SYM") for tag in tags.values), False])
+        return np.asarray(kinds[tags.codes[words]])
+    forms = sentences.forms
+    kinds = np.array([not any(letter.isalnum() for letter in form) for form in (*forms.values, "a")])
+    return np.asarray(kinds[forms.codes[words]])
+
+
 class GeometryProbe(Probe):
     """A question about the vectors of a text themselves, by layer.
 
@@ -49,14 +84,22 @@ class GeometryProbe(Probe):
 
     subject: ClassVar[Subject] = "vectors"
 
+    asked_by = "words"
     family = "geometry"
 
     pools: ClassVar[tuple[str, ...]] = ("mean",)
     """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
     token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
 
-    compares_layers: ClassVar[bool] = False
-    """Whether the statistics of a layer depend on which others are read."""
+    @property
+    def compares_layers(self) -> bool:
+        """Whether the statistics of a layer depend on which others are read."""
+        return False
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits whose vectors are read."""
+        return ("test",)
 
     @property
     def fits(self) -> str:
@@ -68,22 +111,19 @@ class GeometryProbe(Probe):
         """What the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
-    @abstractmethod
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
-        """By split ``[word]`` numbers of the words whose vectors are read, ascending; a sample of a large text.
+    most_words = 50_000
+    """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
 
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {split: sampled_words(sentences[split], self.most_words) for split in self.reads}
 
-    @abstractmethod
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """The items of which all words are among ``words``: those of :meth:`words` that the model can read."""
+        return GeometryCounts(len(words["test"]))
 
     @abstractmethod
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
@@ -95,9 +135,7 @@ class GeometryProbe(Probe):
             ModelError: vectors are zero, constant or not finite.
         """
 
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]
-    ) -> Iterator[LayerSums]:
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""
         raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
@@ -135,24 +173,36 @@ class HeadProbe(Probe):
     family = "heads"
     most_draws = 1
 
-    chooses: ClassVar[bool] = False
-    """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
-
     @property
     def reads(self) -> tuple[SplitName, ...]:
         """Test, and dev where heads are chosen."""
         return ("dev", "test") if self.chooses else ("test",)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
+        return False
+
 
 class AttentionProbe(HeadProbe):
     """A question put to attention maps: sums over the maps of each head, in one pass that keeps no map."""
 
-    level: ClassVar[Literal["word", "piece"]] = "word"
-    """Units of the maps."""
-    pairs: ClassVar[bool] = False
-    """Whether each sentence is read with the one after it, as a pair."""
-    norms: ClassVar[bool] = False
-    """Whether ‖αf(x)‖ is read as well (Kobayashi et al. 2020), which is not known for every kind of model."""
+    asked_by = "statistics"
+
+    @property
+    def level(self) -> Literal["word", "piece"]:
+        """Units of the maps."""
+        return "word"
+
+    @property
+    def pairs(self) -> bool:
+        """Whether each sentence is read with the one after it, as a pair."""
+        return False
+
+    @property
+    def norms(self) -> bool:
+        """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
+        return False
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -191,6 +241,7 @@ class GateProbe(HeadProbe):
     There is nothing that a model of random weights could lose.
     """
 
+    asked_by = "measure"
     asks_random_weights = False
 
     @abstractmethod
@@ -240,31 +291,38 @@ class ComparisonProbe(Probe):
 class VectorComparison(ComparisonProbe):
     """A question about the vectors of the same words in both models."""
 
+    asked_by = "words"
+
     match: str = "depth"
     """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
     largest on dev, or where there is no dev on test, among the layers that are read."""
+    most_words: int = 10_000
+    """Words of running text that are read at most: random sentences of a larger text."""
 
-    compares_layers: ClassVar[bool] = False
-    """Whether the statistics of a layer depend on which others are read."""
+    @property
+    def compares_layers(self) -> bool:
+        """Whether the statistics of a layer depend on which others are read."""
+        return False
 
-    @abstractmethod
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
-        """By split ``[word]`` numbers of the words whose vectors are read, ascending; a sample of a large text.
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits whose vectors are read: the test split; dev as well where layers are matched by content."""
+        return ("test",) if self.match == "depth" else ("dev", "test")
 
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {split: sampled_words(text, self.most_words) for split, text in sentences.items()}
 
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """The items of which all words are among ``words``: those of :meth:`words` that both models can read."""
         return GeometryCounts(len(words["test"]))
 
     @abstractmethod
     def statistics(
         self,
-        model: Mapping[str, LayerVectors],
-        reference: Mapping[str, LayerVectors],
-        sentences: Mapping[str, Sentences],
+        model: SplitVectors,
+        reference: SplitVectors,
+        sentences: Splits,
         *,
         layers: Sequence[LayerPair],
     ) -> Iterator[LayerSums]:
@@ -291,6 +349,7 @@ class ReadoutComparison(ComparisonProbe):
     reference itself. What the first loses is split into scale, form and content by their differences.
     """
 
+    asked_by = "of"
     family = "frozen"
 
     @property
@@ -302,6 +361,7 @@ class ReadoutComparison(ComparisonProbe):
 class AttentionComparison(ComparisonProbe):
     """A question about the attention maps of the same sentences in both models, head by head."""
 
+    asked_by = "of_sentence"
     reads = ("test",)
 
     @abstractmethod
@@ -320,23 +380,24 @@ class EncoderComparison(ComparisonProbe):
     """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
     other."""
 
+    asked_by = "check"
+
     @property
     @abstractmethod
     def columns(self) -> Literal["layers", "model", "both"]:
         """What a score belongs to: a layer of the model (0 the embeddings), the whole model, or either."""
 
     @property
-    @abstractmethod
     def reads(self) -> tuple[SplitName, ...]:
         """The splits that are read; none where only weights are."""
+        return ("test",)
 
     @property
     def splits_needed(self) -> tuple[SplitName, ...]:
         """Those that are read; test where none is, whose name the tables show."""
         return self.reads or ("test",)
 
-    @abstractmethod
-    def check(self, sentences: Mapping[str, Sentences]) -> None:
+    def check(self, sentences: Splits) -> None:
         """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
 
     @abstractmethod
@@ -344,7 +405,7 @@ class EncoderComparison(ComparisonProbe):
         self,
         model: Encoder,
         reference: Encoder,
-        sentences: Mapping[str, Sentences],
+        sentences: Splits,
         *,
         layers: Sequence[LayerPair],
         on_long: str,

@@ -187,6 +187,7 @@ class ClozeProbe(Probe):
 
     subject: ClassVar[Subject] = "facts"
 
+    asked_by = "items"
     family = "cloze"
     reads = ()
 
@@ -286,13 +287,14 @@ class CausalProbe(Probe):
 
     subject: ClassVar[Subject] = "causes"
 
+    asked_by = "counts"
     family = "causal"
     most_draws = 1
 
     @property
-    @abstractmethod
     def reads(self) -> tuple[SplitName, ...]:
         """The splits that are read; none where the probe has texts of its own."""
+        return ()
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
         """Texts of the probe's own; None of a probe that reads splits.

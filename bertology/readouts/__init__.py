@@ -1,32 +1,38 @@
 """Readouts: what is fitted to vectors, every layer, problem and strength at once.
 
-A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Each sub-package holds the
-readouts of one kind and declares them in its ``__init__``. Open ``_registry`` for what a declaration holds, ``_base``
-for all that a readout takes and returns, ``linear`` for the readout that most probes use.
+A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Open ``registry`` for the
+readouts that there are, ``_base`` for all that a readout takes and returns, ``_linear`` for the readout that most
+probes use, ``_fitting`` for the loop of those that are trained in rounds.
 """
 
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.readouts._registry import ReadoutKind, get_readout, make_readout, readout_kind, registered_readouts
+from bertology.readouts.registry import ReadoutKind, get_readout, make_readout, readout_kind, registered_readouts
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
-    from bertology.readouts._erasure import Erasure, erased, fit_erasure, fit_nullspace, random_erasure
+    from bertology.readouts._codelength import Codelength, online_codelength, variational_codelength
+    from bertology.readouts._edge import EdgeReadout
+    from bertology.readouts._erasure import (
+        Erasure,
+        Moments,
+        erased,
+        fit_erasure,
+        fit_nullspace,
+        moments,
+        random_erasure,
+        rescaled,
+    )
     from bertology.readouts._kept import KeptFit, load_fit, save_fit
-    from bertology.readouts._rescaling import Moments, moments, rescaled
+    from bertology.readouts._linear import FittedAffine, LinearReadout, NumberTargets, RidgeRegression
     from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
-    from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
-    from bertology.readouts.edge._readouts import EdgeReadout
-    from bertology.readouts.linear._affine import FittedAffine
-    from bertology.readouts.linear._logistic import LinearReadout
-    from bertology.readouts.linear._regression import NumberTargets, RidgeRegression
-    from bertology.readouts.structural._batches import TreeTargets
-    from bertology.readouts.structural._readout import (
+    from bertology.readouts._structural import (
         FittedStructural,
         ProbeOrigin,
         StructuralReadout,
         TreeProbe,
+        TreeTargets,
         fit_ranks,
     )
 

@@ -1,9 +1,9 @@
-"""Concept erasure in every layer: removes from vectors what a linear readout could decode (LEACE, INLP)."""
+"""Changes of vectors: concept erasure (LEACE, INLP), and rescaling to the mean and spread of other vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,11 +13,9 @@ from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
 from bertology.readouts._sources import (
     AnySource,
-    Derived,
-    DerivedSpans,
     FeatureSource,
     Integers,
-    SpanSource,
+    changed,
     check_finite,
     used_chunks,
 )
@@ -105,17 +103,7 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
         FitError: the erasure is of other layers or another width.
     """
     check_same_shape(source, *erasure.bias.shape)
-    shape = source.n_layers, source.n_items, source.dim, source.layers
-
-    def at(places: Sequence[int]) -> AnySource:
-        return erased(source.at(places), erasure.at(places))
-
-    if isinstance(source, SpanSource):
-        chunks = source.chunks
-        return DerivedSpans(
-            *shape, lambda: (replace(one, words=erasure.erase(one.words)) for one in chunks()), source.n_spans, at=at
-        )
-    return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()), at=at)
+    return changed(source, erasure.erase, lambda places: erased(source.at(places), erasure.at(places)))
 
 
 def fit_erasure(
@@ -268,3 +256,57 @@ def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
         drawn = torch.randn(like.bias.shape[1], rank, generator=random, dtype=like.right.dtype)
         right[place, :rank] = torch.linalg.qr(drawn).Q.T
     return Erasure(right.mT.contiguous(), right, like.bias, like.layers)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and spread of the vectors of a source."""
+
+    mean: Tensor
+    """``[layer, dim]`` in double precision."""
+    deviation: Tensor
+    """``[layer, dim]`` standard deviations."""
+
+    def at(self, places: Sequence[int]) -> Moments:
+        """Those of some of the layers, by their places."""
+        return Moments(self.mean[list(places)], self.deviation[list(places)])
+
+
+def moments(source: AnySource) -> Moments:
+    """Mean and standard deviation of every dimension, of items or of the words of their spans, in one pass.
+
+    A word that several spans hold counts as often as a chunk has it.
+    """
+    first = second = origin = torch.zeros(0)
+    n_vectors = 0
+    for chunk in source.chunks():
+        vectors = (chunk[1] if isinstance(chunk, tuple) else chunk.words).double().cpu()
+        if not n_vectors:
+            # Sums are of differences from the first vector, so that a dimension far from zero keeps its digits.
+            origin = vectors[:, :1]
+            first, second = (torch.zeros(len(vectors), source.dim, dtype=torch.float64) for _ in range(2))
+        first = first + (vectors - origin).sum(dim=1)
+        second = second + (vectors - origin).square().sum(dim=1)
+        n_vectors += vectors.shape[1]
+    mean = first / n_vectors
+    return Moments(origin[:, 0] + mean, (second / n_vectors - mean.square()).clamp(min=0).sqrt())
+
+
+def rescaled(source: AnySource, own: Moments, other: Moments) -> AnySource:
+    """The vectors of a source, each dimension with mean and spread of another in the place of its own.
+
+    A dimension that is constant in the source has the other's mean.
+
+    Args:
+        source: the vectors.
+        own: mean and spread that are theirs, such as of their training items.
+        other: those that they are given.
+    """
+    factor = torch.where(own.deviation > 0, other.deviation / own.deviation, 0.0)
+    shift = other.mean - own.mean * factor
+
+    def moved(vectors: Tensor) -> Tensor:
+        scale, offset = (part[:, None].to(vectors.device, vectors.dtype) for part in (factor, shift))
+        return vectors * scale + offset
+
+    return changed(source, moved, lambda places: rescaled(source.at(places), own.at(places), other.at(places)))

@@ -1,9 +1,9 @@
-"""How readouts of single vectors are fitted and applied: what they share; early stopping."""
+"""How readouts are fitted and applied: the loop of those trained by gradient, early stopping, Adam of many fits."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from bertology.errors import FitError
 from bertology.readouts._base import (
@@ -26,14 +27,12 @@ from bertology.readouts._base import (
     check_same_shape,
     item_weights,
 )
-from bertology.readouts._moments import Items, Moments
+from bertology.readouts._items import Items, Moments
 from bertology.readouts._sources import FeatureSource, Floats, Integers
 
 Value = TypeVar("Value")
 Scores = Iterable[tuple[Tensor, int, Tensor]]
 """Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
-ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True, "amsgrad": False, "maximize": False}
-"""Constants of Adam (Kingma & Ba 2015)."""
 IMPOSSIBLE = -1e9
 """Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
 
@@ -228,52 +227,60 @@ _NOT_YET = np.iinfo(np.int64).max
 
 
 class EarlyStopping:
-    """Early stopping for every problem and layer on its own.
+    """Early stopping for every fit on its own.
 
     Args:
-        shape: numbers of problems and layers.
+        shape: numbers of problems and layers, or whatever fits are numbered by.
         patience: epochs without a better dev score or a smaller dev loss after which a fit ends.
         cool_down: epochs that a fit goes on for then, its learning rate falling; of epochs with equal scores the last
             one is kept. With none, of equal scores the one with the smaller loss is kept, or the first.
         last: the epoch with which cooling down ends at the latest; it has no end when left out.
+        least_gain: how much higher than ever a score must be to be better.
+        floor: the score of a fit that has learned nothing yet, whose patience has not begun.
     """
 
-    def __init__(self, shape: tuple[int, int], patience: int, *, cool_down: int = 0, last: int | None = None) -> None:
-        self._patience, self._cool_down = patience, cool_down
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        patience: int,
+        *,
+        cool_down: int = 0,
+        last: int | None = None,
+        least_gain: float = 0.0,
+        floor: float = 0.0,
+    ) -> None:
+        self._patience, self._cool_down, self._least_gain, self._floor = patience, cool_down, least_gain, floor
         self._latest = _NOT_YET if last is None else last - cool_down
         self.running = np.ones(shape, dtype=bool)
         self.begins_to_cool = np.zeros(shape, dtype=bool)
-        """``[problem, layer]`` which fits cool down from now on."""
+        """Which fits cool down from now on."""
         self._cools_from = np.full(shape, _NOT_YET)
-        self._score = np.full(shape, -1.0)
+        self.score = np.full(shape, floor - 1)
+        """The best score of each fit."""
         self._loss, self._least = np.full(shape, np.inf), np.full(shape, np.inf)
-        self._epoch, self._epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-
-    @property
-    def n_ended(self) -> int:
-        return int((~self.running).sum())
+        self._epoch, self.epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
 
     def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
-        """End the fits whose patience is used up after ``epoch`` epochs, by ``[problem, layer]`` dev scores and losses.
+        """End the fits whose patience is used up after ``epoch`` epochs, by dev scores and losses of all fits.
 
         A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
         equal scores the one with the smaller loss is the better one. Without losses the score alone counts.
 
         Returns:
-            ``[problem, layer]`` which fits are better than ever before and are to be kept as they are.
+            Which fits are better than ever before and are to be kept as they are.
         """
-        higher = score > self._score
+        higher = score > self.score + self._least_gain
         settled: Any = self._cool_down > 0 if loss is None else loss < self._loss
         if loss is None:
             loss = self._loss  # never smaller than itself
-        better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & settled))
+        better: NDArray[np.bool_] = self.running & (higher | ((score == self.score) & settled))
         # where all is right, a smaller loss is no reason to go on
-        learns = self.running & (higher | ((loss < self._least) & (self._score < 1)))
-        self._score[better], self._loss[better] = score[better], loss[better]
+        learns = self.running & (higher | ((loss < self._least) & (self.score < 1)))
+        self.score[better], self._loss[better] = score[better], loss[better]
         self._least = np.minimum(self._least, loss)
         # a fit that has nothing right yet has not begun to lose its patience
-        self._epoch[learns | (self.running & (self._score <= 0))] = epoch
-        self._epochs[self.running] = epoch
+        self._epoch[learns | (self.running & (self.score <= self._floor))] = epoch
+        self.epochs[self.running] = epoch
         stalls = epoch - self._epoch >= self._patience
         if self._cool_down:
             self.begins_to_cool = self.running & (self._cools_from == _NOT_YET) & (stalls | (epoch >= self._latest))
@@ -283,7 +290,122 @@ class EarlyStopping:
         return better
 
     def report(self) -> FitReport:
-        return single_report(self._score, self._epochs, ~self.running, np.full(self.running.shape, np.nan))
+        return single_report(self.score, self.epochs, ~self.running, np.full(self.running.shape, np.nan))
+
+
+class FitLoop(ABC):
+    """The loop in which readouts are trained by gradient: rounds over the training items, each judged on dev.
+
+    All fits see the same batches and share no parameter; each ends by itself, and is kept as it was at its best.
+    """
+
+    what: ClassVar[str]
+    """The name of the readouts and of a round in progress messages."""
+
+    def __init__(self, stopping: EarlyStopping, n_rounds: int, progress: Progress) -> None:
+        self.stopping, self._n_rounds, self._progress = stopping, n_rounds, progress
+
+    @abstractmethod
+    def learn(self) -> None:
+        """Take the fits that have not ended through the training items."""
+
+    @abstractmethod
+    def dev_scores(self) -> tuple[Floats, Floats | None]:
+        """Scores of all fits on dev, the higher the better, and their losses if these are to be watched."""
+
+    @abstractmethod
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        """Keep the fits that are better than ever as they are, and prepare the next round for those that go on."""
+
+    def run(self) -> EarlyStopping:
+        """Train until every fit has ended, or for all rounds."""
+        running = self.stopping.running
+        for number in range(1, self._n_rounds + 1):
+            self.learn()
+            self.keep(self.stopping.judge(number, *self.dev_scores()))
+            self._progress(f"{self.what} {number}, {int((~running).sum())} of {running.size} have ended")
+            if not running.any():
+                break
+        return self.stopping
+
+
+def drawn_alike(
+    n_problems: int, n_columns: int, seed: int, draw: Callable[[torch.Generator], Mapping[str, Tensor]]
+) -> dict[str, Tensor]:
+    """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
+
+    So what differs between columns is what their layers hold.
+    """
+    drawn = [draw(torch.Generator().manual_seed(seed * 1_000_003 + problem)) for problem in range(n_problems)]
+    return {
+        name: torch.stack([one[name] for one in drawn])[:, None].repeat(1, n_columns, *[1] * value.ndim)
+        for name, value in drawn[0].items()
+    }
+
+
+@dataclass(frozen=True)
+class AdamState:
+    """Parameters of fits and the state of their optimisers (Adam, Kingma & Ba 2015), by name, fits first."""
+
+    parameters: dict[str, Tensor]
+    averages: dict[str, Tensor]
+    """Running means of gradients."""
+    squares: dict[str, Tensor]
+    """Running means of their squares."""
+    steps: Integers
+    """``[fit]`` steps taken."""
+
+    @classmethod
+    def start(cls, parameters: Mapping[str, Tensor]) -> AdamState:
+        averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
+        n_fits = len(next(iter(parameters.values())))
+        copies = {name: value.clone() for name, value in parameters.items()}
+        return cls(copies, averages, squares, np.zeros(n_fits, dtype=np.int64))
+
+    def some(self, fits: slice | list[int]) -> AdamState:
+        """The state of some fits: a view for a slice, a copy for a list."""
+        values, averages, squares = ({name: value[fits] for name, value in part.items()} for part in self._parts)
+        return AdamState(values, averages, squares, self.steps[fits])
+
+    def put(self, fits: list[int], other: AdamState) -> None:
+        """Take over the state of some fits."""
+        for part, values in zip(self._parts, other._parts, strict=True):
+            for name, value in part.items():
+                value[fits] = values[name]
+        self.steps[fits] = other.steps
+
+    def reset(self, fits: list[int]) -> None:
+        """Begin the optimisers of some fits anew."""
+        for part in (self.averages, self.squares):
+            for value in part.values():
+                value[fits] = 0.0
+        self.steps[fits] = 0
+
+    @property
+    def _parts(self) -> tuple[dict[str, Tensor], ...]:
+        return self.parameters, self.averages, self.squares
+
+    def step(self, gradients: Sequence[Tensor], rates: Sequence[float], *, weight_decay: float = 0.0) -> None:
+        """One step on the gradients of each parameter, in place, at the learning rate of each fit."""
+        alike: dict[tuple[float, int], list[int]] = {}
+        for fit, key in enumerate(zip(rates, self.steps.tolist(), strict=True)):
+            alike.setdefault(key, []).append(fit)
+        columns = [list(self.parameters.values()), list(gradients), list(self.averages.values())]
+        columns.append(list(self.squares.values()))
+        chosen = columns
+        for (rate, n_steps), fits in alike.items():
+            if len(alike) > 1:  # in one call where it can be: fits that cool down are few, and for a short time
+                unbound = [[value.unbind() for value in column] for column in columns]
+                chosen = [[each[fit] for each in column for fit in fits] for column in unbound]
+            values, slopes, averages, squares = chosen
+            counts = list(torch.full((len(values),), float(n_steps), device=values[0].device).unbind())
+            options = {"lr": rate, "weight_decay": weight_decay, "decoupled_weight_decay": True, **_ADAM}
+            with torch.no_grad():
+                adam(values, slopes, averages, squares, [], counts, **options)
+        self.steps[:] += 1
+
+
+_ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True, "amsgrad": False, "maximize": False}
 
 
 def single_report(

@@ -15,14 +15,11 @@ from bertology._files import FORMAT, write_atomically
 from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
+from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Group, Scorer, log_probs, with_parts
 from bertology.readouts._fitting import FittedScores
+from bertology.readouts._linear import Affine, FittedRegression
+from bertology.readouts._neural import Compressors, Perceptrons
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
-from bertology.readouts.codelength._bayes import Compressors
-from bertology.readouts.edge._fitted import FittedEdge, FittedPooled, Scorer, with_parts
-from bertology.readouts.edge._model import Design, Group, log_probs
-from bertology.readouts.linear._affine import Affine
-from bertology.readouts.linear._regression import FittedRegression
-from bertology.readouts.neural._perceptrons import Perceptrons
 
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
 """What scores are: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes an item;

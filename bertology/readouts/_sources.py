@@ -221,10 +221,24 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
     return numbers
 
 
-def layers_of(source: Source, places: Sequence[int] | Integers) -> Source:
-    """Some of the layers of a source, by their places; the others are not read."""
-    chosen: Source = source.at([int(place) for place in places])
-    return chosen
+def changed(
+    source: AnySource, change: Callable[[Tensor], Tensor], at: Callable[[Sequence[int]], AnySource]
+) -> AnySource:
+    """The vectors of a source, or the words of its spans, after a change that keeps their shape.
+
+    Args:
+        source: the vectors.
+        change: takes and returns ``[layer, m, dim]`` vectors.
+        at: gives the same in some of the layers, by their places.
+    """
+    shape = source.n_layers, source.n_items, source.dim, source.layers
+    if isinstance(source, SpanSource):
+        spans = source.chunks
+        return DerivedSpans(
+            *shape, lambda: (replace(one, words=change(one.words)) for one in spans()), source.n_spans, at=at
+        )
+    chunks = source.chunks
+    return Derived(*shape, lambda: ((items, change(vectors)) for items, vectors in chunks()), at=at)
 
 
 def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
@@ -393,15 +407,11 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of ``source`` with ``used`` ``[item]`` items alone; none is held while the next is made."""
-
-    def of_used(chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return without_unused(*chunk, used)
-
-    return filter(_has_items, map(of_used, source.chunks()))
-
-
-def _has_items(chunk: tuple[Tensor, Tensor]) -> bool:
-    return len(chunk[0]) > 0
+    for chunk in source.chunks():
+        chunk = without_unused(*chunk, used)
+        if len(chunk[0]):
+            yield chunk
+        del chunk
 
 
 def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._temporary import sweep
 from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
-from bertology.encoders.loading.description import MemorySource
+from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
 from bertology.families.contract import BaselineCells, Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest

@@ -1,3 +1,5 @@
+"""Stored words and spans as features, chunk by chunk."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,12 +10,14 @@ import pytest
 import torch
 from safetensors.numpy import save
 
-from bertology.activations import Entry, Recipe, WordVectors, extract
+from bertology.activations import Entry, Recipe, SpanVectors, WordVectors, extract
+from bertology.activations import _vectors as module
 from bertology.activations import _vectors as vectors_module
 from bertology.activations._store import StoredType, write_shard
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
-from bertology.errors import NameNotFoundError
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import FitError, NameNotFoundError
+from bertology.readouts._sources import SpanSource
 
 
 @pytest.fixture
@@ -83,3 +87,91 @@ def test_words_without_vectors_cannot_be_chosen(entry: Entry) -> None:
     entry.place[5] = -1
     with pytest.raises(ValueError, match="without vectors"):
         WordVectors(entry, np.arange(10))
+
+
+def random_spans(entry: Entry, n: int, n_spans: int = 2) -> np.ndarray:
+    random = np.random.default_rng(4)
+    starts = random.integers(0, entry.manifest.n_words - 6, size=(n, n_spans))
+    return np.stack([starts, starts + random.integers(1, 7, size=starts.shape)], axis=2)
+
+
+def words_of(source: SpanVectors) -> dict[tuple[int, int], np.ndarray]:
+    """The vectors ``[layer, word, dim]`` of each item and span."""
+    found = {}
+    for chunk in source.chunks():
+        for item, spans in zip(chunk.items.tolist(), chunk.spans.tolist(), strict=True):
+            for span, (low, high) in enumerate(spans):
+                assert (item, span) not in found
+                found[item, span] = chunk.words[:, low:high].numpy()
+    return found
+
+
+@pytest.mark.parametrize("chunk_words", [1, 20, 2048])
+def test_words_of_spans_by_direct_indexing(entry: Entry, chunk_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans anywhere, over sentence and shard borders, as where a sentence was read in windows."""
+    monkeypatch.setattr(module, "CHUNK_WORDS", chunk_words)
+    assert len(entry.manifest.shards) > 2
+    everything = WordVectors(entry, np.arange(entry.manifest.n_words)).array()
+    spans = random_spans(entry, 150)
+    source = SpanVectors(entry, spans, layers=(3, 1))
+    assert isinstance(source, SpanSource)
+    assert (source.n_layers, source.n_items, source.n_spans, source.layers) == (2, 150, 2, (3, 1))
+    found = words_of(source)
+    assert len(found) == 300
+    for (item, span), vectors in found.items():
+        low, high = spans[item, span]
+        assert np.array_equal(vectors, everything[[3, 1], low:high])
+    crossing = entry.place[spans[:, 0, 0], 0] != entry.place[spans[:, 0, 1] - 1, 0]
+    assert crossing.any()
+
+
+def test_sentences_read_in_windows(tiny_bert: Path, sentences: Sentences, recipe: Recipe, small_shards: None) -> None:
+    narrow = load_encoder(str(tiny_bert), device="cpu", max_pieces=12)
+    windowed = extract(lambda: narrow, sentences, recipe=replace(recipe, max_pieces=12), layers=(0, 1, 2, 3))
+    everything = WordVectors(windowed, np.arange(windowed.manifest.n_words)).array()
+    whole = np.stack([sentences.starts[:-1], sentences.starts[1:]], axis=1)
+    scattered = [(np.diff(windowed.place[low:high].astype(int), axis=0) != [0, 1]).any() for low, high in whole]
+    assert any(scattered)
+    source = SpanVectors(windowed, whole[:, None])
+    for (item, _), vectors in words_of(source).items():
+        assert np.array_equal(vectors, everything[:, slice(*whole[item])])
+
+
+@pytest.mark.parametrize("memory", [0, 40_000, 1 << 30])
+def test_passes_are_alike_whatever_is_kept_in_memory(
+    entry: Entry, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_WORDS", 50)
+    source = SpanVectors(entry, random_spans(entry, 200, n_spans=1), memory=memory)
+    passes = [list(source.chunks()) for _ in range(2)]
+    assert len(passes[0]) > 5
+    assert sorted(torch.cat([chunk.items for chunk in passes[0]]).tolist()) == list(range(200))
+    for one, other in zip(*passes, strict=True):
+        assert torch.equal(one.items, other.items)
+        assert torch.equal(one.words, other.words)
+        assert torch.equal(one.spans, other.spans)
+        assert one.words.shape[1] <= 50
+    assert sum(chunk.words.nbytes for chunk in source._kept.values()) <= memory
+
+
+def test_only_words_inside_spans_are_read(entry: Entry) -> None:
+    spans = np.array([[[3, 5], [9, 10]], [[4, 6], [9, 10]]])
+    (chunk,) = SpanVectors(entry, spans).chunks()
+    assert chunk.words.shape[1] == 4  # words 3, 4, 5 and 9, each once
+
+
+@pytest.mark.parametrize("span", [[4, 4], [6, 4], [-1, 2], [0, 10**6]])
+def test_spans_without_words_are_refused(entry: Entry, span: list[int]) -> None:
+    with pytest.raises(FitError, match=rf"item 1: span 1 is \[{span[0]}, {span[1]}\): give a start below its end"):
+        SpanVectors(entry, np.array([[[0, 1]], [span]]))
+
+
+def test_other_mistakes(entry: Entry) -> None:
+    with pytest.raises(FitError, match=r"spans have shape \[2, 2\]: give \[item, span, 2\]"):
+        SpanVectors(entry, np.array([[0, 1], [1, 2]]))
+    with pytest.raises(NameNotFoundError, match="unknown layer of the stored vectors '7'"):
+        SpanVectors(entry, np.array([[[0, 1]]]), layers=(7,))
+    entry.place[5] = -1
+    with pytest.raises(ValueError, match="without vectors"):
+        SpanVectors(entry, np.array([[[4, 7]]]))
+    assert SpanVectors(entry, np.array([[[0, 5], [6, 9]]])).n_items == 1

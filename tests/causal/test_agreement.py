@@ -12,7 +12,7 @@ from bertology.causal import agreement_pairs, patch
 from bertology.encoders import load_encoder
 from bertology.errors import ClozeError
 from bertology.pocket import agreement_items
-from bertology.pocket.grammar.lexicon import lexicon
+from bertology.pocket._words import lexicon
 
 
 def test_pairs_of_the_pocket_world_differ_in_the_subject_alone() -> None:

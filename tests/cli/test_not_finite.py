@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.encoders.test_finite import BIAS, QUERY, TEXT, damaged
+from tests.encoders.test_hidden_states import BIAS, QUERY, TEXT, damaged
 
 CASES = [
     ("cloze", QUERY, math.nan),

@@ -102,6 +102,6 @@ def test_what_has_no_end_is_one_line(
     use: Callable[[], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("bertology.corpora._memory._MOST_ROWS", 10_000)
+    monkeypatch.setattr("bertology.corpora._tables._MOST_ROWS", 10_000)
     with pytest.raises(BertologyError, match=r"over 10?0,000 values, or no end of them; give fewer"):
         use()

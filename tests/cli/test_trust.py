@@ -14,7 +14,7 @@ import yaml
 from bertology import finetune_grid
 from bertology.corpora import Sentence
 from bertology.encoders import code_fingerprint, load_encoder, resolve_model
-from bertology.encoders.loading.code import code_files
+from bertology.encoders.sources import code_files
 from bertology.errors import BertologyError, ModelError
 from bertology.parsing import ParseRequest, parse
 from bertology.runner import RunOptions, rerun, run_experiment
@@ -182,5 +182,5 @@ def test_code_in_another_repository_is_hashed_or_refused(strange: Path, monkeypa
     other = strange.parent / "elsewhere"
     other.mkdir()
     (other / "modeling.py").write_text("class Strange: pass\n")
-    monkeypatch.setattr("bertology.encoders.loading.code.download", lambda *_, **__: other)
+    monkeypatch.setattr("bertology.encoders.sources.download", lambda *_, **__: other)
     assert other / "modeling.py" in code_files(strange)

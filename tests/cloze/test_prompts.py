@@ -1,10 +1,15 @@
-"""Prompts: how masks are written."""
+"""Prompts and answers in pieces."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from bertology.cloze import Prompt
+from bertology.cloze import Prompt, vocabulary_ids
+from bertology.cloze._prompts import AnswerReader
+from bertology.encoders import Encoder
+from tests.cloze.conftest import FAMILIES
 
 
 @pytest.mark.parametrize("mask", ["{mask}", "[MASK]", "<mask>"])
@@ -19,3 +24,49 @@ def test_braces_and_brackets_of_other_kinds_are_text() -> None:
     prompt = Prompt("{Mask} [mask] {} % {0}")
     assert prompt.n_masks == 0
     assert prompt.written("<m>") == prompt.text
+
+
+Encoders = Callable[[str], Encoder]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("before", ["", "the ", "She said: “", "The quick brown fox ("])
+@pytest.mark.parametrize("word", ["day", "lazy dogs", "cafés"])
+def test_pieces_are_those_of_the_filled_text(encoder: Encoders, family: str, before: str, word: str) -> None:
+    own = encoder(family)
+    cut = own.tokenizer.backend_tokenizer.encode
+    head = cut(before.rstrip(), add_special_tokens=False).ids
+    (answer,) = AnswerReader(own).read(before, [word])
+    assert head + list(answer.pieces) == cut(before + word, add_special_tokens=False).ids
+    assert len(answer.words) == len(answer.pieces)
+    assert len(set(answer.words)) == len(word.split())
+
+
+def test_a_space_before_belongs_to_the_word(encoder: Encoders) -> None:
+    own = encoder("roberta")
+    entries = own.tokenizer.get_vocab()
+    word = next(piece[1:] for piece in sorted(entries) if piece[0] == "Ġ" and piece[1:].isalpha())
+    (inside,) = AnswerReader(own).read("knows ", [word])
+    assert inside.pieces == (entries[f"Ġ{word}"],)
+    (begin,) = AnswerReader(own).read("", [word])
+    assert own.tokenizer.convert_ids_to_tokens(begin.pieces[0])[0] != "Ġ"
+    ids, excluded = vocabulary_ids(own, [word, word, "unheard-of"])
+    assert ids.tolist() == [entries[f"Ġ{word}"]]
+    assert [item.item for item in excluded] == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "word", "reason"),
+    [
+        ("a ", "", "it is empty"),
+        ("a ", "  ", "it is empty"),
+        ("a ", "ʘ", "not in the vocabulary: it has characters that the tokenizer does not know"),
+        ("a ", "[SEP]", "it spells a special token"),
+        ("a ", "\u200b", "the tokenizer maps it to nothing"),
+        ("the la", "zy", "it runs together with 'la' before it"),
+    ],
+)
+def test_answers_that_cannot_be_scored(encoder: Encoders, before: str, word: str, reason: str) -> None:
+    (answer,) = AnswerReader(encoder("bert")).read(before, [word])
+    assert answer.reason == reason
+    assert answer.pieces == ()

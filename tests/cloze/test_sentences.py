@@ -1,17 +1,22 @@
-"""Pseudo-log-likelihoods against plain loops, and against minicons where it is installed."""
+"""Sentences scored: pseudo-log-likelihood, next sentences, surprisal."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForNextSentencePrediction, AutoTokenizer
 
-from bertology.cloze import Prompt, _prompts, ask, pseudo_log_likelihood
-from bertology.cloze import _read as questions
-from bertology.encoders import Encoder
-from bertology.errors import ClozeError, ModelError, NameNotFoundError
+from bertology.cloze import Prompt, _prompts, ask, next_sentence, pseudo_log_likelihood, surprisal
+from bertology.cloze import _ask as questions
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import ClozeError, CorpusError, ModelError, NameNotFoundError
+from bertology.pocket import model_folder
 from tests.cloze.conftest import FAMILIES
 
 Encoders = Callable[[str], Encoder]
@@ -128,3 +133,256 @@ def test_mistakes(encoder: Encoders, texts: list[str], form: Any, error: type[Ex
 def test_a_model_without_the_head(encoder: Encoders) -> None:
     with pytest.raises(ModelError, match="no masked-LM head"):
         pseudo_log_likelihood(encoder("bart"), ["a day"])
+
+
+PAIRS = [
+    ("The dog sees the king.", "It runs to the house."),
+    ("The king works.", "The old women near the river dance slowly, and the dog sleeps."),
+    ("A cat is small.", "The town is old."),
+]
+
+
+def test_the_last_layer_says_what_the_models_own_head_says() -> None:
+    model = AutoModelForNextSentencePrediction.from_pretrained(model_folder()).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model_folder())
+    encoder = load_encoder("pocket")
+    found = next_sentence(encoder, PAIRS, layers=(0, encoder.n_layers))
+    assert found.layers == (0, encoder.n_layers)
+    assert found.log_probs.shape == (2, 3, 2)
+    for number, (first, second) in enumerate(PAIRS):
+        with torch.inference_mode():
+            own = model(**tokenizer(first, second, return_tensors="pt")).logits.log_softmax(-1)[0]
+        np.testing.assert_allclose(found.log_probs[-1, number], own.numpy(), atol=1e-5)
+    np.testing.assert_allclose(np.exp(found.log_probs).sum(-1), 1, atol=1e-6)
+
+
+def test_a_pair_that_is_too_long_is_excluded_and_told() -> None:
+    encoder = load_encoder("pocket")
+    found = next_sentence(encoder, [PAIRS[0], ("the dog " * 60, "the cat")])
+    assert np.isnan(found.log_probs[:, 1]).all()
+    assert not np.isnan(found.log_probs[:, 0]).any()
+    assert [(one.item, one.reason[:8]) for one in found.excluded] == [(1, "too long")]
+
+
+def test_fresh_weights_have_a_fresh_head_that_a_seed_decides() -> None:
+    found = [next_sentence(load_encoder("pocket", init="random", seed=seed), PAIRS).log_probs for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.allclose(found[0], found[2])
+
+
+def test_models_without_the_head_are_told(real_model: Path) -> None:
+    encoder = load_encoder(str(real_model))
+    with pytest.raises(ModelError, match="no next-sentence head in its weights"):
+        next_sentence(encoder, PAIRS)
+
+
+def test_no_pair() -> None:
+    with pytest.raises(ClozeError, match="no pair"):
+        next_sentence(load_encoder("pocket"), [])
+
+
+SENTENCES_frames = ["The dogs saw a cat.", "", "A cat."]
+
+
+@pytest.fixture(scope="module")
+def pocket(tiny_bert: Path) -> Encoder:
+    return load_encoder(str(tiny_bert))
+
+
+@pytest.fixture(scope="module")
+def log_probs(tiny_bert: Path) -> Any:
+    """The log-probabilities at the masks of a text, and the numbers of words, as transformers gives them."""
+    tokenizer, model = AutoTokenizer.from_pretrained(tiny_bert), AutoModelForMaskedLM.from_pretrained(tiny_bert).eval()
+
+    @torch.no_grad()
+    def at(ids: list[int], place: int) -> np.ndarray:
+        ids = [tokenizer.mask_token_id if number == place else entry for number, entry in enumerate(ids)]
+        return np.asarray(model(torch.tensor([ids])).logits[0, place].double().log_softmax(-1).numpy())
+
+    return tokenizer, at
+
+
+def test_candidates_of_prompts(pocket: Encoder, log_probs: Any) -> None:
+    tokenizer, at = log_probs
+    prompts = [Prompt("The {mask} saw a cat.", ("dogs", "cat", "zzzz")), Prompt("A {mask}.")]
+    frame = ask(pocket, prompts, ranks=True, top=3, layers=[1, 3]).to_pandas()
+    assert list(frame.columns) == ["prompt", "text", "mask", "layer", "candidate", "log_prob", "rank", "reason"]
+    assert len(frame) == 2 * (3 + 3)
+    last = frame[frame["layer"] == 3]
+    for number, prompt in enumerate(prompts):
+        ids = tokenizer(prompt.written("[MASK]"))["input_ids"]
+        expected = at(ids, ids.index(tokenizer.mask_token_id))
+        for row in last[(last["prompt"] == number) & last["reason"].isna()].itertuples():
+            entry = tokenizer.convert_tokens_to_ids(row.candidate)
+            assert row.log_prob == pytest.approx(expected[entry], abs=1e-4)
+            assert row.rank == 1 + (expected > expected[entry]).sum()
+    assert last[last["candidate"] == "zzzz"]["log_prob"].isna().all()
+    assert last[last["candidate"] == "zzzz"]["reason"].notna().all()
+    assert "logit" in ask(pocket, prompts[:1], normalized=False).to_pandas()
+
+
+def test_sentences_and_their_pieces(pocket: Encoder, log_probs: Any) -> None:
+    tokenizer, at = log_probs
+    scores = pseudo_log_likelihood(pocket, SENTENCES_frames)
+    frame, pieces = scores.to_pandas(), scores.to_pandas("piece")
+    assert list(frame["text"]) == SENTENCES_frames
+    assert frame["log_prob"].isna().tolist() == frame["reason"].notna().tolist() == [False, True, False]
+    for number in (0, 2):
+        ids = tokenizer(SENTENCES_frames[number])["input_ids"]
+        expected = [at(ids, place)[ids[place]] for place in range(1, len(ids) - 1)]
+        of_sentence = pieces[pieces["sentence"] == number]
+        np.testing.assert_allclose(of_sentence["log_prob"], expected, atol=1e-4)
+        assert [tokenizer.convert_tokens_to_ids(piece) for piece in of_sentence["piece"]] == ids[1:-1]
+        assert list(of_sentence["place"]) == list(range(1, len(expected) + 1))
+        assert frame["log_prob"][number] == pytest.approx(sum(expected), abs=1e-3)
+        assert frame["n_pieces"][number] == len(expected)
+    with pytest.raises(NameNotFoundError, match="unknown unit of scores 'word'"):
+        scores.to_pandas("word")  # type: ignore[arg-type]
+
+
+TEXTS = ["The quick brown fox jumps over the lazy dog.", "Don't stop!", "A fox."]
+Tiny = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def surprisal_by_hand(tiny: Tiny) -> Callable[..., tuple[list[str], list[float]]]:
+    """Pieces of a text and −ln p of each given those before it, one forward pass each, by transformers."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny("gpt2"))
+    model = AutoModelForCausalLM.from_pretrained(tiny("gpt2"), dtype=torch.float32).eval()
+
+    @torch.no_grad()
+    def nats(text: str, *, bos: bool) -> tuple[list[str], list[float]]:
+        ids = tokenizer(text)["input_ids"]
+        before = [tokenizer.bos_token_id] if bos else []
+        values = []
+        for place, entry in enumerate(ids):
+            context = [*before, *ids[:place]]
+            if not context:
+                values.append(math.nan)
+                continue
+            logits = model(torch.tensor([context])).logits[0, -1].double()
+            values.append(float(logits.exp().sum().log() - logits[entry]))
+        return tokenizer.convert_ids_to_tokens(ids), values
+
+    return nats
+
+
+@pytest.mark.parametrize("first", ["bos", "exclude"])
+def test_pieces_words_and_texts(tiny: Tiny, surprisal_by_hand: Any, first: Any) -> None:
+    found = surprisal(str(tiny("gpt2")), TEXTS, first=first)
+    assert found.kind == "causal"
+    pieces, words, texts = (found.to_pandas(by) for by in ("piece", "word", "text"))
+    for number, text in enumerate(TEXTS):
+        tokens, expected = surprisal_by_hand(text, bos=first == "bos")
+        mine = pieces[pieces["sentence"] == number]
+        assert len(mine) == len(tokens)
+        np.testing.assert_allclose(mine["surprisal_nats"], expected, atol=2e-4)
+        assert texts["surprisal_nats"][number] == pytest.approx(np.nansum(expected), abs=1e-3)
+        # A piece begins with the space before its word: words are where the text is not white.
+        of_words: dict[str, float] = dict.fromkeys(words[words["sentence"] == number]["word"], 0.0)
+        for word, value in zip(mine["word"], expected, strict=True):
+            of_words[word] += value
+        values = words[words["sentence"] == number].set_index("word")["surprisal_nats"]
+        for word, value in of_words.items():
+            assert values[word] == pytest.approx(value, abs=1e-3, nan_ok=True)
+    np.testing.assert_allclose(words["surprisal_bits"], words["surprisal_nats"] / math.log(2))
+    assert words["surprisal_nats"].isna().sum() == (0 if first == "bos" else len(TEXTS))
+    assert set(words[words["surprisal_nats"].isna()]["reason"]) == (
+        set() if first == "bos" else {"nothing comes before it"}
+    )
+
+
+def test_pieces_belong_to_the_words_that_they_spell(tiny: Tiny) -> None:
+    found = surprisal(str(tiny("gpt2")), TEXTS)
+    frame = found.to_pandas("piece")
+    for (_, word), part in frame.groupby(["sentence", "word"], sort=False):
+        spelt = "".join(part["piece"]).replace("Ġ", " ").strip()
+        assert spelt == word
+    assert list(found.to_pandas()["word"][:3]) == ["The", "quick", "brown"]
+
+
+def test_words_may_be_given_and_batches_change_nothing(tiny: Tiny) -> None:
+    encoder = load_encoder(str(tiny("gpt2")))
+    given = surprisal(encoder, [["The", "fox", "jumps"], ["A", "dog"]])
+    assert list(given.words) == ["The", "fox", "jumps", "A", "dog"]
+    assert given.texts == ("The fox jumps", "A dog")
+    alone = np.concatenate([surprisal(encoder, text).nats for text in TEXTS])
+    np.testing.assert_allclose(surprisal(encoder, TEXTS).nats, alone, atol=1e-4)
+    one = surprisal(encoder, "The fox jumps")
+    np.testing.assert_allclose(one.nats, given.nats[:3], atol=1e-4)
+
+
+def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
+    encoder = load_encoder(str(tiny("gpt2")))
+    assert encoder.causal_head is not None
+    states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
+    n_entries = encoder.causal_head.head.n_entries
+    every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
+    assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("form", ["original", "within_word_l2r"])
+def test_masked_models_give_their_share_of_the_pseudo_log_likelihood(tiny: Tiny, form: Any) -> None:
+    encoder = load_encoder(str(tiny("bert")))
+    found = surprisal(encoder, TEXTS, form=form)
+    assert found.kind == "pseudo"
+    reference = pseudo_log_likelihood(encoder, TEXTS, form=form)
+    np.testing.assert_allclose(found.to_pandas("text")["surprisal_nats"], -reference.totals[-1], atol=1e-4)
+    np.testing.assert_array_equal(found.piece_nats, -reference.piece_log_probs[-1])
+    # Words add up to their texts.
+    by_text = found.to_pandas().groupby("sentence")["surprisal_nats"].sum()
+    np.testing.assert_allclose(by_text, -reference.totals[-1], atol=1e-4)
+
+
+def test_a_model_in_memory(tiny: Tiny) -> None:
+    """Its own weights count, not those of the files that it was loaded from."""
+    model = AutoModelForCausalLM.from_pretrained(tiny("gpt2"), dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tiny("gpt2"))
+    before = surprisal((model, tokenizer), TEXTS).nats
+    np.testing.assert_allclose(before, surprisal(str(tiny("gpt2")), TEXTS).nats, atol=1e-5)
+    with torch.no_grad():
+        model.transformer.ln_f.weight.mul_(0)
+        model.transformer.ln_f.bias.mul_(0)
+    flat = surprisal((model, tokenizer), ["A fox."]).to_pandas("piece")
+    np.testing.assert_allclose(flat["surprisal_nats"], math.log(len(tokenizer)), atol=1e-3)
+
+
+def test_what_cannot_be_read_is_named(tiny: Tiny) -> None:
+    long = "fox " * 200
+    for family in ("gpt2", "bert"):
+        special = "<|endoftext|>" if family == "gpt2" else "[MASK]"
+        found = surprisal(str(tiny(family)), [long, f"A {special} fox.", "A fox."])
+        assert [one.item for one in found.excluded] == [0, 1]
+        words, texts = found.to_pandas(), found.to_pandas("text")
+        assert words[words["sentence"] < 2]["surprisal_bits"].isna().all()
+        assert words[words["sentence"] == 2]["surprisal_bits"].notna().all()
+        assert texts["reason"][0].startswith("too long")
+        assert texts["reason"][1].startswith("it spells a special token")
+        assert np.isnan(texts["surprisal_nats"][0])
+
+
+def test_mistakes_surprisal(tiny: Tiny) -> None:
+    gpt2 = load_encoder(str(tiny("gpt2")))
+    with pytest.raises(ClozeError, match="no text: give at least one"):
+        surprisal(gpt2, [])
+    with pytest.raises(CorpusError):
+        surprisal(gpt2, [""])
+    with pytest.raises(NameNotFoundError, match="unknown way to treat the first piece 'boss': did you mean bos"):
+        surprisal(gpt2, TEXTS, first="boss")  # type: ignore[arg-type]
+    with pytest.raises(NameNotFoundError, match="unknown unit of surprisal 'words': did you mean word"):
+        surprisal(gpt2, TEXTS).to_pandas("words")  # type: ignore[call-overload]
+    with pytest.raises(ModelError, match="no masked-LM head in its weights"):
+        surprisal(str(tiny("bart")), TEXTS)
+    for wrong in (lambda: ask(gpt2, [Prompt("a {mask}", ("fox",))]), lambda: pseudo_log_likelihood(gpt2, TEXTS)):
+        with pytest.raises(
+            ModelError, match=r"choose a masked language model, or ask for surprisal \(`bertology cloze"
+        ):
+            wrong()
+
+
+def test_a_tokenizer_without_a_beginning(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder: Encoder = load_encoder(str(tiny("gpt2")))
+    encoder.tokenizer.bos_token = None
+    with pytest.raises(ModelError, match="no token for the beginning of a text; leave the first piece out"):
+        surprisal(encoder, TEXTS)
+    assert surprisal(encoder, TEXTS, first="exclude").kind == "causal"

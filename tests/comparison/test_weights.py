@@ -13,7 +13,7 @@ from transformers import AlbertConfig, AutoModel, BertForSequenceClassification,
 from bertology import BertologyError, compress
 from bertology.comparison import weight_changes
 from bertology.encoders import ModelSource
-from bertology.encoders.loading.weights import StoredWeights
+from bertology.encoders.weights import StoredWeights
 from tests.comparison.conftest import add_noise
 
 

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
+from bertology._folder import one_process
 from bertology.compression import Distil, _distil
 
 STEPS = 12
@@ -120,5 +121,6 @@ def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> N
     (tmp_path / "broken" / "training" / "state.pt").write_bytes(b"no state")
     with pytest.raises(BertologyError, match="not a whole training state"):
         distil(tiny_bert, tmp_path / "broken", corpus=str(text))
-    with pytest.raises(BertologyError, match="another process trains here"), _distil._one_process(tmp_path / "taken"):
-        _distil._one_process(tmp_path / "taken")
+    taken = tmp_path / "taken"
+    with one_process(taken, "trains here"), pytest.raises(BertologyError, match="another process trains here"):
+        one_process(taken, "trains here").__enter__()

@@ -125,7 +125,7 @@ def distortion() -> Values:
     """(cosine + 1) / 2, lower for words far from the diagonal."""
     from simalign.simalign import SentenceAligner
 
-    from bertology.geometry.languages import word_similarity
+    from bertology.geometry._alignment import word_similarity
 
     dice = np.random.default_rng(2)
     one, other = (dice.normal(size=(n, 16)).astype(np.float32) for n in (7, 5))
@@ -413,7 +413,7 @@ def clusterings() -> Values:
     """Of two partitions."""
     from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-    from bertology.geometry import adjusted_rand, v_measure
+    from bertology.geometry._senses import adjusted_rand, v_measure
 
     gold, pred = _labelled()
     pairs = np.zeros((4, 5))
@@ -430,7 +430,7 @@ def kernels() -> Values:
     from sklearn.metrics import pairwise_distances
     from sklearn.metrics.pairwise import rbf_kernel
 
-    from bertology.geometry import rbf_cka
+    from bertology.geometry import likeness
     from bertology.geometry._likeness import gram_cka
 
     x, y = (_classes(200, seed=seed)[0] for seed in (7, 8))
@@ -442,7 +442,7 @@ def kernels() -> Values:
         np.fill_diagonal(kernel, 0)
         return kernel
 
-    return Values(rbf_cka(x, y), gram_cka(gram(x), gram(y)))
+    return Values(likeness(x, y, measure="rbf"), gram_cka(gram(x), gram(y)))
 
 
 # Statistics: scipy.
@@ -453,11 +453,11 @@ def rotation() -> Values:
     """Of two sets of vectors after the best rotation."""
     from scipy.spatial import procrustes as disparity
 
-    from bertology.geometry import procrustes
+    from bertology.geometry import likeness
 
     x, y = (_classes(300, seed=seed)[0].astype(np.float64) for seed in (9, 10))
     y = x + y
-    return Values(procrustes(x, y), np.sqrt(1 - disparity(x, y)[2]))
+    return Values(likeness(x, y, measure="procrustes"), np.sqrt(1 - disparity(x, y)[2]))
 
 
 @comparison("representational similarity of ranks", "scipy", "scipy", tolerance=1e-6)
@@ -466,11 +466,12 @@ def ranks() -> Values:
     from scipy.spatial.distance import pdist
     from scipy.stats import spearmanr
 
-    from bertology.geometry import rsa_spearman
+    from bertology.geometry import likeness
 
     x, y = (_classes(150, seed=seed)[0].astype(np.float64) for seed in (11, 12))
     y = x + y
-    return Values(rsa_spearman(x, y), spearmanr(1 - pdist(x, "cosine"), 1 - pdist(y, "cosine")).statistic)
+    peer = spearmanr(1 - pdist(x, "cosine"), 1 - pdist(y, "cosine")).statistic
+    return Values(likeness(x, y, measure="rsa_spearman"), peer)
 
 
 @comparison(

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bertology.corpora import load_corpus
-from bertology.corpora.formats.edge_jsonl import load_edge_jsonl
+from bertology.corpora.formats.edge_jsonl import EdgeJsonl
 from bertology.families.model_corpus import choose_splits
 from bertology.families.vectors import TaskData
 from bertology.finetuning._items import tuning_task
@@ -119,7 +119,7 @@ def test_spans_in_json_lines(tmp_path: Path) -> None:
             for number, words in enumerate(WORDS)
         ]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = load_edge_jsonl(tmp_path, layer="entities")
+    corpus = EdgeJsonl("entities").load(tmp_path)
     data = TaskData.of(get_probe("edge_entities"), choose_splits(corpus, train="train", test="test"))
     assert data.labels == ("A", "B")
     assert data.test.skipped == {REASON: N}

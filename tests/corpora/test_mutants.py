@@ -18,12 +18,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus
-from bertology.corpora.formats.columns import load_columns
-from bertology.corpora.formats.conll2012 import load_conll2012
-from bertology.corpora.formats.semeval import load_semeval
-from bertology.corpora.formats.senteval import load_senteval
-from bertology.corpora.formats.spacy_docs import write_docbin
-from bertology.corpora.formats.winograd import load_winograd
+from bertology.corpora.formats.penn import OntoNotes
+from bertology.corpora.formats.published import SemEval, SentEval, Winograd
 from bertology.corpora.prompts import (
     read_agreement,
     read_diagnostics,
@@ -35,6 +31,7 @@ from bertology.corpora.prompts import (
 )
 from bertology.corpora.prompts._lama import read_relations
 from bertology.errors import CorpusError
+from tests.corpora.docbins import write_docbin
 from tests.long_numbers import dumped
 from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree, times
 
@@ -129,7 +126,7 @@ CORPORA: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "conllu": ("test.conllu", CONLLU.encode(), load_corpus),
     "propbank": ("test.conllu", PROPBANK.encode(), load_corpus),
     "columns": ("test.conll", COLUMNS.encode(), load_corpus),
-    "stated columns": ("test.conll", COLUMNS.encode(), partial(load_columns, columns="form,xpos,ner")),
+    "stated columns": ("test.conll", COLUMNS.encode(), partial(load_corpus, columns="form,xpos,ner")),
     "conllu plus": ("test.conllup", b"# global.columns = ID FORM X:Y\n1\ta\tb\n2\tc\t*\n\n", load_corpus),
     "packed": ("test.conllu.gz", gzip.compress(CONLLU.encode()), load_corpus),
     "bioes": ("test.iob2", b"Ada B-PER\nKing E-PER\nran O\n\nUS S-LOC\n\n", load_corpus),
@@ -138,10 +135,10 @@ CORPORA: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "numbered": ("test.iob2", NUMBERED.encode(), load_corpus),
     "iob": ("test.iob", IOB.encode(), load_corpus),
     "brackets": ("all.mrg", TREES.encode(), load_corpus),
-    "conll2012": ("test_conll", CONLL2012.encode(), load_conll2012),
-    "semeval": ("test.txt", SEMEVAL.encode(), load_semeval),
-    "senteval": ("past_present.txt", b"tr\tPAST\tHe said so .\nva\tPRES\tHe says .\n", load_senteval),
-    "winograd": ("test.c", WINOGRAD.encode(), load_winograd),
+    "conll2012": ("test_conll", CONLL2012.encode(), OntoNotes().load),
+    "semeval": ("test.txt", SEMEVAL.encode(), SemEval().load),
+    "senteval": ("past_present.txt", b"tr\tPAST\tHe said so .\nva\tPRES\tHe says .\n", SentEval().load),
+    "winograd": ("test.c", WINOGRAD.encode(), Winograd().load),
     "any text": ("test.txt", WINOGRAD.encode(), load_corpus),
     "edges": ("test.jsonl", jsonl(*EDGES), edges),
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, corpus_is_available, known_corpora, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, _named, corpus_is_available, known_corpora, load_corpus
 from bertology.errors import CorpusError, NameNotFoundError
 
 LINE = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -191,3 +193,22 @@ def test_what_is_at_hand(tmp_path, made_pocket):
 def test_columns_and_joins_do_not_go_together(tmp_path):
     with pytest.raises(CorpusError, match=r"columns='form' is for column files; leave it out for a\+b"):
         load_corpus("a+b", columns="form")
+
+
+def test_the_format_that_contributing_shows_is_read(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (source,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "(Format)" in block)
+    names: dict[str, Any] = {}
+    exec(source, names)
+    monkeypatch.setattr(_named, "FORMATS", (names["Slashed"](), *_named.FORMATS))
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.txt").write_text("The/DT dog/NN\n\nIt/PRP barks/VBZ\n")
+    corpus = load_corpus(tmp_path)
+    assert list(corpus.splits) == ["train", "test"]
+    assert corpus["test"][1].words == ("It", "barks")
+    assert corpus["test"].layers["xpos"].values == ("DT", "NN", "PRP", "VBZ")
+    (tmp_path / "test.txt").write_text("The/DT\ndog\n")
+    with pytest.raises(CorpusError, match=r"test.txt:2: 'dog' where word/TAG was due"):
+        load_corpus(tmp_path / "test.txt")
+    (tmp_path / "test.txt").write_text("running text\n")
+    assert load_corpus(tmp_path / "test.txt")["test"].layers == {}

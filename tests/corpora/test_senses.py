@@ -10,7 +10,7 @@ import pytest
 
 from bertology import load_corpus
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.corpora._made import apart, pseudowords
+from bertology.corpora._derived import apart, pseudowords
 from bertology.errors import CorpusError
 
 CONTEXT = (

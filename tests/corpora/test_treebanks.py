@@ -13,7 +13,7 @@ import pytest
 
 from bertology._files import cache_folder
 from bertology.corpora import load_corpus
-from bertology.corpora._treebanks import TREEBANKS, Treebank
+from bertology.corpora._named import TREEBANKS, Treebank
 from bertology.errors import CorpusError, StoreError
 
 FILES = {split: f"1\t{split}\t_\tX\t_\t_\t0\troot\t_\t_\n\n".encode() for split in ("train", "test")}

@@ -9,7 +9,7 @@ import pytest
 
 from bertology import Corpus, Sentence, load_corpus
 from bertology.corpora import Sentences
-from bertology.corpora._word_order import word_order
+from bertology.corpora._derived import word_order
 from bertology.errors import CorpusError
 
 

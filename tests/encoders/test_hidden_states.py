@@ -1,19 +1,33 @@
-"""Hidden states, attention maps and early stopping, against Hugging Face's own outputs in every family."""
+"""Hidden states and attention maps against Hugging Face, as arrays, packed, and finite."""
 
 from __future__ import annotations
 
+import math
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import AutoModel, AutoTokenizer
 
-from bertology.encoders import Encoder, load_encoder
-from bertology.errors import ModelError
+from bertology import probe
+from bertology.attention import head_statistics, read_attention, stream_maps
+from bertology.attention._measured import Sharpness, row_entropy
+from bertology.attention.importance import MaskedWords, head_importance
+from bertology.cloze import Prompt, ask, distribution, next_sentence
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder, load_encoder, masked_lm_loss
+from bertology.encoders._faster import can_pack, pack
+from bertology.errors import CorpusError, ModelError, NameNotFoundError, SignalError
+from bertology.pocket import load_corpus
 
 Encoders = Callable[[str], Encoder]
 
@@ -170,3 +184,278 @@ def test_twins_run_side_by_side_on_the_same_weights(tiny_bert: Path) -> None:
         for expected, found in zip(alone[i::3], states, strict=True):
             for layer, state in found.items():
                 torch.testing.assert_close(state, expected[layer], atol=1e-6, rtol=1e-5)
+
+
+TEXTS = ["The dogs chased a cat.", "A cat saw the birds near a Cat."]
+
+
+@pytest.fixture(scope="module")
+def pocket(tiny_bert: Path) -> Encoder:
+    return load_encoder(str(tiny_bert))
+
+
+def reference_labelled(folder: Path, text: str) -> tuple[np.ndarray, np.ndarray, list[str], list[tuple[int, int]]]:
+    """Hidden states, maps, pieces and their offsets, as transformers gives them."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    encoded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
+    offsets = [(a, b) for a, b in encoded.pop("offset_mapping")[0].tolist()]
+    with torch.inference_mode():
+        out = model(**encoded, output_hidden_states=True, output_attentions=True)
+    states, maps = (torch.cat(parts).numpy() for parts in (out.hidden_states, out.attentions))
+    return states, maps, tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist()), offsets
+
+
+def test_vectors_are_the_means_of_hidden_states(pocket: Encoder, tiny_bert: Path) -> None:
+    found = pocket.vectors(TEXTS)
+    assert found.shape == (4, 6 + 9, 32)
+    frame = found.to_pandas()
+    assert frame.index.names == ["layer", "text", "place", "word"]
+    for number, text in enumerate(TEXTS, start=1):
+        states, _, _, offsets = reference_labelled(tiny_bert, text)
+        end = 0
+        for _, of_number, place, word in frame.loc[[2]].index:
+            if of_number == number:
+                start = text.index(word, end)
+                end = start + len(word)
+                pieces = [k for k, (a, b) in enumerate(offsets) if start <= a < b <= end]
+                expected = states[2][pieces].mean(0)
+                np.testing.assert_allclose(frame.loc[(2, number, place, word)].to_numpy(), expected, atol=1e-5)
+
+
+def test_one_word_in_several_texts(pocket: Encoder) -> None:
+    every, found = pocket.vectors(TEXTS), pocket.vectors(TEXTS, layers=[-1, 0], word="cat", pooling="first")
+    assert list(found.labels["word"]) == [(1, 5, "cat"), (2, 2, "cat"), (2, 8, "Cat")]
+    assert list(found.labels["layer"]) == [3, 0]
+    places = [list(every.labels["word"]).index(label) for label in found.labels["word"]]
+    np.testing.assert_allclose(
+        found.at(layer=0).to_numpy(), np.asarray(pocket.vectors(TEXTS, pooling="first"))[0, places]
+    )
+    for wrong, error, message in (
+        ({"layers": 4}, ModelError, "layer 4: layers are 0…3"),
+        ({"layers": []}, ModelError, "no layer"),
+        ({"word": "horse"}, CorpusError, "word 'horse' stands in none of the texts"),
+    ):
+        with pytest.raises(error, match=message):
+            pocket.vectors(TEXTS, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(CorpusError, match="row 1: column"):
+        pocket.vectors(["a", ""])
+
+
+def test_attention_is_that_of_transformers(pocket: Encoder, tiny_bert: Path) -> None:
+    found = pocket.attention(TEXTS[0], level="piece")
+    _, maps, pieces, _ = reference_labelled(tiny_bert, TEXTS[0])
+    np.testing.assert_allclose(found.to_numpy(), maps, atol=1e-5)
+    head = found.at(layer=2, head=3).to_pandas()
+    assert list(head.index) == list(head.columns)
+    assert [label.lower() for label in head.index] == [piece.lower() for piece in pieces]
+    np.testing.assert_allclose(head.to_numpy(), maps[1, 2], atol=1e-5)
+    np.testing.assert_allclose(found.to_pandas().loc[(2, 3)].to_numpy(), maps[1, 2], atol=1e-5)
+
+
+def test_attention_between_words(pocket: Encoder) -> None:
+    found = pocket.attention(TEXTS[0], layers=-1)
+    assert list(found.labels["from"]) == ["[CLS]", "The", "dogs", "chased", "a", "cat", ".", "[SEP]"]
+    np.testing.assert_allclose(np.asarray(found).sum(-1), 1, atol=1e-5)
+    assert found.shape == (1, 4, 8, 8)
+    pair = pocket.attention(*TEXTS, layers=[1])
+    assert pair.shape[-1] == 6 + 9 + 3
+    with pytest.raises(NameNotFoundError, match="unknown head '9'"):
+        found.at(head=9)
+    with pytest.raises(ModelError, match="layer 0: layers are 1…3"):
+        pocket.attention(TEXTS[0], layers=0)
+
+
+def test_negative_layers_are_counted_from_the_last_of_the_model(pocket: Encoder) -> None:
+    n_layers = pocket.n_layers
+    vectors, maps = pocket.vectors(TEXTS, layers=[0, n_layers]), pocket.attention(TEXTS[0], layers=[1, 2])
+    np.testing.assert_array_equal(vectors.at(layer=-1).values, vectors.at(layer=n_layers).values)
+    np.testing.assert_array_equal(maps.at(layer=1 - n_layers).values, maps.at(layer=2).values)
+    with pytest.raises(NameNotFoundError, match="unknown layer '2'"):
+        vectors.at(layer=1 - n_layers)
+
+
+def test_hidden_states_of_a_fast_twin_are_those_of_the_encoder(family: str, encoder: Encoders) -> None:
+    own = encoder(family)
+    ids = torch.randint(6, len(own.tokenizer), (4, 23), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[1:, 15:] = 0
+    layers = range(own.n_layers + 1)
+    expected = own.hidden_states(ids, mask, layers=layers)
+    fast = own.fast_twin()
+    for twin in (fast, fast.twin()):
+        for layer, state in twin.hidden_states(ids, mask, layers=layers).items():
+            torch.testing.assert_close(state[mask.bool()], expected[layer][mask.bool()], rtol=1e-5, atol=1e-5)
+    assert not any("forward" in module.__dict__ for module in own.model.body.modules())
+
+
+class _Inner(nn.Module):
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.dense, self.intermediate_act_fn = nn.Linear(16, 48), activation
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.intermediate_act_fn(self.dense(values))
+        return result
+
+
+@pytest.mark.parametrize("activation", [nn.GELU(), nn.GELU("tanh"), nn.ReLU()])
+def test_only_the_exact_gelu_is_joined_to_its_product(activation: nn.Module) -> None:
+    if not can_pack(torch.device("cpu"), torch.float32):
+        pytest.skip("this processor, or this PyTorch, has no packed products")
+    module = _Inner(activation).eval()
+    values = 3 * torch.randn(7, 16)
+    with torch.inference_mode():
+        expected = module(values)
+        pack(module)
+        assert "forward" in module.dense.__dict__
+        assert isinstance(module.intermediate_act_fn, nn.Identity) == (
+            isinstance(activation, nn.GELU) and activation.approximate == "none"
+        )
+        torch.testing.assert_close(module(values), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_other_types_and_devices_are_not_packed() -> None:
+    assert not can_pack(torch.device("cpu"), torch.bfloat16)
+    assert not can_pack(torch.device("meta"), torch.float32)
+
+
+QUERY = "bert.encoder.layer.1.attention.self.query.weight"
+VALUE = "bert.encoder.layer.0.attention.self.value.bias"
+BIAS = "cls.predictions.bias"
+TEXT = "The farmer sees the [MASK]."
+
+
+def damaged(folder: Path, into: Path, name: str, place: tuple[int, ...] | slice, value: float) -> Path:
+    """A copy of a model's folder with one weight replaced."""
+    shutil.copytree(folder, into)
+    weights = load_file(into / "model.safetensors")
+    weights[name][place] = value
+    save_file(weights, into / "model.safetensors", metadata={"format": "pt"})
+    return into
+
+
+DAMAGE: dict[str, tuple[tuple[int, ...], float]] = {
+    QUERY: ((2 * 8 + 5, 0), math.nan),  # of L2H3
+    VALUE: ((1 * 8 + 3,), math.inf),  # of L1H2
+    BIAS: ((40,), math.inf),
+}
+
+
+@pytest.fixture(scope="module")
+def models(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By weight: a model in which it is damaged."""
+    root = tmp_path_factory.mktemp("damaged")
+    return {name: damaged(tiny_bert, root / name, name, *damage) for name, damage in DAMAGE.items()}
+
+
+@pytest.fixture(scope="module")
+def sentences() -> Sentences:
+    return load_corpus()["test"][:12]
+
+
+PROMPTS = (Prompt(TEXT, candidates=("dog", "cat")),)
+# What reads a damaged model, where the damage first shows and which weights are named.
+READERS: dict[str, tuple[Callable[[Encoder, Sentences], object], str, str]] = {
+    "maps": (lambda own, text: stream_maps(own, text, [Sharpness]), "attention maps of L2H3", QUERY),
+    "statistics": (lambda own, text: head_statistics(own, text), "attention maps of L2H3", QUERY),
+    "view": (lambda own, text: read_attention(own, [text[0]]), "attention maps of L2H3", QUERY),
+    "importance": (
+        lambda own, text: head_importance(MaskedWords(own, text)),
+        "hidden states of layer 3",
+        QUERY,
+    ),
+    "loss": (lambda own, text: masked_lm_loss(own, text), "hidden states of layer 3", QUERY),
+    "norms": (
+        lambda own, text: stream_maps(own, text, [Sharpness], norms=True),
+        "norms of transformed values of L1H2",
+        VALUE,
+    ),
+    "ask": (lambda own, text: ask(own, PROMPTS), "masked-LM logits of layer 3", BIAS),
+    "logits": (
+        lambda own, text: ask(own, PROMPTS, normalized=False, top=3),
+        "masked-LM logits of layer 3",
+        BIAS,
+    ),
+    "lens": (lambda own, text: ask(own, PROMPTS, layers=[1, 2]), "hidden states of layer 2", QUERY),
+    "distribution": (lambda own, text: distribution(own, PROMPTS[0]), "masked-LM logits of layer 3", BIAS),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_readers_refuse_what_is_not_finite(name: str, tiny_bert: Path, sentences: Sentences) -> None:
+    read, where, weight = READERS[name]
+    own = load_encoder(str(tiny_bert), device="cpu", attention="eager")
+    place, value = DAMAGE[weight]
+    own.model.outermost.get_parameter(weight)[place] = value
+    with pytest.raises(SignalError) as refused:
+        read(own, sentences)
+    message = str(refused.value)
+    assert f"{tiny_bert}: the {where} are not finite" in message
+    assert weight in message
+    assert "--store-dtype" not in message
+
+
+TASKS = {"pos": VALUE, "structural_depth": QUERY, "head_statistics": QUERY, "head_syntax": QUERY} | {
+    "head_importance": QUERY,
+    "lama": BIAS,
+    "minimal_pairs": BIAS,
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_probe_of_each_family(task: str, models: dict[str, Path], tiny_corpus: Path) -> None:
+    corpus = "pocket" if TASKS[task] == BIAS else str(tiny_corpus)
+    more: dict[str, Any] = {"max_items": 5} if corpus == "pocket" else {}
+    shown = r"(maps of L2H3|hidden states of layer 1|logits of layer 3) are not finite; its weights hold NaN or inf"
+    with pytest.raises(SignalError, match=shown) as refused:
+        probe(task, model=str(models[TASKS[task]]), corpus=corpus, controls="none", **more)
+    # Vectors stored in another type would be NaN as well.
+    assert "--store-dtype" not in str(refused.value)
+
+
+def test_sentences_that_follow(tiny_bert: Path) -> None:
+    own = load_encoder(str(tiny_bert), init="random", device="cpu")
+    own.next_sentence_head.modules["classifier"].seq_relationship.bias.data[1] = math.nan
+    with pytest.raises(SignalError, match="next-sentence logits of layer 3 are not finite"):
+        next_sentence(own, [("The dog sleeps.", "The cat sees it.")])
+
+
+def test_too_large_for_half_precision(tiny_bert: Path, tmp_path: Path) -> None:
+    """Weights that are finite, and an output that half precision cannot hold: the remedy is another type."""
+    name = "bert.encoder.layer.0.output.LayerNorm.weight"
+    folder = damaged(tiny_bert, tmp_path / "large", name, slice(None), 60_000.0)
+    ids = torch.tensor([[2, 9, 10, 3]])
+    assert load_encoder(str(folder), device="cpu").hidden_states(ids, layers=[1])[1].max() > 60_000
+    with pytest.raises(
+        SignalError, match=r"layer \d are not finite; its weights are, so .* float16: .*--dtype float32"
+    ):
+        load_encoder(str(folder), device="cpu", dtype="float16").hidden_states(ids, layers=[0, 1, 2, 3])
+
+
+def test_large_values_that_cancel_or_add_up_are_finite(tiny_bert: Path) -> None:
+    own = load_encoder(str(tiny_bert), device="cpu")
+    own.check_finite("hidden states", {1: torch.full((2, 3, 4), 3e38)})
+    own.check_finite("hidden states", {1: torch.full((2, 3, 4), 60_000.0, dtype=torch.float16)})
+    with pytest.raises(SignalError, match="layer 2"):
+        own.check_finite("hidden states", {1: torch.zeros(2, 3, 4), 2: torch.tensor([[[math.inf, -math.inf]]])})
+
+
+def test_padding_is_finite_in_every_family(family: str, encoder: Callable[[str], Encoder]) -> None:
+    """Signals of a batch are checked as a whole, padding included."""
+    own = encoder(family)
+    ids = torch.full((2, 40), own.pad_id)
+    ids[0], ids[1, :3] = torch.arange(5, 45), torch.tensor([5, 6, 7])
+    mask = torch.zeros_like(ids)
+    mask[0], mask[1, :3] = 1, 1
+    for layer, states in own.hidden_states(ids, mask, layers=range(own.n_layers + 1)).items():
+        assert states.isfinite().all(), layer
+    for layer, maps in own.attentions(ids, mask, layers=range(1, own.n_layers + 1)).items():
+        assert maps.isfinite().all(), layer
+
+
+def test_entropy_of_nan_is_nan() -> None:
+    rows = torch.tensor([[0.5, 0.5], [0.0, 0.0], [math.nan, 1.0]])
+    found = row_entropy(rows)
+    assert found[:2].tolist() == pytest.approx([math.log(2), 0])
+    assert found[2].isnan()

@@ -24,8 +24,8 @@ from transformers import (
 from bertology import Corpus, FineTuned, load_encoder, probe
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_classifier
-from bertology.encoders.loading.quiet import quiet_loading
-from bertology.finetuning import _features, read_finetuned
+from bertology.encoders.sources import quiet_loading
+from bertology.finetuning import _training, read_finetuned
 from bertology.finetuning._scores import collapsed
 from tests.finetuning.conftest import SIZES, Tune, labelled, numbered
 
@@ -167,7 +167,7 @@ def test_a_frozen_encoder_reads_each_text_once(tune: Tune, tmp_path: Path, monke
     assert sum(read) == n_items["train"] + n_items["dev"] + 2 * n_of_test
     # Where they take too much memory, they are read in each epoch, to the same scores.
     read.clear()
-    monkeypatch.setattr(_features, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_training, "_MOST_KEPT", 0)
     again = tune(**asked, out=tmp_path / "again")
     assert sum(read) == 2 * (3 * (n_items["train"] + n_items["dev"]) + n_items["dev"] + n_of_test)
     pd.testing.assert_frame_equal(kept.table(), again.table(), atol=0.01)

@@ -13,7 +13,7 @@ import pytest
 from bertology import BertologyError, Corpus, FineTunedGrid, finetune_grid
 from bertology._settings import to_yaml
 from bertology.cli import main
-from bertology.finetuning._grid_settings import load_grid
+from bertology.finetuning._settings import load_grid
 
 TEXT = """\
 command: finetune

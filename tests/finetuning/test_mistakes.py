@@ -11,7 +11,7 @@ from filelock import FileLock
 from bertology import BertologyError, load_encoder
 from bertology.encoders import load_tunable
 from bertology.finetuning import FineTuneSettings
-from bertology.finetuning._train import UncorrectedAdamW, make_optimizer
+from bertology.finetuning._training import UncorrectedAdamW, make_optimizer
 from tests.finetuning.conftest import Tune
 
 

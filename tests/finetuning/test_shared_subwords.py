@@ -10,10 +10,9 @@ import pytest
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders.alignment.pieces import SHARED
-from bertology.finetuning._inputs import IGNORED, NONE_OF_ITS_OWN, encode
-from bertology.finetuning._items import tuning_task
-from bertology.finetuning._tuned import load_tuned
+from bertology.encoders.alignment import SHARED
+from bertology.finetuning._items import IGNORED, NONE_OF_ITS_OWN, encode, tuning_task
+from bertology.finetuning._result import load_tuned
 from bertology.results.render.exports import grid_to_latex
 from tests.finetuning.conftest import Tune, labelled
 from tests.runner.test_shared_subwords import contracted, n_shared

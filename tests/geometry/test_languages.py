@@ -7,18 +7,16 @@ import pytest
 
 from bertology.corpora import Links, ParallelText, Sentence, Sentences, translations
 from bertology.geometry import LayerSums, LayerVectors
+from bertology.geometry._alignment import LinkCounts, count_links, word_similarity
 from bertology.geometry.languages import (
     AlignedPairs,
     LanguageItems,
-    LinkCounts,
     align_words,
-    count_links,
     language_centroids,
     language_identity,
     retrieval,
     retrieved,
     scores_of_links,
-    word_similarity,
 )
 
 N, DIM = 60, 16

@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, CorpusError, ModelError, StoreError
 from bertology.geometry import LayerVectors, SearchedText, find_neighbours
-from bertology.geometry.map import principal_planes, tsne_planes
+from bertology.geometry._map import principal_planes, tsne_planes
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
 
@@ -160,7 +160,7 @@ def test_a_page_holds_places_words_and_values():
 
 def test_a_sample_has_the_neighbours_and_the_form_before_other_words():
     found = found_in(SENTENCES, tagged("my bank"), 1, k=3)
-    of_form = set(np.flatnonzero(found.text.forms.same("bank")).tolist())
+    of_form = set(np.flatnonzero(found.text.codes["word"].same("bank")).tolist())
     near = set(found.numbers.ravel().tolist())
     assert set(found.map(others=False).words.tolist()) == {-1} | near | of_form
     few = found.map(points=len(near) + 3)

@@ -13,15 +13,24 @@ from sklearn.linear_model import Ridge
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry import (
     RoleItems,
-    _role_fits,
+    _roles,
     constituent_paths,
     dependency_paths,
     position_roles,
     role_scores,
     tree_roles,
 )
-from bertology.geometry._role_fits import BAG, STRENGTHS, GramRidge, length_features, low_rank_errors, role_gram
-from bertology.geometry._roles import path_roles, random_constituent_paths, random_dependency_paths, shuffled_paths
+from bertology.geometry._roles import (
+    BAG,
+    STRENGTHS,
+    GramRidge,
+    length_features,
+    low_rank_errors,
+    path_roles,
+    random_paths,
+    role_gram,
+    shuffled_paths,
+)
 
 NOISE = 0.2
 SIZES = {"train": 400, "dev": 80, "test": 200}
@@ -112,7 +121,7 @@ def test_ridge_is_that_of_scikit_learn() -> None:
 
 
 def test_trained_representations_find_the_scheme_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_role_fits, "_EPOCHS", 12)
+    monkeypatch.setattr(_roles, "_EPOCHS", 12)
     items = made()
     items = replace(items, roles={"left_to_right": items.roles["left_to_right"]})
     targets = planted(items, "left_to_right", dim=6)[1:]
@@ -120,7 +129,7 @@ def test_trained_representations_find_the_scheme_too(monkeypatch: pytest.MonkeyP
     assert found["r2_left_to_right"][0] == pytest.approx(1 - NOISE, abs=0.1)
     assert found["gain_left_to_right"][0] > 0.2
     assert (np.array([found["r2_left_to_right"][1], found[f"r2_{BAG}"][1]]) < 0.02).all()
-    monkeypatch.setattr(_role_fits, "_EPOCHS", 1)
+    monkeypatch.setattr(_roles, "_EPOCHS", 1)
     again = low_rank_errors(items, BAG, targets), low_rank_errors(items, BAG, targets)
     np.testing.assert_array_equal(*again)
 
@@ -159,7 +168,7 @@ def test_paths_of_trees() -> None:
 def test_random_trees_have_a_place_for_every_word() -> None:
     dice = np.random.default_rng(0)
     for n in (1, 2, 7):
-        nodes, leaves = random_dependency_paths(n, dice), random_constituent_paths(n, dice)
+        nodes, leaves = (random_paths(n, dice, has_heads=has_heads) for has_heads in (True, False))
         assert len(set(nodes)) == len(set(leaves)) == n
         assert "" in nodes
         assert sum(2.0 ** -len(path) for path in leaves) == 1

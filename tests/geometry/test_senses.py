@@ -15,6 +15,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from bertology import geometry
+from bertology.geometry import _senses
 from bertology.measures import bootstrap_ratio
 
 DICE = np.random.default_rng(3)
@@ -40,8 +41,8 @@ def test_nearest_centroids_are_those_of_scikit_learn_on_unit_vectors() -> None:
     centroids = unit(np.stack([train[senses == sense].mean(axis=0) for sense in (0, 1)]))
     around = np.concatenate([centroids + 0.25, centroids - 0.25])  # of which the means are the centroids
     expected = NearestCentroid().fit(around, [0, 1, 0, 1]).predict(other)
-    assert (geometry.nearest_centroids(train, senses, other) == expected).all()
-    assert (geometry.nearest_centroids(sparse.csr_matrix(train), senses, sparse.csr_matrix(other)) == expected).all()
+    assert (_senses.nearest_centroids(train, senses, other) == expected).all()
+    assert (_senses.nearest_centroids(sparse.csr_matrix(train), senses, sparse.csr_matrix(other)) == expected).all()
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 10])
@@ -49,7 +50,7 @@ def test_nearest_neighbours_are_those_of_scikit_learn(number: int) -> None:
     train, senses = unit(DICE.normal(size=(70, 8))), DICE.integers(0, 3, 70)
     other = unit(DICE.normal(size=(50, 8)))
     expected = KNeighborsClassifier(number).fit(train, senses).predict(other)
-    assert (geometry.nearest_neighbours(train, senses, other, [number])[0] == expected).all()
+    assert (_senses.nearest_neighbours(train, senses, other, [number])[0] == expected).all()
 
 
 def test_senses_are_told_apart_among_those_of_the_word_alone() -> None:
@@ -114,13 +115,13 @@ def by_weights(score: Callable[[Any], float], n: int, step: float = 1e-5) -> NDA
 
 def test_derivatives_of_macro_f1_and_of_the_area_under_the_curve() -> None:
     gold, predicted, scores = DICE.integers(0, 3, 30), DICE.integers(0, 3, 30), DICE.normal(size=30)
-    value, influences = geometry.mean_macro_f1(np.zeros(30, int), gold, predicted)
+    value, influences = _senses.mean_macro_f1(np.zeros(30, int), gold, predicted)
     f1: Any = lambda weights: metrics.f1_score(gold, predicted, average="macro", sample_weight=weights)  # noqa: E731
     assert value == pytest.approx(f1(np.ones(30)))
     np.testing.assert_allclose(influences, by_weights(f1, 30), atol=1e-6)
     positive = gold > 0
     scores[3] = scores[7]
-    area, influences = geometry.area_under_curve(scores, positive)
+    area, influences = _senses.area_under_curve(scores, positive)
     auc: Any = lambda weights: metrics.roc_auc_score(positive, scores, sample_weight=weights)  # noqa: E731
     assert area == pytest.approx(auc(np.ones(30)))
     np.testing.assert_allclose(influences, by_weights(auc, 30), atol=1e-6)
@@ -129,11 +130,11 @@ def test_derivatives_of_macro_f1_and_of_the_area_under_the_curve() -> None:
 def test_v_measure_and_rand_index_are_those_of_scikit_learn() -> None:
     senses, labels = DICE.integers(0, 3, 50), DICE.integers(0, 4, 50)
     table = metrics.cluster.contingency_matrix(senses, labels).astype(float)
-    assert geometry.v_measure(table) == pytest.approx(metrics.v_measure_score(senses, labels))
-    assert geometry.adjusted_rand(table) == pytest.approx(metrics.adjusted_rand_score(senses, labels))
+    assert _senses.v_measure(table) == pytest.approx(metrics.v_measure_score(senses, labels))
+    assert _senses.adjusted_rand(table) == pytest.approx(metrics.adjusted_rand_score(senses, labels))
     alike = np.diag([3.0, 4.0])
-    assert geometry.v_measure(alike) == geometry.adjusted_rand(alike) == pytest.approx(1)
-    assert geometry.v_measure(np.array([[5.0], [2.0]])) == 0
+    assert _senses.v_measure(alike) == _senses.adjusted_rand(alike) == pytest.approx(1)
+    assert _senses.v_measure(np.array([[5.0], [2.0]])) == 0
 
 
 def test_clusters_of_senses() -> None:
@@ -156,9 +157,9 @@ def test_the_threshold_is_the_best_there_is() -> None:
     scores, positive = np.round(DICE.normal(size=40), 1), DICE.random(40) < 0.5
     tried = [*(np.unique(scores) - 0.01), 9]
     best = max(((scores >= threshold) == positive).mean() for threshold in tried)
-    threshold = geometry.best_threshold(scores, positive)
+    threshold = _senses.best_threshold(scores, positive)
     assert ((scores >= threshold) == positive).mean() == best
-    assert geometry.best_threshold(np.zeros(3), np.array([True, True, False])) == -np.inf
+    assert _senses.best_threshold(np.zeros(3), np.array([True, True, False])) == -np.inf
 
 
 def test_the_threshold_of_pairs_comes_from_train() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bertology import BertologyError
 from bertology.errors import SignalError
 from bertology.landscapes import Loss, filter_normalised, mean_loss, placed, sharpness, top_eigenvalue, weights_of
-from bertology.landscapes._weights import project
+from bertology.landscapes._losses import project
 
 
 class Bowl(Loss):

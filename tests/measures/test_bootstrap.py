@@ -1,18 +1,31 @@
-"""The cluster bootstrap: its arithmetic, its coverage on data of known truth, and its degenerate cases."""
+"""Bootstraps over clusters, runs and seeds, against scipy and simulations."""
 
+from __future__ import annotations
+
+import itertools
 import time
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
+from scipy.stats import binomtest
 
 from bertology.measures import (
     METRICS,
+    Bootstrap,
     bootstrap,
+    bootstrap_ratio,
+    compare,
     count_labels,
+    fraction_mask,
+    intervals_over_clusters,
+    multibootstrap,
     over_runs,
+    ratio_intervals,
     selectivity,
 )
+from bertology.measures._bootstrap import _drawn_shares, weight_blocks
 from bertology.measures._comparisons import difference
 
 
@@ -254,3 +267,438 @@ def test_clusters_without_items_make_no_exact_interval_narrower():
     counts = count_labels(gold, gold[None], cluster, n_labels=2, n_clusters=400)
     (low,) = bootstrap(counts, ["accuracy"], n_resamples=200)["accuracy"].ci_low
     assert low == pytest.approx(stats.binomtest(20, 20).proportion_ci(0.95, method="exact").low)
+
+
+SEEDS = range(40)
+
+
+def noise(bounds: list[np.ndarray], stderr: np.ndarray) -> float:
+    """The largest standard deviation of a bound over bootstrap seeds, in standard errors of the score."""
+    return float((np.std(bounds, axis=0, ddof=1) / stderr).max())
+
+
+@pytest.mark.parametrize(
+    ("metric", "n_labels", "accuracy"), [("accuracy", 12, 0.97), ("accuracy", 12, 0.6), ("macro_f1", 30, 0.9)]
+)
+def test_bounds_of_counts(metric: str, n_labels: int, accuracy: float) -> None:
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(300), rng.poisson(9, 300) + 1)
+    # Rare labels and clusters of unequal size: skewed replicates, so that bias and acceleration matter.
+    gold = np.minimum(rng.zipf(1.6, len(cluster)) - 1, n_labels - 1)
+    pred = np.where(rng.random((1, len(gold))) < accuracy, gold, rng.integers(0, n_labels, len(gold)))
+    counts = count_labels(gold, pred, cluster, n_labels=n_labels, n_clusters=300)
+    found = [bootstrap(counts, [metric], seed=seed)[metric] for seed in SEEDS]
+    bounds = [np.concatenate([one.ci_low, one.ci_high]) for one in found]
+    assert noise(bounds, found[0].stderr) < 0.05
+
+
+def test_bounds_of_ratios() -> None:
+    rng = np.random.default_rng(4)
+    under = rng.poisson(4, (5, 400)) + 1.0
+    over = under * rng.beta(8, 2, under.shape)
+    alone = [bootstrap_ratio(over, under, metric="compression", seed=seed) for seed in SEEDS[:24]]
+    many = [ratio_intervals(over, under, seed=seed) for seed in SEEDS[:24]]
+    for found in (alone, many):
+        bounds = [np.stack([one.ci_low, one.ci_high]) for one in found]
+        assert noise(bounds, found[0].stderr) < 0.05
+
+
+def test_the_number_of_resamples_is_part_of_the_method() -> None:
+    under = np.arange(1.0, 41)[None]
+    for n_resamples, method in ((None, "cluster-bootstrap-bca-10000"), (500, "cluster-bootstrap-bca-500")):
+        chosen = {} if n_resamples is None else {"n_resamples": n_resamples}
+        assert bootstrap_ratio(under % 7, under, metric="share", **chosen).ci_methods == (method,)
+        assert ratio_intervals(under % 7, under, **chosen).ci_methods == (method,)
+
+
+def test_many_ratios_are_as_each_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    under = rng.integers(0, 4, size=(1500, 40)).astype(np.float64)
+    over = under * rng.random(under.shape)
+    # A ratio of which most resamples hold nothing, one of nothing at all, one that never varies, one cluster only.
+    under[3], under[4], over[5] = 0, 0, under[5]
+    under[3, 7], over[3, 7] = 2, 1
+    over[4] = 0
+    found = ratio_intervals(over, under, n_resamples=300, seed=1)
+    assert found.values[5] == 1
+    assert found.ci_methods[5] == "exact-over-clusters"
+    n_used = np.count_nonzero(under[5])
+    assert (found.ci_low[5], found.ci_high[5]) == (pytest.approx(0.025 ** (1 / n_used)), 1)
+    for column in (0, 3, 4, 700, 1499):
+        alone = bootstrap_ratio(over[column], under[column], metric="m", n_resamples=300, seed=1)
+        for many, one in (
+            (found.values, alone.values),
+            (found.stderr, alone.stderr),
+            (found.ci_low, alone.ci_low),
+            (found.ci_high, alone.ci_high),
+        ):
+            np.testing.assert_allclose(many[column], one[0], rtol=1e-10, equal_nan=True)
+        assert found.ci_methods[column] == alone.ci_methods[0]
+    assert np.isnan(found.values[4])
+
+
+def test_one_cluster_has_no_interval() -> None:
+    found = ratio_intervals(np.array([[1.0]]), np.array([[2.0]]), n_resamples=100)
+    assert found.values[0] == pytest.approx(0.5)
+    assert np.isnan(found.ci_low[0])
+    assert found.ci_methods == ("none",)
+
+
+def test_a_loss_of_exactly_nothing_is_certain_and_a_share_of_nothing_is_not() -> None:
+    zeros, ones = np.zeros((2, 30)), np.ones((2, 30))
+    found = ratio_intervals(zeros, ones, are_shares=[True, False], n_resamples=100)
+    assert found.values.tolist() == found.ci_low.tolist() == [0, 0]
+    assert found.ci_high.tolist() == [pytest.approx(1 - 0.025 ** (1 / 30)), 0]
+
+
+def test_items_of_one_cluster_are_resampled_together() -> None:
+    rng = np.random.default_rng(0)
+    over, under, clusters = rng.random((2, 3, 90)), rng.random((2, 3, 90)), [f"text {n // 3:02}" for n in range(90)]
+    low, high = intervals_over_clusters(over, under, clusters)
+    sums = (part[1, 2].reshape(30, 3).sum(axis=1) for part in (over, under))
+    alone = bootstrap_ratio(*sums, metric="m")
+    assert low.shape == high.shape == (2, 3)
+    assert (low[1, 2], high[1, 2]) == (pytest.approx(alone.ci_low[0]), pytest.approx(alone.ci_high[0]))
+    low, high = intervals_over_clusters(over, under, ["one text"] * 90)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
+def test_accuracy_as_a_ratio_is_accuracy_by_counts() -> None:
+    random = np.random.default_rng(0)
+    cluster = random.integers(0, 40, 600)
+    gold = random.integers(0, 3, 600)
+    pred = np.where(random.random((2, 600)) < [[0.3], [0.6]], gold, random.integers(0, 3, 600))
+    counts = count_labels(gold, pred, cluster, n_labels=3, n_clusters=40)
+    expected = bootstrap(counts, ["accuracy"], n_resamples=500)["accuracy"]
+    right = np.stack([np.bincount(cluster, weights=row == gold, minlength=40) for row in pred])
+    found = bootstrap_ratio(right, np.bincount(cluster, minlength=40), metric="accuracy", n_resamples=500)
+    for field in ("values", "stderr", "ci_low", "ci_high", "replicates", "jackknife"):
+        np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-12)
+    assert difference(found, expected, metric="nothing").values == pytest.approx([0, 0])
+
+
+def test_interval_holds_the_truth_as_often_as_it_says() -> None:
+    random = np.random.default_rng(1)
+    held = 0
+    for _ in range(200):
+        items = random.integers(1, 20, 60)
+        bits = items * random.gamma(4, 0.5, 60)  # 2 bits an item, sentences differ
+        one = bootstrap_ratio(bits, items, metric="bits", n_resamples=300)
+        held += bool(one.ci_low[0] <= 2 <= one.ci_high[0])
+    assert 0.89 <= held / 200 <= 0.99
+
+
+def test_a_sum_is_a_ratio_too() -> None:
+    bits = np.random.default_rng(2).random((3, 50))
+    found = bootstrap_ratio(bits, np.full(50, 1 / 50), metric="codelength_bits")
+    np.testing.assert_allclose(found.values, bits.sum(1))
+    assert found.metric == "codelength_bits"
+    assert (found.ci_low < found.values).all()
+    assert (found.values < found.ci_high).all()
+
+
+def test_ratios_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="shapes do not fit"):
+        bootstrap_ratio(np.ones((2, 3)), np.ones(4), metric="x")
+    with pytest.raises(ValueError, match="at least one resample"):
+        bootstrap_ratio(np.ones(4), np.ones(4), metric="x", n_resamples=0)
+    assert np.isnan(bootstrap_ratio(np.ones(4), np.zeros(4), metric="x").values).all()
+
+
+def test_portions_are_nested_whole_sentences() -> None:
+    clusters = np.repeat(np.arange(200), np.random.default_rng(0).integers(1, 30, 200))
+    n_items = len(clusters)
+    masks = [fraction_mask(clusters, fraction, seed=4) for fraction in (1e-9, 0.01, 0.1, 0.5, 1.0)]
+    for smaller, larger in itertools.pairwise(masks):
+        assert not (smaller & ~larger).any()
+    for mask, wanted in zip(masks, (1e-9, 0.01, 0.1, 0.5, 1.0), strict=True):
+        assert all(len(set(mask[clusters == one].tolist())) == 1 for one in range(200))
+        assert wanted * n_items <= mask.sum() < wanted * n_items + 30
+    assert masks[-1].all()
+    assert (fraction_mask(clusters, 0.1, seed=5) != masks[2]).any()
+    np.testing.assert_array_equal(fraction_mask(clusters, 0.1, seed=4), masks[2])
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, float("nan")])
+def test_fractions_that_are_none(fraction: float) -> None:
+    with pytest.raises(ValueError, match="above 0, at most 1"):
+        fraction_mask([0, 1], fraction, seed=0)
+
+
+def test_a_share_of_all_items_has_an_exact_interval_and_other_ratios_have_not() -> None:
+    items = np.array([3.0, 1, 4, 0, 2] * 8)
+    share = bootstrap_ratio(np.stack([items, 0 * items]), items, metric="share", bounds="share", n_resamples=200)
+    exact = [binomtest(right, 32).proportion_ci(0.95, method="exact") for right in (32, 0)]
+    assert share.ci_low == pytest.approx([one.low for one in exact])
+    assert share.ci_high == pytest.approx([one.high for one in exact])
+    assert share.ci_methods == ("exact-over-clusters",) * 2
+    # Influences of clusters on a share, whose sums in resamples pass 1, where the share cannot.
+    near = bootstrap_ratio([1.03] * 55 + [0.65] * 5, np.ones(60), metric="share", bounds="share", n_resamples=200)
+    assert near.replicates.max() > 1
+    assert near.ci_high == 1
+    length = bootstrap_ratio(items, items, metric="length", n_resamples=200)
+    assert (length.ci_low, length.ci_high) == (1, 1)
+
+
+SIZE = 12
+
+
+def measured(right: np.ndarray, *, n_resamples: int = 1000, seed: int = 0):
+    """The bootstrap of each run: ``right [run, layer, cluster]`` of ``SIZE`` items."""
+    counts = np.zeros((*right.shape, 1, 3), dtype=np.int32)
+    counts[..., 0, 0], counts[..., 0, 2] = right, SIZE - right
+    return [bootstrap(of_run, ["accuracy"], n_resamples=n_resamples, seed=seed)["accuracy"] for of_run in counts]
+
+
+def simulated(rng: np.random.Generator, n_runs: int, *, run_sd: float, n_clusters: int = 150, layers: int = 1):
+    """Right items ``[run, layer, cluster]`` where runs and clusters differ; layers share both."""
+    of_cluster = rng.normal(0, 0.12, n_clusters)
+    of_run = rng.normal(0, run_sd, (n_runs, 1, 1))
+    rate = np.clip(0.7 + of_cluster + of_run + np.zeros((1, layers, 1)), 0, 1)
+    return rng.binomial(SIZE, rate)
+
+
+def test_one_run_is_as_it_is() -> None:
+    (only,) = measured(simulated(np.random.default_rng(0), 1, run_sd=0))
+    assert over_runs([only]) is only
+    assert only.by_run is None
+
+
+def test_values_and_errors_of_both_sources() -> None:
+    """The variance is that of runs over their number and that of sentences, which are common to all runs."""
+    right = simulated(np.random.default_rng(1), 8, run_sd=0.03)
+    runs = measured(right, n_resamples=8000)
+    found = over_runs(runs)
+    values = right.sum(axis=2) / (SIZE * right.shape[2])
+    assert found.values == pytest.approx(values.mean(axis=0))
+    by_cluster = right.mean(axis=0)[0] / SIZE
+    of_clusters, of_runs = by_cluster.var(ddof=1) / len(by_cluster), values[:, 0].var(ddof=1) / 8
+    assert found.stderr[0] ** 2 == pytest.approx(of_clusters + of_runs, rel=0.08)
+    assert found.by_run is not None
+    assert found.by_run == pytest.approx(values)
+    assert found.ci_methods == ("run-by-cluster-bootstrap-bca-8000",)
+
+
+@pytest.mark.parametrize(("n_runs", "run_sd"), [(2, 0.01), (3, 0.005), (3, 0.03), (5, 0.03)])
+def test_coverage(n_runs: int, run_sd: float) -> None:
+    """The truth, which has neither these runs nor these sentences, lies in about 95 % of the intervals.
+
+    Intervals over sentences alone miss it: with three runs that differ by 3 points they hold it in half of the cases.
+    """
+    rng = np.random.default_rng(7)
+    inside = np.zeros((200, 2), dtype=bool)
+    for row in inside:
+        runs = measured(simulated(rng, n_runs, run_sd=run_sd), n_resamples=400)
+        for place, found in enumerate((over_runs(runs), runs[0])):
+            row[place] = found.ci_low[0] <= 0.7 <= found.ci_high[0]
+    assert 0.91 <= inside[:, 0].mean() <= 0.995
+    if run_sd == 0.03:
+        assert inside[:, 1].mean() < 0.75
+
+
+def test_layers_are_drawn_together() -> None:
+    """Layers that differ by the same amount in all runs and sentences are told apart, however much runs differ."""
+    rng = np.random.default_rng(3)
+    lower = np.minimum(simulated(rng, 4, run_sd=0.08), SIZE - 1)
+    right = np.concatenate([lower, lower + 1], axis=1)
+    right[..., :3] = lower[..., :3]  # a difference without any spread has no standard error
+    found = over_runs(measured(right))
+    assert found.stderr[0] > 0.02
+    (pair,) = compare(found.values, found.replicates, n_clusters=found.n_clusters, by_run=found.by_run)
+    assert pair.ci_high < 0
+    assert pair.p_adj < 1e-4
+    assert pair.ci_high - pair.ci_low < 0.01
+
+
+def test_a_difference_of_two_runs_is_no_certain_one() -> None:
+    """Two layers whose order is the other way round in the other run, each sharply measured."""
+    rng = np.random.default_rng(4)
+    rate = np.array([[0.60, 0.70], [0.68, 0.62]])[:, :, None]
+    right = rng.binomial(SIZE, np.broadcast_to(rate, (2, 2, 400)))
+    runs = measured(right)
+    found = over_runs(runs)
+    (pair,) = compare(found.values, found.replicates, n_clusters=400, by_run=found.by_run)
+    assert pair.p_raw > 0.3
+    (alone,) = compare(runs[0].values, runs[0].replicates, n_clusters=400)
+    assert alone.p_raw < 1e-6
+
+
+def test_differences_are_taken_run_by_run() -> None:
+    right = simulated(np.random.default_rng(5), 3, run_sd=0.1, layers=1)
+    task, control = measured(right), measured(np.maximum(right - 2, 0))
+    each = [difference(a, b, metric="selectivity") for a, b in zip(task, control, strict=True)]
+    found = over_runs(each)
+    # Both sides move together from run to run.
+    assert found.stderr[0] < 0.2 * over_runs(task).stderr[0]
+
+
+def test_bounds_stay_in_what_a_metric_can_be() -> None:
+    runs = measured(np.array([[[SIZE] * 40], [[SIZE] * 39 + [SIZE - 4]]]))
+    found = over_runs(runs)
+    assert found.ci_low[0] < found.values[0] < found.ci_high[0] <= 1
+    all_right = over_runs(measured(np.full((3, 1, 40), SIZE)))
+    assert all_right.ci_methods == ("exact-over-clusters",)
+    bits = [bootstrap_ratio(np.full(40, 12.0) + run, np.ones(40), metric="compression") for run in (0.0, 1.0)]
+    assert over_runs(bits).ci_high[0] > 13
+
+
+def test_a_share_of_runs_far_apart_is_not_below_zero() -> None:
+    right = np.random.default_rng(5).binomial(SIZE, np.array([0.02, 0.05, 0.75])[:, None, None], (3, 1, 60))
+    found = over_runs(measured(right))
+    assert found.ci_low[0] == 0.0
+    assert found.ci_high[0] <= 1.0
+
+
+def test_runs_over_other_sentences_are_refused() -> None:
+    rng = np.random.default_rng(6)
+    runs = [
+        *measured(simulated(rng, 1, run_sd=0)),
+        *measured(simulated(rng, 1, run_sd=0, n_clusters=20)),
+    ]
+    with pytest.raises(ValueError, match="same resamples"):
+        over_runs(runs)
+
+
+def test_counts_of_labels_have_the_same_replicates_for_all_runs() -> None:
+    """Two runs that are alike give the interval of one of them."""
+    rng = np.random.default_rng(8)
+    gold, cluster = rng.integers(0, 4, 600), np.repeat(np.arange(60), 10)
+    pred = np.where(rng.random((1, 600)) < 0.8, gold, 0)
+    counts = count_labels(gold, pred, cluster, n_labels=4, n_clusters=60)
+    runs = [bootstrap(counts, ["macro_f1"])["macro_f1"] for _ in range(2)]
+    found = over_runs(runs)
+    assert found.ci_low[0] == pytest.approx(runs[0].ci_low[0], rel=1e-4)
+    assert found.ci_high[0] == pytest.approx(runs[0].ci_high[0], rel=1e-4)
+
+
+DICE = np.random.default_rng(5)
+
+
+def labelled(n_clusters: int, correct: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Counts ``[column, cluster, label, kind]`` of clusters of different sizes, right with these probabilities."""
+    sizes = 1 + np.arange(n_clusters) % 3
+    right = DICE.binomial(sizes, np.broadcast_to(correct, (1, n_clusters)))
+    counts = np.zeros((1, n_clusters, 2, 3), dtype=np.int64)
+    counts[0, :, 0] = np.stack([right[0], sizes - right[0], sizes - right[0]], axis=-1)
+    counts[0, :, 1, 0] = sizes // 2  # a second label, always right, so that F1 is not accuracy
+    return counts
+
+
+def run(counts: NDArray[np.int64], metric: str = "micro_f1", **settings: int) -> Bootstrap:
+    return bootstrap(counts, [metric], labels=("a", "b"), **{"n_resamples": 300, **settings})[metric]
+
+
+@pytest.mark.parametrize("design", ["one sample", "paired", "unpaired"])
+def test_equals_a_loop_over_replicates(design: str) -> None:
+    """Each replicate scores the drawn items of the drawn seeds anew, as a person would write it down."""
+    n_clusters, metric = 12, "macro_f1"
+    sides = [[[labelled(n_clusters, np.array(p)) for _ in range(2)] for p in (0.4, 0.6, 0.9)] for _ in range(2)]
+    seeds, other = ([[run(counts, metric) for counts in of_seed] for of_seed in side] for side in sides)
+    is_paired, chosen = design == "paired", None if design == "one sample" else other
+    found = multibootstrap(seeds, chosen, is_paired=is_paired, null=0.5)
+
+    def f1(counts: NDArray[np.int64], items: NDArray[np.floating]) -> float:
+        tp, fp, fn = (counts[0] * items[:, None, None]).sum(axis=0).T
+        return float(np.mean(2 * tp / (2 * tp + fp + fn)))
+
+    weights = np.concatenate([block for _, block in weight_blocks(n_clusters, 300, 0, np.float64)])
+    drawn = [_drawn_shares(3, 300, (0, 3, number), rescaled=False) for number in (0, 0 if is_paired else 1)]
+    assert set(np.unique(drawn[0] * 3).round(9)) <= {0, 1, 2, 3}
+    expected = []
+    for b in range(300):
+        means = [
+            sum(
+                share * np.mean([f1(counts, weights[b]) for counts in of_seed])
+                for share, of_seed in zip(at[b], side, strict=True)
+            )
+            for at, side in zip(drawn, sides, strict=True)
+        ]
+        expected.append(means[0] - (0 if chosen is None else means[1]))
+    np.testing.assert_allclose(found.replicates[:, 0], expected, atol=1e-6)
+    assert found.p[0] == pytest.approx(max(np.mean(np.array(expected) <= 0.5), 1 / 300))
+    np.testing.assert_allclose([found.ci_low[0], found.ci_high[0]], np.quantile(expected, [0.025, 0.975]), atol=1e-6)
+
+
+def test_p_is_never_below_one_replicate() -> None:
+    runs = [run(labelled(30, np.array(0.95))) for _ in range(4)]
+    assert multibootstrap(runs, null=0.1).p.item() == pytest.approx(1 / 300)
+    assert multibootstrap(runs, null=1.1).p.item() == 1
+
+
+def test_rescaled_replicates_vary_as_much_as_the_mean_of_seeds() -> None:
+    """Seeds without spread over items: the variance over seeds divided by their number."""
+    counts = [np.full((1, 40, 1, 3), 0) for _ in range(5)]
+    for number, of_seed in enumerate(counts):
+        of_seed[..., 0, :] = (4 + number, 6 - number, 6 - number)
+    runs = [run(of_seed, n_resamples=20_000) for of_seed in counts]
+    known = np.var([one.values[0] for one in runs], ddof=1) / 5
+    plain, rescaled = (multibootstrap(runs, rescaled=chosen).replicates.var() for chosen in (False, True))
+    assert rescaled == pytest.approx(known, rel=0.03)
+    assert plain == pytest.approx(known * 4 / 5, rel=0.03)
+    assert multibootstrap(runs).variance.shares[:, 0].round(6).tolist() == [1, 0, 0]
+
+
+def scores(n_seeds: int, n_items: int, spread: tuple[float, float, float]) -> NDArray[np.float64]:
+    """``[seed, item]`` scores with these standard deviations of seeds, of items and of both."""
+    of_seed, of_item, of_both = (
+        sd * DICE.standard_normal(size)
+        for sd, size in zip(spread, ((n_seeds, 1), (1, n_items), (n_seeds, n_items)), strict=True)
+    )
+    return np.asarray(of_seed + of_item + of_both)
+
+
+def of_scores(values: NDArray[np.float64]) -> list[Bootstrap]:
+    """Means of numbers, as bootstraps of a ratio of sums."""
+    from bertology.measures import sum_metric
+
+    counts = np.stack([values, np.ones_like(values), np.zeros_like(values)], axis=-1)[:, :, None]
+    every = bootstrap(counts, [sum_metric("mean_words", "a mean")], n_resamples=400)["mean_words"]
+    columns = range(len(values))
+    return [_column(every, place) for place in columns]
+
+
+def _column(every: Bootstrap, place: int) -> Bootstrap:
+    from dataclasses import replace
+
+    return replace(
+        every,
+        values=every.values[[place]],
+        replicates=every.replicates[:, [place]],
+        jackknife=every.jackknife[:, [place]],
+    )
+
+
+def test_variance_parts_are_those_that_were_planted() -> None:
+    parts = multibootstrap(of_scores(scores(60, 400, (0.1, 1.0, 2.0)))).variance
+    assert parts.seeds.item() * 60 == pytest.approx(0.1**2, rel=0.9)
+    assert parts.clusters.item() * 400 == pytest.approx(1.0, rel=0.25)
+    assert parts.interaction.item() * 400 * 60 == pytest.approx(4.0, rel=0.05)
+    alone = multibootstrap(of_scores(scores(1, 50, (0.1, 1.0, 0.0)))).variance
+    assert np.isnan(alone.seeds).all()
+    assert np.isfinite(alone.clusters).all()
+
+
+def test_intervals_cover_new_seeds_and_items_where_those_over_items_do_not() -> None:
+    """20 seeds × 60 items of which seeds cause most of the variance: the true mean is 0."""
+    hits, hits_of_items, n = 0, 0, 250
+    for _ in range(n):
+        values = scores(20, 60, (0.6, 1.0, 1.0))
+        runs = of_scores(values)
+        found = multibootstrap(runs, rescaled=True)
+        hits += bool(found.ci_low[0] <= 0 <= found.ci_high[0])
+        over_items = np.mean([one.replicates[:, 0] for one in runs], axis=0)
+        low, high = np.quantile(over_items, [0.025, 0.975])
+        hits_of_items += bool(low <= 0 <= high)
+    assert 0.92 <= hits / n <= 0.98
+    assert hits_of_items / n < 0.85
+
+
+def test_mistakes() -> None:
+    runs = [run(labelled(10, np.array(0.5))) for _ in range(2)]
+    with pytest.raises(ValueError, match="same seeds of both"):
+        multibootstrap(runs, runs[:1])
+    with pytest.raises(ValueError, match="same resamples"):
+        multibootstrap([*runs, run(labelled(10, np.array(0.5)), n_resamples=200)])
+    with pytest.raises(ValueError, match="nothing to average"):
+        multibootstrap([])

@@ -42,7 +42,7 @@ def test_sentences_are_annotated_as_the_embedded_ones(larger: Corpus) -> None:
 
 def test_it_is_made_once(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load_corpus("pocket:3001")
-    monkeypatch.setattr("bertology.pocket._embedded.sentences_of", None)
+    monkeypatch.setattr("bertology.pocket._texts.sentences_of", None)
     assert load_corpus("pocket:3001").fingerprint == first.fingerprint
     (file,) = (own_cache / "corpora").iterdir()
     assert file.name.startswith("pocket-3001-")

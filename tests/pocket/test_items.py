@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bertology.pocket import candidates, fact_prompts, facts, role_prompts
-from bertology.pocket.grammar.lexicon import lexicon
+from bertology.pocket._words import lexicon
 
 
 def test_facts_and_their_negations():

@@ -30,6 +30,13 @@ def make_sentence(name: str, words: Sequence[str], **layers: Sequence[str | None
     return Sentence(name, " ".join(words), tuple(words), spans, layers=labels)
 
 
+def check_chance(row: ResultRow, chance: float) -> None:
+    """The interval of a score holds what guessing comes to."""
+    assert row.ci_low is not None
+    assert row.ci_high is not None
+    assert row.ci_low < chance < row.ci_high
+
+
 @pytest.fixture
 def sentences_of() -> Callable[..., Sentences]:
     """One sentence of the words given, with layers."""

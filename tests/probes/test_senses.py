@@ -13,8 +13,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 from bertology import Corpus, Sentence, load_corpus, probe
 from bertology.corpora import Sentences, Target
-from bertology.corpora._concatenated import concatenated
-from bertology.corpora._made import apart
+from bertology.corpora._derived import apart, concatenated
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig

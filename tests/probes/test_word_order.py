@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bertology import Corpus, Sentence, load_corpus, probe
 from bertology.corpora import Sentences, Target
-from bertology.corpora._word_order import word_order
+from bertology.corpora._derived import word_order
 from bertology.errors import BertologyError
 from bertology.geometry import LayerVectors
 from bertology.probing import GeometryProbe, get_probe

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from bertology._workers import Workers
 from bertology.readouts import ArraySpans, Targets
-from bertology.readouts.edge._fitted import FittedEdge
-from bertology.readouts.edge._readouts import SpanReadout
+from bertology.readouts._edge import Design, EdgeLoop, FittedEdge, Schedule, SpanReadout
+from bertology.readouts._fitting import TrainingData
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,16 @@ def planted(
     labels = scores > 0.3 if multi else scores.argmax(axis=1)
     spans = np.stack([starts, starts + lengths], axis=1).reshape(n_items, n_spans, 2)
     return Spans(words, spans, labels, 3)
+
+
+def edge_loop(
+    train: Spans, design: Design, workers: Workers, *, batch_items: int = 25, is_sigmoid: bool = False
+) -> EdgeLoop:
+    """The training of probes, before its first step."""
+    schedule = Schedule(9, 1, batch_items, 9, 1, 1e-2, 0.0, 0.0, 0.0, watches_loss=False)
+    split = train.source, train.targets
+    data = TrainingData(*split, *split, 3, torch.device("cpu"), lambda line: None)
+    return EdgeLoop(design, schedule, data, workers, is_sigmoid=is_sigmoid)
 
 
 def fit(readout: SpanReadout, train: Spans, dev: Spans, **settings: object) -> FittedEdge:

@@ -12,8 +12,8 @@ import torch
 
 from bertology.errors import FitError, NameNotFoundError
 from bertology.readouts import ArrayFeatures, LinearReadout, Targets, get_readout, registered_readouts
-from bertology.readouts.linear._affine import RidgeReadout
-from bertology.readouts.neural._perceptrons import MlpReadout
+from bertology.readouts._linear import RidgeReadout
+from bertology.readouts._neural import MlpReadout
 
 
 @pytest.mark.parametrize("kind", [LinearReadout, MlpReadout, RidgeReadout])

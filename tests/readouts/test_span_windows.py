@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from bertology._spans import SpanChunk
-from bertology.readouts import StructuralReadout, _moments
-from bertology.readouts._moments import JoinedChunks
-from bertology.readouts.structural._batches import held_out
+from bertology.readouts import StructuralReadout, _items
+from bertology.readouts._items import JoinedChunks
+from bertology.readouts._structural import held_out
 from tests.readouts.trees import Trees, fit_one, planted
 
 CHUNK_SENTENCES = 15
@@ -46,7 +46,7 @@ class Reader:
 
 @pytest.mark.parametrize("window_bytes", [20_000, 1 << 30])
 def test_chunks_are_copied_to_one_place(window_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(_items, "_SPAN_WINDOW_BYTES", window_bytes)
     trees = planted(150, 6)
     source = Reader(trees)
     used = torch.arange(150) % 7 > 0
@@ -75,7 +75,7 @@ def one_thread() -> Iterator[None]:
 def test_a_structural_fit_holds_no_chunk_while_the_next_is_read(
     monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:
-    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(_items, "_SPAN_WINDOW_BYTES", 20_000)
     train, dev = planted(150, 1), planted(60, 2)
     source, dev_source = Reader(train), Reader(dev)
     targets, dev_targets = train.targets("distances"), dev.targets("distances")

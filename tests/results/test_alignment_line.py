@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
 from bertology.results.render.exports import grid_to_html, grid_to_latex, grid_to_markdown

@@ -19,7 +19,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.measures import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
-from bertology.readouts.codelength._bayes import BayesReadout
+from bertology.readouts._neural import BayesReadout
 from bertology.results import read_predictions, read_results
 from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment, run_probes
 from bertology.runner.experiment import load_experiment

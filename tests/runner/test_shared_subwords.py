@@ -14,7 +14,7 @@ from bertology import neighbours
 from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
-from bertology.encoders.alignment.pieces import SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.families.model_corpus import DIVIDED, Splits, fingerprint_of
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
@@ -213,7 +213,7 @@ def test_what_the_store_knows_is_what_the_tokenizer_says(
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=(), **FEW)
     tokenized = make_plan(request, corpus=french).pair.alignments
     run_probes(request, corpus=french)
-    monkeypatch.setattr("bertology.encoders.loading.load.load_reader", None)
+    monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
     assert make_plan(request, corpus=french).pair.alignments == tokenized
 
 

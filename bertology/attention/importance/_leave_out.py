@@ -18,8 +18,7 @@ from bertology.attention._pass import checked_layers
 from bertology.attention._ratios import Floats, HeadRatios
 from bertology.attention.importance._tasks import ScoredTask, TaskBatch, summed
 from bertology.encoders import Encoder
-from bertology.encoders.interventions import check_gates, head_projection, value_projection, watching
-from bertology.encoders.resuming import Replay
+from bertology.encoders.interventions import Replay, check_gates, head_projection, value_projection, watching
 from bertology.errors import ModelError
 
 SCORES = ("loss_bits", "accuracy")

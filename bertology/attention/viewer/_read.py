@@ -19,7 +19,7 @@ from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
 from bertology.corpora import as_sentences
 from bertology.encoders import LabelledArray, layers_from_end
-from bertology.encoders.alignment.words import column_weights, row_weights
+from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
 from bertology.errors import BertologyError, ModelError
 

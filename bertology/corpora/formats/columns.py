@@ -9,21 +9,108 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
-from bertology.corpora._sentence import IGNORED, Sentence
-from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import SPAN_TAG, with_iob2
-from bertology.corpora.formats._words import JOINED, spacing_in
-from bertology.corpora.formats.conllu_lines import N_COLUMNS
+from bertology.corpora._corpus import Corpus, Format, corpus_at
+from bertology.corpora._files import Oddities, language_of, split_files, split_of, text_lines
+from bertology.corpora._sentences import IGNORED, Sentence, Sentences
+from bertology.corpora._words import JOINED, SPAN_TAG, spacing_in, with_iob2
 from bertology.errors import CorpusError, cut, quoted
 
-COLUMN_SUFFIXES = (
-    *(".annotated", ".bio", ".bioes", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train", ".tsv", ".txt"),
-)
-"""Ends of the names of column files, for telling them from what else lies in a folder."""
 _DOCUMENT = "-DOCSTART-"
 _EMPTY = "no word in it; give a file with one word and its tags a line"
+_UPOS = frozenset(
+    [
+        *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT"),
+        *("SCONJ", "SYM", "VERB", "X", "_"),
+    ]
+)
+_CHUNKS = frozenset(["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"])
+_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
+_SAMPLE_LINES = 5000
+_UNUSED = "_"
+_N_CONLLU = 10
+_REMEDY = (
+    "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
+)
+
+
+class Columns(Format):
+    """One word and its tags a line, blank lines between sentences.
+
+    Files do not state where spaces are: the natural text is the words joined by single spaces, unless a ``# text``
+    comment holds just these words, as in the files of Universal NER. ``-DOCSTART-`` lines end a sentence; what follows
+    is a document, its sentences are a group. Layers ``ner`` and ``chunk`` are given in IOB2, and the targets
+    ``entities`` follow from ``ner``.
+    """
+
+    title = "column"
+    described = "column files (.conll, .iob2, .txt …) with train, dev or test in the name"
+    suffixes = (
+        *(".annotated", ".bio", ".bioes", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train"),
+        *(".tsv", ".txt"),
+    )
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a folder has a file whose name states a split; any file may be one."""
+        return any(map(split_of, self.files(path))) if path.is_dir() else True
+
+    def load(self, path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
+        """The corpus in a folder of column files, one a split, or in one file.
+
+        Args:
+            path: the folder or file.
+            columns: contents of the columns, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
+                column of no use. Inferred from the first file when left out.
+
+        Raises:
+            CorpusError: a file or a line of it is not as it should be; the message names file and line.
+        """
+        files, oddities = split_files(path, self.suffixes, what=self.title), Oddities()
+        first = next(iter(files.values()))[0]  # so that all splits have the same layers
+        layout = _inferred_layout(first) if columns is None else _stated_layout(columns, first)
+        splits = {}
+        for split, paths in files.items():
+            parts = [_read(file, layout, oddities) for file in paths]
+            splits[split] = parts[0] if len(parts) == 1 else chain.from_iterable(parts)
+        return corpus_at(path, splits, oddities, language=language_of(files))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The columns of a file."""
+
+    names: tuple[str, ...]
+    """Content of each column: ``form``, ``id``, the name of a layer, or ``_`` for nothing of use."""
+    tabbed: bool
+    """Whether single tabs separate columns, else spaces."""
+
+    def is_comment(self, line: str) -> bool:
+        """Whether a line that begins with ``#`` is a comment, not the annotation of the word ``#``.
+
+        Files that number their words have no other such lines; elsewhere a comment reads ``# key = value``.
+        """
+        if not line.startswith("#"):
+            return False
+        return "id" in self.names or (len(self.cells(line)) != len(self.names) and bool(_COMMENT.match(line)))
+
+    def cells(self, line: str) -> list[str]:
+        """The columns of a line."""
+        return _cells_of(line, tabbed=self.tabbed)
+
+    def check(self, row: Sequence[str], where: str, due: int) -> None:
+        """Refuse a line that is not as the file has them; it is that of the word numbered ``due`` of its sentence."""
+        names = self.names
+        if len(row) != len(names):
+            columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
+            raise CorpusError(
+                f"{where}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
+                f"{'tabs' if self.tabbed else 'spaces'}; mend the line, or name the columns by --columns"
+            )
+        if "" in row:
+            index = row.index("")
+            raise CorpusError(f"{where}: column {index + 1} ({names[index]}) is empty; write _ for no value")
+        if names[0] == "id" and row[0] != str(due):
+            raise CorpusError(f"{where}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1")
 
 
 def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
@@ -45,7 +132,7 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
             continue
         row = layout.cells(line) if line.strip() else []
         if row and row[0] != _DOCUMENT:
-            _check(row, layout, path, number, len(rows) + 1)
+            layout.check(row, f"{path}:{number}", len(rows) + 1)
             rows.append(row)
             lines.append(number)
             continue
@@ -61,22 +148,6 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
             group = f"document-{documents}"
 
 
-def _check(row: Sequence[str], layout: _Layout, path: Path, number: int, due: int) -> None:
-    names = layout.names
-    if len(row) != len(names):
-        columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
-        raise CorpusError(
-            f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
-            f"{'tabs' if layout.tabbed else 'spaces'}; mend the line, or name the columns by --columns"
-        )
-    if "" in row:
-        index = row.index("")
-        raise CorpusError(f"{path}:{number}: column {index + 1} ({names[index]}) is empty; write _ for no value")
-    if names[0] == "id" and row[0] != str(due):
-        reason = f"id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
-        raise CorpusError(f"{path}:{number}: {reason}")
-
-
 def _sentence(
     rows: Sequence[Sequence[str]],
     comments: Sequence[str],
@@ -88,17 +159,14 @@ def _sentence(
     columns = dict(zip(layout.names, zip(*rows, strict=True), strict=True))
     forms = columns["form"]
     stated = {key.strip(): value.strip() for key, _, value in (comment.partition("=") for comment in comments)}
-    space_after = None
-    if "text" in stated:
-        space_after = spacing_in(stated["text"], forms)
-        if space_after is None:
-            oddities.note("sentences whose words do not spell their `# text`, joined by single spaces", where)
-    else:
-        oddities.note(JOINED, where)
+    space_after = spacing_in(stated["text"], forms) if "text" in stated else None
+    if space_after is None:
+        unspelt = "sentences whose words do not spell their `# text`, joined by single spaces"
+        oddities.note(unspelt if "text" in stated else JOINED, where)
     layers = {
         name: tuple(None if value == "_" else value for value in column)
         for name, column in columns.items()
-        if name not in ("form", "id", _IGNORED)
+        if name not in ("form", "id", _UNUSED)
     }
     return Sentence.from_words(
         forms,
@@ -109,70 +177,8 @@ def _sentence(
     )
 
 
-def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """The corpus in a folder of column files, one a split, or in one file.
-
-    Files have one word and its tags a line and blank lines between sentences. They do not say where spaces are: the
-    natural text is the words joined by single spaces, unless a ``# text`` comment holds just these words, as in the
-    files of Universal NER. ``-DOCSTART-`` lines end a sentence; what follows is a document, its sentences are a group.
-    Layers ``ner`` and ``chunk`` are given in IOB2, and the targets ``entities`` follow from ``ner``.
-
-    Args:
-        path: the folder or file.
-        columns: what the columns hold, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
-            column of no use. Inferred from the first file when left out.
-
-    Raises:
-        CorpusError: a file or a line of it is not as it should be; the message names file and line.
-    """
-    files = split_files(path, COLUMN_SUFFIXES, what="column")
-    oddities = Oddities()
-    # Of the first file, so that all splits have the same layers.
-    first = next(iter(files.values()))[0]
-    layout = _inferred_layout(first) if columns is None else _stated_layout(columns, first)
-    splits = {}
-    for split, paths in files.items():
-        parts = [_read(file, layout, oddities) for file in paths]
-        splits[split] = parts[0] if len(parts) == 1 else Sentences(s for part in parts for s in part)
-    return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())
-
-
-_UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X _"
-_CHUNKS = frozenset(["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"])
-_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-_COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
-_SAMPLE_LINES = 5000
-_IGNORED = "_"
-_REMEDY = (
-    "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The columns of a file."""
-
-    names: tuple[str, ...]
-    """What each column holds: ``form``, ``id``, the name of a layer, or ``_`` for nothing of use."""
-    tabbed: bool
-    """Whether columns are parted by single tabs, else by spaces."""
-
-    def is_comment(self, line: str) -> bool:
-        """Whether a line that begins with ``#`` is a comment, not the annotation of the word ``#``.
-
-        Files that number their words have no other such lines; elsewhere a comment reads ``# key = value``.
-        """
-        if not line.startswith("#"):
-            return False
-        return "id" in self.names or (len(self.cells(line)) != len(self.names) and bool(_COMMENT.match(line)))
-
-    def cells(self, line: str) -> list[str]:
-        """The columns of a line."""
-        return _cells_of(line, tabbed=self.tabbed)
-
-
 def _cells_of(line: str, *, tabbed: bool) -> list[str]:
-    """The columns of a line, parted by single tabs, or by any number of spaces (not white space of other kinds)."""
+    """The columns of a line, separated by single tabs, or by any number of spaces (no other white space)."""
     line = line.rstrip("\r\n")
     if tabbed:
         return line.split("\t")
@@ -184,22 +190,20 @@ def _stated_layout(columns: str | Sequence[str], path: Path) -> _Layout:
     """The layout given by the user, as ``"form,xpos,chunk"`` or a sequence of names."""
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
-        if name != _IGNORED and not _NAME.fullmatch(name):
-            reason = f"{quoted(name)} is no name for a column, which is small letters, digits and _"
-            raise CorpusError(f"columns: {reason}; {_REMEDY}")
+        if name != _UNUSED and not _NAME.fullmatch(name):
+            what = f"{quoted(name)} is no name for a column, which is small letters, digits and _"
+            raise CorpusError(f"columns: {what}; {_REMEDY}")
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
-        if name != _IGNORED and names.count(name) > 1:
+        if name != _UNUSED and names.count(name) > 1:
             raise CorpusError(f"columns: {quoted(name)} stands twice; {_REMEDY}")
     if "form" not in names:
         raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_REMEDY}")
     table, tabbed, _ = _sample(path)
     first = table[0] if table else names
     if len(first) != len(names):
-        raise CorpusError(
-            f"{path}: columns: {len(names)} names for the {len(first)} columns of its first line, "
-            f"{quoted(' '.join(first))}; {_REMEDY}"
-        )
+        what = f"{len(names)} names for the {len(first)} columns of its first line, {quoted(' '.join(first))}"
+        raise CorpusError(f"{path}: columns: {what}; {_REMEDY}")
     return _Layout(names, tabbed=tabbed)
 
 
@@ -220,14 +224,13 @@ def _inferred_layout(path: Path) -> _Layout:
     columns = [tuple(column) for column in zip(*even, strict=True)]
     numbered = columns[0][0] == "1" and all(cell.isdecimal() for cell in columns[0])
     first = 2 if numbered else 1
-    if numbered and width == N_COLUMNS and tabbed:
-        raise CorpusError(f"{path}: numbered lines of {N_COLUMNS} columns look like CoNLL-U; name the file .conllu")
+    if numbered and width == _N_CONLLU and tabbed:
+        raise CorpusError(f"{path}: numbered lines of {_N_CONLLU} columns look like CoNLL-U; name the file .conllu")
     if sum(" " in form for form in columns[first - 1]) > len(even) / 2:
         raise CorpusError(f"{path}: column {first} holds whole sentences, not words; give one word a line")
-    names = ["id", "form"] if numbered else ["form"]
     if numbered and width == 5 and set(columns[3]) == {"-"} and _role(columns[2]) == "ner":
-        return _Layout(("id", "form", "ner", _IGNORED, _IGNORED), tabbed=tabbed)
-    names += [_role(column) for column in columns[first:]]
+        return _Layout(("id", "form", "ner", _UNUSED, _UNUSED), tabbed=tabbed)
+    names = [*["id"] * numbered, "form", *map(_role, columns[first:])]
     for name in names:
         if names.count(name) > 1:
             places = [str(i + 1) for i, other in enumerate(names) if other == name]
@@ -245,13 +248,13 @@ def looks_like_columns(path: Path) -> bool:
 
 
 def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
-    """The columns of the first lines with words, whether tabs part them, and whether any blank line is among them."""
+    """The columns of the first lines with words, whether tabs separate them, whether a blank line is among them."""
     rows: list[str] = []
     blank = blanks = False
     for line in islice(text_lines(path), _SAMPLE_LINES):
         if not line.strip():
             blank = bool(rows)
-        elif not _COMMENT.fullmatch(line) and not line.startswith("-DOCSTART-"):
+        elif not _COMMENT.fullmatch(line) and not line.startswith(_DOCUMENT):
             rows.append(line)
             blanks = blanks or blank
     tabbed = bool(rows) and "\t" in rows[0]
@@ -259,9 +262,9 @@ def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
 
 
 def _role(column: Sequence[str]) -> str:
-    """What a column of tags holds."""
+    """The layer that a column of tags holds."""
     values = set(column) - IGNORED
     if all(SPAN_TAG.fullmatch(value) for value in values):
         types = {value[2:] for value in values if value != "O"}
         return "chunk" if types and types <= _CHUNKS else "ner"
-    return "upos" if values <= set(_UPOS.split()) else "xpos"
+    return "upos" if values <= _UPOS else "xpos"

@@ -1,41 +1,201 @@
-"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html).
-
-CoNLL-U Plus (``.conllup``) as well, whose columns its first line names.
-"""
+"""CoNLL-U, read and written, CoNLL-U Plus, and Universal PropBank, which has further columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus, corpus_from_files
-from bertology.corpora._files import Oddities, text_lines
-from bertology.corpora._sentence import MultiwordToken, Sentence, Target
-from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, CircleError, Numbers, PlusColumns, Row
+from bertology._files import write_atomically
+from bertology.corpora._corpus import Corpus, Format
+from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
+from bertology.corpora._sentences import MultiwordToken, Sentence, Sentences, Target
+from bertology.corpora._words import Mention, Span, coreference
 from bertology.errors import CorpusError, cut, quoted
 
-CONLLU_SUFFIXES = (".conllu", ".conllup")
-_Column = tuple[str, ...]
-
-_LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
-_FORM, _LEMMA, _HEAD, _MISC = 1, 2, 6, 9
+_NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_FORM, _LEMMA, _FEATS, _HEAD, _MISC = 1, 2, 5, 6, 9
+_N_COLUMNS = len(_NAMES)
+_LAYERS = {name.lower(): _NAMES.index(name) for name in _NAMES if name not in ("ID", "FORM", "HEAD")}
+_UNSPACED = "SpaceAfter=No"
 _ENTITY = "Entity="
-_HEADER = "global.Entity"
+_GLOBAL_ENTITY, _GLOBAL_COLUMNS = "global.Entity", "global.columns"
+# More digits than a counter holds are no number of a word.
+_NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
+_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})\.([1-9][0-9]{0,17})", re.ASCII)
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
 _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
-_IDS, _TYPES = ("eid", "GRP"), ("etype", "entity")
+_Row = list[str]
+
+
+class _CircleError(CorpusError):
+    """Following the heads of a sentence leads in a circle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A sentence's lines as they stand in the file."""
+
+    path: Path
+    first_line: int
+    """Number of its first line that is no comment, from 1."""
+    comments: list[str]
+    lines: list[str]
+
+    @property
+    def where(self) -> str:
+        """Place of the sentence for notes."""
+        return f"{self.path.name}:{self.first_line}"
+
+    def error(self, place: int, message: str) -> CorpusError:
+        """The error for the line at ``place``, 0-based, of this block."""
+        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
+
+    def rows(self) -> list[_Row]:
+        """The columns of each line, however many."""
+        return [line.rstrip("\n").split("\t") for line in self.lines]
+
+    def check_width(self, rows: Sequence[_Row]) -> None:
+        """Raise the error for a line that has more or fewer columns than CoNLL-U has."""
+        for place, row in enumerate(rows):
+            if len(row) != _N_COLUMNS:
+                columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
+                if len(row) < _N_COLUMNS <= len(self.lines[place].split()):
+                    what = f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all"
+                    raise self.error(place, what)
+                what = f"{columns} where CoNLL-U has {_N_COLUMNS}, parted by tabs; write _ for no value"
+                raise self.error(place, what)
+
+    def empty_cell(self, rows: Sequence[_Row], places: Sequence[int]) -> CorpusError:
+        """The error for the first column of a word that holds nothing at all."""
+        place, index = next((place, row.index("")) for place, row in zip(places, rows, strict=True) if "" in row)
+        return self.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
+
+    def split_by_kind(
+        self, rows: Sequence[_Row]
+    ) -> tuple[list[_Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
+        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
+
+        Raises:
+            CorpusError: an identifier is malformed or out of order.
+        """
+        words: list[_Row] = []
+        places: list[int] = []
+        multiword: list[MultiwordToken] = []
+        empty_nodes: list[str] = []
+        covered, minor, last_place = 0, 0, 0
+        for place, row in enumerate(rows):
+            due = len(words) + 1
+            if row[0] == str(due):
+                words.append(row)
+                places.append(place)
+                minor = 0
+            elif match := _RANGE.fullmatch(row[0]):
+                first, last = int(match[1]), int(match[2])
+                if first != due or last <= first or first <= covered:
+                    raise self.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
+                multiword.append(self._multiword(place, row, first, last))
+                covered, last_place = last, place
+            elif match := _DECIMAL.fullmatch(row[0]):
+                if int(match[1]) != due - 1 or int(match[2]) <= minor:
+                    raise self.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
+                minor = int(match[2])
+                empty_nodes.append("\t".join(row))
+            elif not _NATURAL.fullmatch(row[0]):
+                what = f"ID {quoted(row[0])} where word {due} was due; write a number, 1-2 or 1.1"
+                raise self.error(place, what)
+            else:
+                hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ", in order"
+                raise self.error(place, f"ID {row[0]} where {due} was due; number words from 1{hint}")
+        if covered > len(words):
+            token = rows[last_place][0]
+            raise self.error(last_place, f"multiword token {token} reaches past word {len(words)}, the last")
+        if not words:
+            raise self.error(0, "a sentence without words; give it some, or take it out")
+        return words, places, tuple(multiword), tuple(empty_nodes)
+
+    def _multiword(self, place: int, row: _Row, first: int, last: int) -> MultiwordToken:
+        for index, value in enumerate(row):
+            if value == "":
+                raise self.empty_cell([row], [place])
+            if index > 1 and index not in (_FEATS, _MISC) and value != "_":
+                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there")
+        misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
+        return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
+
+    def heads(self, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
+        """The heads of a sentence's words, or ``None`` where it has none.
+
+        Raises:
+            CorpusError: a head is no number or no word of the sentence.
+            _CircleError: following heads leads in a circle.
+        """
+        try:
+            heads = tuple(map(_NUMBERS.__getitem__, column))
+        except ValueError:
+            if all(head == "_" for head in column):
+                return None
+            index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
+            what = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
+            raise self.error(places[index], what) from None
+        if max(heads) > len(heads):
+            index = next(i for i, head in enumerate(heads) if head > len(heads))
+            what = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
+            raise self.error(places[index], what)
+        if circle := _circle(heads):
+            words = cut(" → ".join(map(str, circle)))
+            what = f"heads in a circle: {words}; let one of these words lead to a root"
+            raise _CircleError(str(self.error(places[circle[0] - 1], what)))
+        return heads
+
+
+class _Numbers(dict[str, int]):
+    """Numbers by their numerals, learnt as they come: quicker than ``int``, and stricter."""
+
+    def __missing__(self, numeral: str) -> int:
+        if not _NATURAL.fullmatch(numeral):
+            raise ValueError(numeral)
+        number = int(numeral)
+        if len(numeral) < 4:
+            self[numeral] = number
+        return number
+
+
+_NUMBERS = _Numbers()
+
+
+@lru_cache(maxsize=1024)
+def _plain_ids(length: int) -> tuple[str, ...]:
+    """The identifiers of a sentence that has words only."""
+    return tuple(map(str, range(1, length + 1)))
+
+
+def _circle(heads: Sequence[int]) -> list[int]:
+    """The words, from 1, that one meets on the first circle of heads, closed; empty when all lead to a root."""
+    seen = [0] * (len(heads) + 1)
+    seen[0] = -1
+    for start in range(1, len(heads) + 1):
+        word = start
+        while not seen[word]:
+            seen[word] = start
+            word = heads[word - 1]
+        if seen[word] == start:
+            circle = [word]
+            while len(circle) == 1 or circle[-1] != word:
+                circle.append(heads[circle[-1] - 1])
+            return circle
+    return []
 
 
 def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a CoNLL-U file, one at a time.
 
     The natural text is made from the words and their spacing (``SpaceAfter=No`` of the word, or of the multiword
-    token that covers it), so that offsets hold whatever the ``# text`` comment says; where the two differ by more
+    token that covers it), so that offsets hold whatever the ``# text`` comment states; where the two differ by more
     than the amount of white space, that is counted in ``oddities``. A lone ``_`` is no value, except for the form,
     and for the lemma of a form that is itself ``_``. Sentences without a ``sent_id`` are named by their number.
 
@@ -56,42 +216,47 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
     """
     path, oddities = Path(path), oddities or Oddities()
     ids: set[str] = set()
-    for block, sentence in read_sentences(path, oddities):
+    for block, sentence in _read_blocks(path, oddities):
         if sentence.id in ids:
-            oddities.note("sent_id used twice", f"{path.name}:{block.first_line}")
+            oddities.note("sent_id used twice", block.where)
         ids.add(sentence.id)
         yield sentence
 
 
-def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[Block, Sentence]]:
+def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[_Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
-    numbers, fields, count, documents, group = Numbers(), _EntityFields(), 0, 0, ""
-    circles: list[CircleError] = []
-    plus: PlusColumns | None = None
+    fields, count, documents, group = _EntityFields(), 0, 0, ""
+    names: tuple[str, ...] = ()
+    circles: list[_CircleError] = []
     for block in _blocks(path):
         begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
         if begun:
             documents += 1 + bool(count and not documents)
             group = begun["id"] or f"document-{documents}"
         count += 1
-        plus = PlusColumns.of(block) or plus
-        lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
-        plain = replace(block, lines=list(map("\t".join, lines))) if wider else plus.plain(block) if plus else block
+        names = _further_names(block) or names
+        rows, further = block.rows(), dict[str, tuple[str | None, ...]]()
+        if wider:
+            rows = [row[:_N_COLUMNS] for row in rows]
+        elif names:
+            further = _further_layers(block, rows, names)
+            places = [names.index(name) if name in names else None for name in _NAMES]
+            rows = [["_" if place is None else row[place] for place in places] for row in rows]
+            block = replace(block, comments=[one for one in block.comments if not _is_global(one, _GLOBAL_COLUMNS)])
         try:
-            sentence = _sentence(plain, count, numbers, oddities, fields, group)
-        except CircleError as error:
+            sentence = _sentence(block, rows, count, oddities, fields, group)
+        except _CircleError as error:
             circles.append(error)
-            oddities.skip("sentences whose heads form a circle", f"{path.name}:{block.first_line}")
+            oddities.skip("sentences whose heads form a circle", block.where)
         else:
-            layers = plus.layers(block) if plus else {}
-            yield block, replace(sentence, layers={**sentence.layers, **layers}) if layers else sentence
+            yield block, replace(sentence, layers={**sentence.layers, **further}) if further else sentence
     if circles and len(circles) == count:
         raise circles[0]
     if not count:
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
 
-def _blocks(path: Path) -> Iterator[Block]:
+def _blocks(path: Path) -> Iterator[_Block]:
     comments: list[str] = []
     rows: list[str] = []
     number = 0
@@ -103,67 +268,87 @@ def _blocks(path: Path) -> Iterator[Block]:
             comments.append(line.rstrip("\n")[1:])
         elif start == "\n" or line.isspace():
             if rows:
-                yield Block(path, number - len(rows), comments, rows)
+                yield _Block(path, number - len(rows), comments, rows)
                 comments, rows = [], []
         else:
             rows.append(line)
     if rows:
-        yield Block(path, number - len(rows) + 1, comments, rows)
+        yield _Block(path, number - len(rows) + 1, comments, rows)
     elif comments:
         raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
 
 
-@lru_cache(maxsize=1024)
-def _plain_ids(length: int) -> tuple[str, ...]:
-    """The identifiers of a sentence that has words only."""
-    return tuple(map(str, range(1, length + 1)))
+def _is_global(comment: str, name: str) -> bool:
+    return comment.strip().startswith(name)
+
+
+def _further_names(block: _Block) -> tuple[str, ...]:
+    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none.
+
+    Raises:
+        CorpusError: a column is there twice, or ID or FORM is lacking.
+    """
+    stated = next((one for one in block.comments if _is_global(one, _GLOBAL_COLUMNS)), "")
+    names = tuple(stated.partition("=")[2].split())
+    if not stated or names == _NAMES:
+        return ()
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double or not {"ID", "FORM"} <= set(names):
+        what = f"names {cut(double)} twice" if double else "lacks ID or FORM"
+        raise CorpusError(f"{block.path}:1: global.columns {what}; write ID FORM and the other columns, each once")
+    return names
+
+
+def _further_layers(block: _Block, rows: Sequence[_Row], names: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
+    """The values of words in columns that CoNLL-U lacks, by their names in small letters (``parseme:mwe``)."""
+    for place, row in enumerate(rows):
+        if len(row) != len(names):
+            due = f"global.columns names {len(names)}, parted by tabs"
+            raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
+    words = [row for row in rows if row[names.index("ID")].isdecimal()]
+    further = [(place, name.lower()) for place, name in enumerate(names) if name not in _NAMES]
+    layers = {name: tuple(None if row[at] in ("_", "*") else row[at] for row in words) for at, name in further}
+    return {name: values for name, values in layers.items() if any(values)}
 
 
 def _sentence(
-    block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields, group: str
+    block: _Block, rows: list[_Row], count: int, oddities: Oddities, fields: _EntityFields, group: str
 ) -> Sentence:
-    """Read one block; what most sentences are like is read by column, without a look at each word."""
-    rows = lines = block.cells()
-    columns: list[_Column] = list(zip(*rows, strict=True))
+    """Read one block; ordinary sentences are read by column, without a look at each word."""
+    block.check_width(rows)
+    lines, columns = rows, list(zip(*rows, strict=True))
     multiword: tuple[MultiwordToken, ...] = ()
     empty_nodes: tuple[str, ...] = ()
     places: Sequence[int] = range(len(rows))
     if columns[0] != _plain_ids(len(rows)):
-        rows, places, multiword, empty_nodes = block.parted(rows)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * N_COLUMNS
+        rows, places, multiword, empty_nodes = block.split_by_kind(rows)
+        columns = list(zip(*rows, strict=True))
     if any("" in column for column in columns):
         raise block.empty_cell(rows, places)
-    name, text = _name_and_text(block.comments)
+    stated = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in block.comments)}
     fields.read(block.comments)
     has_entities = any(_ENTITY in line for line in block.lines)
     sentence = Sentence.from_words(
         columns[_FORM],
-        id=name or str(count),
+        id=stated.get("sent_id") or str(count),
         space_after=_spacing(columns[_MISC], multiword),
         multiword=multiword,
         layers=_layers(columns),
-        heads=block.heads(columns[_HEAD], places, numbers),
+        heads=block.heads(columns[_HEAD], places),
         targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
         comments=tuple(block.comments),
         empty_nodes=empty_nodes,
         group=group,
     )
-    where = f"{block.path.name}:{block.first_line}"
     if sentence.heads is not None and sentence.heads.count(0) > 1:
-        oddities.note("sentences with several roots", where)
+        oddities.note("sentences with several roots", block.where)
+    text = stated.get("text")
     if text is not None and text != sentence.text and text.split() != sentence.text.split():
-        oddities.note("sentences whose words do not spell their `# text`", where)
+        oddities.note("sentences whose words do not spell their `# text`", block.where)
     return sentence
 
 
-def _name_and_text(comments: Sequence[str]) -> tuple[str, str | None]:
-    """The ``sent_id`` ("" when there is none) and the ``text`` that comments state."""
-    pairs = (comment.partition("=") for comment in comments)
-    stated = {key.strip(): value.strip() for key, _, value in pairs}
-    return stated.get("sent_id", ""), stated.get("text")
-
-
-def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:
+def _layers(columns: Sequence[tuple[str, ...]]) -> dict[str, tuple[str | None, ...]]:
     layers: dict[str, tuple[str | None, ...]] = {}
     for name, index in _LAYERS.items():
         column = columns[index]
@@ -172,26 +357,24 @@ def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:
             continue
         values = tuple(None if value == "_" else value for value in column)
         if index == _LEMMA and "_" in columns[_FORM]:
-            values = tuple(
-                "_" if form == "_" and lemma == "_" else value
-                for form, lemma, value in zip(columns[_FORM], column, values, strict=True)
-            )
+            cells = zip(columns[_FORM], column, values, strict=True)
+            values = tuple("_" if form == "_" and lemma == "_" else value for form, lemma, value in cells)
         if any(values):
             layers[name] = values
     return layers
 
 
-def _spacing(misc: _Column, multiword: Sequence[MultiwordToken]) -> list[bool]:
-    """Whether a space follows each word; for a multiword token, its own line says so."""
-    spaced = [not (UNSPACED in value and UNSPACED in value.split("|")) for value in misc]
+def _spacing(misc: Sequence[str], multiword: Sequence[MultiwordToken]) -> list[bool]:
+    """Whether a space follows each word; for a multiword token, its own line states it."""
+    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in misc]
     for token in multiword:
-        spaced[token.last] = token.misc is None or UNSPACED not in token.misc.split("|")
+        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
     return spaced
 
 
 @dataclass
 class _EntityFields:
-    """Which field of ``Entity=(e1-person-…`` is what; a file's ``# global.Entity`` comment may say otherwise."""
+    """Places of the fields of ``Entity=(e1-person-…``, which a file's ``# global.Entity`` comment may change."""
 
     id: int = 0
     type: int | None = 1
@@ -199,82 +382,325 @@ class _EntityFields:
     def read(self, comments: Iterable[str]) -> None:
         """Take the order of fields from a comment, if there is one."""
         for comment in comments:
-            if comment.strip().startswith(_HEADER):
-                _, _, value = comment.partition("=")
-                names = value.strip().split("-")
-                self.id = next((names.index(name) for name in _IDS if name in names), 0)
-                self.type = next((names.index(name) for name in _TYPES if name in names), None)
+            if _is_global(comment, _GLOBAL_ENTITY):
+                names = comment.partition("=")[2].strip().split("-")
+                self.id = next((names.index(name) for name in ("eid", "GRP") if name in names), 0)
+                self.type = next((names.index(name) for name in ("etype", "entity") if name in names), None)
+
+    def opened(self, written: str) -> tuple[str, str]:
+        """Name and type of the entity of an opening bracket."""
+        cells = written.split("-")
+        name = cells[self.id] if self.id < len(cells) else cells[0]
+        return name, cells[self.type] if self.type is not None and self.type < len(cells) else ""
+
+    def closed(self, written: str) -> str:
+        """Name of the entity of a closing bracket: alone, or in older releases of GUM after the type."""
+        cells = written.split("-")
+        return cells[self.id] if len(cells) > max(self.id, 1) else cells[-1]
+
+
+@dataclass
+class _Mentions:
+    """Collects the mentions of a sentence whose MISC column holds ``Entity=``."""
+
+    block: _Block
+    fields: _EntityFields
+    opened: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
+    """First word, line and type of the mentions that are open, by entity."""
+
+    def read(self, value: str, first: int, place: int) -> Iterator[tuple[str, int, str]]:
+        """The mentions that end in one value: entity, first word, type; those that begin are kept."""
+        reach = 0
+        for match in _BRACKET.finditer(value):
+            if match.start() != reach:
+                break
+            reach = match.end()
+            if match["opened"]:
+                name, kind = self.fields.opened(match["opened"])
+                self.opened.setdefault(name, []).append((first, place, kind))
+            else:
+                name = self.fields.closed(match["closed"])
+            if match["closed_at_once"] or match["closed"]:
+                if not self.opened.get(name):
+                    what = f"Entity closes {cut(name)}), which is not open; open it in this sentence"
+                    raise self.block.error(place, what)
+                start, _, kind = self.opened[name].pop()
+                yield name, start, kind
+        if reach != len(value):
+            what = f"Entity={cut(value)} is not brackets as in (e1-person … e1); check it from {quoted(value[reach:])}"
+            raise self.block.error(place, what)
+
+    def check_closed(self) -> None:
+        """Raise the error for a mention that is still open at the end of the sentence."""
+        for name, stack in self.opened.items():
+            if stack:
+                what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
+                raise self.block.error(stack[-1][1], what)
 
 
 def _mention_targets(
-    block: Block, rows: Sequence[Row], fields: _EntityFields, oddities: Oddities
+    block: _Block, rows: Sequence[_Row], fields: _EntityFields, oddities: Oddities
 ) -> Mapping[str, tuple[Target, ...]]:
     """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
 
     ``rows`` are all its lines, those of tokens and empty nodes too. Mentions that are not spans of words, discontinuous
     ones and those of empty nodes alone, are counted in ``oddities``.
     """
-    mentions: list[Mention] = []
-    opened: dict[str, list[tuple[int, int, str]]] = {}
-    n_words = 0
+    open_mentions, mentions, n_words = _Mentions(block, fields), list[Mention](), 0
     for place, row in enumerate(rows):
         n_words += row[0].isdecimal()
-        first = n_words - 1 if row[0].isdecimal() else n_words
+        first = n_words - row[0].isdecimal()
         for value in row[_MISC].split("|") if _ENTITY in row[_MISC] else ():
-            if value.startswith(_ENTITY):
-                for name, start, kind in _closed(value.removeprefix(_ENTITY), opened, fields, first, block, place):
-                    where = f"{block.path.name}:{block.first_line + place}"
-                    if _DISCONTINUOUS.search(name):
-                        oddities.skip("discontinuous mentions", where)
-                    elif start == n_words:
-                        oddities.skip("mentions of empty nodes alone", where)
-                    else:
-                        mentions.append(Mention((start, n_words), name, kind))
-    for name, stack in opened.items():
-        if stack:
-            reason = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
-            raise block.error(stack[-1][1], reason)
+            if not value.startswith(_ENTITY):
+                continue
+            for name, start, kind in open_mentions.read(value.removeprefix(_ENTITY), first, place):
+                where = f"{block.path.name}:{block.first_line + place}"
+                if _DISCONTINUOUS.search(name):
+                    oddities.skip("discontinuous mentions", where)
+                elif start == n_words:
+                    oddities.skip("mentions of empty nodes alone", where)
+                else:
+                    mentions.append(Mention((start, n_words), name, kind))
+    open_mentions.check_closed()
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
     return {layer: spans for layer, spans in targets.items() if spans}
 
 
-def _closed(
-    value: str,
-    opened: dict[str, list[tuple[int, int, str]]],
-    fields: _EntityFields,
-    first: int,
-    block: Block,
-    place: int,
-) -> list[tuple[str, int, str]]:
-    """The mentions that end in one MISC value: name, first word, type; those that begin are put into ``opened``."""
-    ended: list[tuple[str, int, str]] = []
-    reach = 0
-    for match in _BRACKET.finditer(value):
-        if match.start() != reach:
-            break
-        reach = match.end()
-        if match["opened"]:
-            cells = match["opened"].split("-")
-            name = cells[fields.id] if fields.id < len(cells) else cells[0]
-            kind = cells[fields.type] if fields.type is not None and fields.type < len(cells) else ""
-            opened.setdefault(name, []).append((first, place, kind))
-        else:
-            cells = match["closed"].split("-")
-            # A closing bracket names the entity alone, or in older releases of GUM type and number.
-            name = cells[fields.id] if len(cells) > max(fields.id, 1) else cells[-1]
-        if match["closed_at_once"] or match["closed"]:
-            if not opened.get(name):
-                raise block.error(place, f"Entity closes {cut(name)}), which is not open; open it in this sentence")
-            start, _, kind = opened[name].pop()
-            ended.append((name, start, kind))
-    if reach != len(value):
+def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
+    """Write sentences as CoNLL-U; what :func:`read_conllu` has read is written byte for byte.
+
+    A sentence without ``sent_id`` or ``text`` among its comments gets them; spacing is put into MISC where it is
+    not there yet. Layers that CoNLL-U has no column for (``ner``, ``chunk`` …) are written into MISC as
+    ``name=value``. Span-level annotation (``Sentence.targets``) has no place in CoNLL-U and is left out.
+
+    Raises:
+        CorpusError: a word is empty or holds a tab or a line break.
+        StoreError: the file cannot be written; it is whole or absent, never half written.
+    """
+    path = Path(path)
+    lines: list[str] = []
+    for sentence in sentences:
+        for line in _lines(sentence):
+            if "\n" in line or "\r" in line:
+                reason = f"sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
+                raise CorpusError(f"{path}: {reason}")
+            lines.append(line)
+        lines.append("")
+    write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+
+def _lines(sentence: Sentence) -> Iterator[str]:
+    keys = {comment.partition("=")[0].strip() for comment in sentence.comments}
+    if sentence.id and "sent_id" not in keys:
+        yield f"# sent_id = {sentence.id}"
+    yield from (f"#{comment}" for comment in sentence.comments)
+    if "text" not in keys:
+        yield f"# text = {sentence.text}"
+    tokens = {token.first: token for token in sentence.multiword}
+    nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
+    for line in sentence.empty_nodes:
+        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+    yield from nodes.get(0, ())
+    covered = -1
+    for index in range(len(sentence)):
+        if token := tokens.get(index):
+            covered = token.last
+            yield _token_line(sentence, token)
+        yield _word_line(sentence, index, inside=index <= covered)
+        yield from nodes.get(index + 1, ())
+
+
+def _token_line(sentence: Sentence, token: MultiwordToken) -> str:
+    parts = token.misc.split("|") if token.misc else []
+    if not _spaced(sentence, token.last) and _UNSPACED not in parts:
+        parts.append(_UNSPACED)
+    ids, feats = f"{token.first + 1}-{token.last + 1}", token.feats or "_"
+    return _joined(sentence, [ids, token.form, *"___", feats, *"___", "|".join(parts) or "_"])
+
+
+def _word_line(sentence: Sentence, index: int, *, inside: bool) -> str:
+    """One word; ``inside`` a multiword token its spacing is the token's."""
+    layers = sentence.layers
+    misc = layers["misc"][index] if "misc" in layers else None
+    parts = misc.split("|") if misc else []
+    for name in sorted(layers.keys() - _LAYERS.keys()):
+        if (value := layers[name][index]) is not None:
+            parts.append(f"{name}={value}")
+    if not inside and not _spaced(sentence, index) and _UNSPACED not in parts:
+        parts.append(_UNSPACED)
+
+    def cell(name: str) -> str:
+        return (layers[name][index] if name in layers else None) or "_"
+
+    head = "_" if sentence.heads is None else str(sentence.heads[index])
+    cells = [
+        str(index + 1),
+        sentence.words[index],
+        *map(cell, ("lemma", "upos", "xpos", "feats")),
+        head,
+        cell("deprel"),
+        cell("deps"),
+    ]
+    return _joined(sentence, [*cells, "|".join(parts) or "_"])
+
+
+def _spaced(sentence: Sentence, index: int) -> bool:
+    """Whether white space, or nothing at all, follows a word."""
+    end = sentence.spans[index][1]
+    return end >= len(sentence.text) or sentence.text[end].isspace()
+
+
+def _joined(sentence: Sentence, cells: list[str]) -> str:
+    for cell in cells:
+        if cell == "" or "\t" in cell:
+            raise CorpusError(
+                f"sentence {quoted(sentence.id)}: {quoted(cell)} cannot stand in a column of CoNLL-U; take it out"
+            )
+    return "\t".join(cells)
+
+
+_ROLESET, _FIRST_ROLE = _N_COLUMNS, _N_COLUMNS + 1
+_PREDICATE = "V"
+_NONE = frozenset(["", "_"])
+_UNANNOTATED = "propbank = no-up"
+_WORDLESS = 0.9
+
+
+def _with_roles(sentence: Sentence, block: _Block, oddities: Oddities) -> Sentence:
+    rows = block.rows()
+    places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
+    words = [rows[place] for place in places]
+    width = len(words[0])
+    for place, row in zip(places, words, strict=True):
+        if len(row) <= _ROLESET:
+            raise block.error(place, f"{len(row)} columns, but the eleventh should hold a roleset; write _ for none")
+        if len(row) != width:
+            raise block.error(place, f"{len(row)} columns where the sentence has {width}; give each predicate one")
+    predicates = [index for index, row in enumerate(words) if row[_ROLESET] not in _NONE]
+    columns = list(zip(*(row[_FIRST_ROLE:] for row in words), strict=True))
+    while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
+        columns.pop()  # files end lines in a tab where a sentence has no predicate
+    if len(columns) != len(predicates):
         raise block.error(
-            place, f"Entity={cut(value)} is not brackets as in (e1-person … e1); check it from {quoted(value[reach:])}"
+            places[0], f"{len(predicates)} rolesets but {len(columns)} columns of roles; give each predicate one"
         )
-    return ended
+    targets: list[Target] = []
+    for predicate, column in zip(predicates, columns, strict=True):
+        roles = [(index, role) for index, role in enumerate(column) if role not in _NONE and role != _PREDICATE]
+        where = f"{block.path.name}:{block.first_line + places[predicate]}"
+        if not roles:
+            oddities.skip("predicates without arguments", where)
+        if roles and sentence.heads is None:
+            raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
+        for argument, role in roles:
+            inside = _below(sentence.heads or (), argument, predicate)
+            span = (min(inside), max(inside) + 1)
+            if span[1] - span[0] > len(inside):
+                oddities.note("arguments not in one piece, given by the piece around their head word", where)
+                span = _piece(inside, argument, sentence.layers.get("deprel") or (None,) * len(sentence))
+            targets.append(Target((predicate, predicate + 1), role, span))
+    rolesets = tuple(None if row[_ROLESET] in _NONE else row[_ROLESET] for row in words)
+    return replace(
+        sentence,
+        layers={**sentence.layers, "roleset": rolesets} if any(rolesets) else sentence.layers,
+        targets={**sentence.targets, "srl": tuple(targets)} if targets else sentence.targets,
+    )
 
 
-def load_conllu(path: Path) -> Corpus:
-    """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file."""
-    return corpus_from_files(path, read_conllu, CONLLU_SUFFIXES, what="CoNLL-U")
+def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
+    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``."""
+    if argument == predicate:
+        return {argument}
+    branch, above = predicate, heads[predicate] - 1
+    while above not in (argument, -1):
+        branch, above = above, heads[above] - 1
+    left_out = branch if above == argument else None
+    inside = {argument}
+    more = inside
+    while more:
+        more = {i for i, head in enumerate(heads) if head - 1 in more and i != left_out}
+        inside = inside | more
+    return inside
+
+
+def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
+    """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
+    start, end = head, head + 1
+    while start - 1 in inside:
+        start -= 1
+    while end in inside:
+        end += 1
+    while start < head and relations[start] == "punct":
+        start += 1
+    while end - 1 > head and relations[end - 1] == "punct":
+        end -= 1
+    return start, end
+
+
+class CoNLLU(Format):
+    """CoNLL-U (https://universaldependencies.org/format.html), and CoNLL-U Plus, whose columns its first line names."""
+
+    title, suffixes, names_language = "CoNLL-U", (".conllu", ".conllup"), True
+    described = "CoNLL-U (.conllu)"
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences as :func:`read_conllu` reads them."""
+        return read_conllu(file, oddities)
+
+
+class PropBank(Format):
+    """Universal PropBank 1.0, which is CoNLL-U with further columns (Akbik et al. 2015).
+
+    The eleventh column holds the roleset of a predicate (``nominate.01``), here the layer ``roleset``; each column
+    after it belongs to one predicate, in order, and holds the role of each argument at its head word. Targets ``srl``
+    are predicate (``span1``, one word), argument (``span2``) and role, ``ARG0`` or ``ARGM-TMP``; those that refer
+    (``R-``) or continue (``C-``) another are kept with their marks, the predicate's own ``V`` is none.
+
+    Since Tenney et al. 2019 label spans, an argument is the subtree of its head word in the file's own tree, without
+    the branch that holds the predicate (the relative clause of the noun it modifies). Where that leaves several
+    stretches, as of *they are very old* without the copula *are*, it is the stretch around the head word, without
+    punctuation at its ends (*very old*); these are counted, as are predicates without arguments and sentences that were
+    not annotated.
+    """
+
+    title, suffixes, names_language = "CoNLL-U", (".conllu",), True
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the first word of the first CoNLL-U file has more columns than CoNLL-U has."""
+        file = next(iter(CoNLLU().files(path)), None)
+        if file is None or suffix_of(file) not in self.suffixes:
+            return False
+        first = next((line for line in text_lines(file) if line[0].isdigit()), "")
+        return first.count("\t") >= _N_COLUMNS
+
+    def load(self, path: Path, *, joined: bool = False) -> Corpus:
+        """The corpus in a folder of such files, one a split, or in one file.
+
+        Raises:
+            CorpusError: a file has no words, unless it is to be ``joined`` to a corpus that has them.
+        """
+        corpus = super().load(path)
+        for split, sentences in corpus.splits.items():
+            if not joined and _is_wordless(sentences):
+                file = split_files(path, self.suffixes, what=self.title)[split][0]
+                remedy = f"name the treebank that has them: {path}+path/to/treebank"
+                raise CorpusError(f"{file}: its words are all _; {remedy}")
+        return corpus
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences with their predicates and arguments."""
+        for block, sentence in _read_blocks(file, oddities, wider=True):
+            if any(comment.strip() == _UNANNOTATED for comment in block.comments):
+                oddities.skip("sentences without PropBank annotation", sentence.id)
+                yield sentence
+            else:
+                yield _with_roles(sentence, block, oddities)
+
+
+def _is_wordless(sentences: Sentences) -> bool:
+    """Whether nearly all words were taken out, as treebanks under licence do."""
+    if "_" not in sentences.forms.values:
+        return False
+    code = sentences.forms.values.index("_")
+    return float((sentences.forms.codes == code).mean()) > _WORDLESS

@@ -8,13 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertology._files import digest, write_atomically
+from bertology._files import digest
 from bertology._inputs import described, opened
-from bertology.corpora._corpus import Corpus, corpus_from_files
-from bertology.corpora._files import Oddities, text_lines
-from bertology.corpora._sentence import Sentence
-from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import entities_of
+from bertology.corpora._corpus import Corpus, Format, corpus_at
+from bertology.corpora._files import split_files, text_lines
+from bertology.corpora._sentences import Sentence, Sentences
+from bertology.corpora._words import entities_of
 from bertology.errors import CorpusError, quoted
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
         docs: documents with sentence boundaries.
         annotator: name and version of the pipeline that made the labels (results are then marked silver), or
             ``None`` when people made them.
-        name: what to call the corpus.
-        split: which split the documents are.
+        name: name of the corpus.
+        split: split of the documents.
 
     Raises:
         CorpusError: a document has no sentence boundaries, or a head outside the sentence.
@@ -113,44 +112,21 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
         yield doc
 
 
-def write_docbin(path: str | Path, sentences: Iterable[Sentence], *, annotator: str | None = None) -> None:
-    """Write sentences as a ``.spacy`` file, one document a sentence (see :func:`to_docs` for what it carries).
+class DocBins(Format):
+    """``.spacy`` files; documents may state the pipeline that annotated them as ``user_data["annotator"]``."""
 
-    The file keeps the ``annotator``, the name and version of the pipeline that made the labels.
+    title, suffixes, described = ".spacy", (".spacy",), "spaCy (.spacy)"
 
-    Raises:
-        CorpusError: spaCy does not take an annotation.
-        StoreError: the file cannot be written; it is whole or absent, never half written.
-    """
-    from spacy.tokens import DocBin
-    from spacy.vocab import Vocab
-
-    docbin = DocBin(store_user_data=True)
-    for doc in to_docs(sentences, Vocab()):
-        doc.user_data["annotator"] = annotator
-        docbin.add(doc)
-    write_atomically(Path(path), docbin.to_bytes())
-
-
-def load_docbin(path: Path, *, annotator: str | None = None) -> Corpus:
-    """The corpus in a ``.spacy`` file, or in a folder of them, one a split.
-
-    Args:
-        path: the file or folder.
-        annotator: name and version of the pipeline that made the labels; as stated in the file when left out.
-
-    Raises:
-        CorpusError: no such file, not a ``.spacy`` file, or its documents have no sentence boundaries.
-    """
-    stated: set[str | None] = set()
-
-    def read(file: Path, oddities: Oddities) -> Iterator[Sentence]:
-        return _docbin_sentences(file, stated)
-
-    corpus = corpus_from_files(path, read, [".spacy"], what=".spacy", language=lambda _: None)
-    annotator = annotator or " and ".join(sorted(name for name in stated if name)) or None
-    notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
-    return replace(corpus, annotator=annotator, notes=notes)
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a file, or in a folder of files, one a split."""
+        stated: set[str | None] = set()
+        files = split_files(path, self.suffixes, what=self.title)
+        splits = {
+            split: [one for file in paths for one in _docbin_sentences(file, stated)] for split, paths in files.items()
+        }
+        annotator = " and ".join(sorted(name for name in stated if name)) or None
+        notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
+        return replace(corpus_at(path, splits, notes=notes), annotator=annotator)
 
 
 def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]:

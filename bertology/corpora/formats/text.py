@@ -6,34 +6,35 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus, corpus_from_files
-from bertology.corpora._files import Oddities, at_least_one, text_lines
-from bertology.corpora._sentence import Sentence
-from bertology.corpora.formats._words import sentence_of_text
+from bertology.corpora._corpus import Corpus, Format
+from bertology.corpora._files import Oddities, at_least_one, suffix_of, text_lines
+from bertology.corpora._sentences import Sentence
+from bertology.corpora._words import sentence_of_text
+from bertology.corpora.formats.columns import looks_like_columns
 
 BY_SPACES = "none: one sentence a line, words by white space"
 """The note on annotation of a corpus of raw text."""
 
 
-def read_text(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
-    """The sentences of a text file, one a line, words as white space parts them; blank lines are passed over.
+class Text(Format):
+    """One sentence a line, its words separated by white space; blank lines are passed over.
 
     Such sentences carry no annotation: they serve to extract vectors, not to probe. For words and labels from a
     pipeline use :func:`~bertology.corpora.annotate_text`.
-
-    Raises:
-        CorpusError: the file cannot be read, or has no word in it.
     """
-    return at_least_one(_sentences(path), f"{path}: no word in it; give one sentence a line")
 
+    title, suffixes = "text", (".txt",)
 
-def _sentences(path: Path) -> Iterator[Sentence]:
-    for number, line in enumerate(text_lines(path), 1):
-        if text := line.strip():
-            yield sentence_of_text(text, split_at_spaces=True, name=str(number))
+    def is_at(self, path: Path) -> bool:
+        """Whether a file has running text; folders are read only where one is named as such."""
+        return path.is_file() and suffix_of(path) in (*self.suffixes, "") and not looks_like_columns(path)
 
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a line, called by its number."""
+        lines = ((number, line.strip()) for number, line in enumerate(text_lines(file), 1))
+        sentences = (sentence_of_text(text, split_at_spaces=True, name=str(number)) for number, text in lines if text)
+        return at_least_one(sentences, f"{file}: no word in it; give one sentence a line")
 
-def load_text(path: Path) -> Corpus:
-    """The corpus in one text file."""
-    corpus = corpus_from_files(path, read_text, [".txt"], what="text", language=lambda _: None)
-    return replace(corpus, notes={"annotation": BY_SPACES})
+    def load(self, path: Path) -> Corpus:
+        """The corpus in one text file, or in a folder of them."""
+        return replace(super().load(path), notes={"annotation": BY_SPACES})

@@ -1,22 +1,42 @@
-"""Reading files of prompts: fields that must be there, masks, templates, and items that are skipped."""
+"""Cloze items: tables with a row an item, and what readers of published sets share: fields, masks, templates."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertology._inputs import described, given_path
-from bertology.corpora._files import suffix_of
-from bertology.corpora.formats.tables import read_table
-from bertology.errors import CorpusError, quoted
+from bertology.corpora._files import corpus_name, suffix_of
+from bertology.corpora._named import check_here
+from bertology.corpora._tables import (
+    IN_MEMORY,
+    ColumnKeys,
+    Columns,
+    Stated,
+    Table,
+    Tables,
+    columns_found,
+    is_list,
+    is_of_table,
+    known_table,
+    list_cell,
+    name_cell,
+    names_of_columns,
+    no_columns,
+    parts_of,
+    read_table,
+    table_of_data,
+    text_cell,
+)
+from bertology.errors import CorpusError, listed, quoted
 
 MADE = "made"
 """The name, in place of a path, of items that are made by rule."""
 MASK = "{mask}"
-"""How a mask is written in the texts that readers return."""
+"""The mask in the texts that readers return."""
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
@@ -130,3 +150,254 @@ class LeftOut:
     id: str
     group: str
     reason: str
+
+
+ITEM_SUFFIXES = (*Tables.suffixes, ".json")
+_NO_TABLE = ("pocket", MADE)
+_KEYS = ColumnKeys(
+    ("text", "other", "good", "bad", "blind", "subject", "group", "cluster", "id"),
+    several=("bad",),
+    remedy="name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)",
+    synonyms={"answer": "good"},
+)
+"""Keys of tables of items.
+
+``text`` has a mask, ``{mask}``, ``[MASK]`` or ``<mask>``; or, where there is a ``subject``, it is a template with
+``[X]`` for the subject and ``[Y]`` for the mask. ``other`` is the text that it is compared with, ``blind`` the text
+without what decides. ``good`` is what is right: the grammatical sentence, the word at the mask, or of next sentences
+``next`` or ``other``; ``bad`` is what is wrong, of words several columns, or a list in one. Scores are told apart by
+``group``, and items of one ``cluster`` are drawn together where intervals are made: those of one subject, unless
+clusters are named.
+"""
+
+
+@dataclass(frozen=True)
+class ItemForm:
+    """The columns that items of one kind of question have."""
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    """Columns that have one mask."""
+    same: str = ""
+    """Reason why an item cannot be scored in which two of its columns are the same."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all columns that are read."""
+        return (*self.needs, *self.may, "group", "cluster", "id")
+
+    @property
+    def has_one_bad(self) -> bool:
+        """Whether what is wrong is one text, not any number of words."""
+        return "bad" in self.needs and not self.masked
+
+    def reader(self, key: str) -> Callable[[Any, str, str], str]:
+        """The reader of a value under a key: groups and words at a mask may be numbers, texts may not."""
+        is_text = key in ("text", "other", "blind") or (key in ("good", "bad") and self.has_one_bad)
+        return text_cell if is_text else name_cell
+
+    @property
+    def example(self) -> str:
+        """An example of stated columns."""
+        return ",".join(f"{key}=COLUMN" for key in (*self.needs, "group"))
+
+    def recognised(self, names: Collection[str]) -> Columns | None:
+        """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
+        known: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            known.setdefault(_KEYS.synonyms.get(name.lower(), name.lower()), []).append(name)
+        if not known.keys() >= set(self.needs):
+            return None
+        for key in self.keys:
+            if len(known.get(key, ())) > 1:
+                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {_KEYS.remedy}")
+        return _KEYS.stated([f"{key}={known[key][0]}" for key in self.keys if key in known])
+
+    def stated(self, columns: Stated) -> Columns:
+        """The columns that a person names; errors also where one is lacking or of no use."""
+        chosen = _KEYS.stated(columns)
+        lacking = next((key for key in self.needs if not chosen[key]), None)
+        useless = next((key for key in chosen.by_key if key not in self.keys), None)
+        if lacking or useless:
+            what = f"no {lacking}= is there" if lacking else f"{useless}= is not asked about"
+            raise CorpusError(f"columns: {what}; name the columns as in --columns {self.example}")
+        if len(chosen["bad"]) > 1 and self.has_one_bad:
+            remedy = "give each wrong sentence a row of its own"
+            raise CorpusError(f"columns: bad= names {len(chosen['bad'])} columns, where a pair has one; {remedy}")
+        return chosen
+
+
+ITEM_FORMS: Mapping[str, ItemForm] = {
+    "sentences": ItemForm(("good", "bad"), same="the two sentences are the same"),
+    "choices": ItemForm(
+        ("text", "good", "bad"), ("other", "blind", "subject"), ("text", "other"), "the two forms are the same"
+    ),
+    "answers": ItemForm(("text", "good"), ("blind", "subject"), ("text",)),
+    "facts": ItemForm(("text", "good", "subject"), ("blind",), ("text",)),
+    "contexts": ItemForm(
+        ("text", "other", "good"), ("blind", "subject"), ("text", "other"), "the two texts are the same"
+    ),
+    "changes": ItemForm(("text", "other"), ("subject",), ("text", "other"), "the two texts are the same"),
+    "next_sentence": ItemForm(("text", "other", "good")),
+}
+"""Forms by kind of question (:data:`bertology.probing.ClozeAsks`); ``facts`` are answers whose subject is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableItem:
+    """An item of a table, or one made by rule; what it has not is empty. Masks are written ``{mask}``."""
+
+    id: str
+    cluster: str
+    """Identifier shared by items that are not independent."""
+    group: str
+    text: str = ""
+    other: str = ""
+    good: str = ""
+    bad: tuple[str, ...] = ()
+    blind: str = ""
+    """The text without what decides; its last mask is the one to predict."""
+    subject: str = ""
+
+
+def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
+    """The items of a table, in its order; None where the source is something else, such as a published set.
+
+    Columns are named by a person, or called ``text``, ``other``, ``good`` (``answer``), ``bad``, ``blind``,
+    ``subject``, ``group``, ``cluster`` and ``id``; columns of tuples in memory are those that the question needs, in
+    their order. An item is called by its group and ``id``, or by the name of its file and the number of its row;
+    without a column of groups the file is its group.
+
+    Args:
+        source: a file or folder of files (CSV, TSV, JSON, JSON Lines, Parquet); the name of a table in memory, or the
+            table itself: a DataFrame, a data set, records, tuples, a dict of columns.
+        asks: the one of :data:`ITEM_FORMS` that its rows have.
+        columns: ``"good=sen,bad=wrong_sen,group=phenomenon"``; by number, from 1, of a file without a row of names. A
+            ``language`` among them names no column (:func:`split_language`).
+
+    Raises:
+        CorpusError: a row or value is not as it should be, or columns are lacking.
+        NameNotFoundError: there is no such column.
+    """
+    form, is_name = ITEM_FORMS[asks], isinstance(source, str | Path)
+    if columns is not None and (not is_of_table(columns) or (is_name and str(source) in _NO_TABLE)):
+        raise no_columns(columns, str(source))
+    columns, _ = split_language(columns)
+    chosen = None if columns is None else form.stated(columns)
+    table = known_table(str(source)) if is_name else table_of_data(source)
+    if table is None and not is_name:
+        raise CorpusError(f"{IN_MEMORY}: sentences where a table of items was due; give a DataFrame, records or tuples")
+    if table is not None:
+        read = chosen or form.recognised(table.columns)
+        if read is None and list(table.columns) == [str(number) for number in range(1, len(form.needs) + 1)]:
+            read = _KEYS.stated([f"{key}={number}" for number, key in enumerate(form.needs, 1)])
+        if read is None:
+            raise not_items(IN_MEMORY, table.columns, asks)
+        return table_items(table, read, form)
+    if str(source) in _NO_TABLE:
+        return None
+    check_here(source)
+    path = given_path(source, error=CorpusError)
+    if chosen is not None:
+        files = [path] if path.is_file() else files_of(path, ITEM_SUFFIXES, what="tables of items")
+        tables = (read_table(file, has_header=chosen.has_names) for file in files)
+        return (item for table in tables for item in table_items(table, chosen, form))
+    if not path.is_file() or suffix_of(path) not in ITEM_SUFFIXES or not form.recognised(names_of_columns(path) or ()):
+        return None
+    table = read_table(path)
+    return table_items(table, form.recognised(table.columns) or Columns({}), form)
+
+
+def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None]:
+    """Columns without the language of texts, ``language=zh``, by whose rules words are found; and that language.
+
+    Raises:
+        CorpusError: there are two.
+    """
+    parts = parts_of(columns or ())
+    stated = [value for key, _, value, _ in parts if key == "language"]
+    if len(stated) > 1 or "" in stated:
+        raise CorpusError("columns: write language= once, with a code such as language=zh")
+    rest = [part.strip() for key, *_, part in parts if key != "language"]
+    return rest or None, next(iter(stated), None)
+
+
+def names_items(columns: Stated) -> bool:
+    """Whether columns have keys that only tables of items have, not those of sentences."""
+    return not {"good", "answer", "bad", "other"}.isdisjoint(key for key, *_ in parts_of(columns))
+
+
+def source_name(source: Any) -> str:
+    """Name of a source of items in messages."""
+    return str(source) if isinstance(source, str | Path) else IN_MEMORY
+
+
+def columns_of(path: Path) -> Collection[str]:
+    """The first row of a table; errors where it cannot be read."""
+    names = names_of_columns(path)
+    return read_table(path).columns if names is None else names
+
+
+def not_items(source: object, names: Collection[str], asks: str, *, nor: str = "") -> CorpusError:
+    """The error for a table with no known columns: those that it has, and how to name them."""
+    form = ITEM_FORMS[asks]
+    remedy = f"name them as in --columns {form.example} (by number, from 1, where the first row holds no names)"
+    needed = f"{', '.join(form.needs[:-1])} and {form.needs[-1]}"
+    what = f"no columns {needed} {columns_found(names)}{nor and f', nor {nor}'}"
+    return CorpusError(f"{source}: {what}; {remedy}")
+
+
+def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
+    """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
+    source = table.source
+    table.check(columns)
+    if not len(table):
+        raise CorpusError(f"{source}: no item in it, only names of columns; give the whole table")
+    stem = corpus_name(source) if isinstance(source, Path) else source
+    for row in range(len(table)):
+        yield _item(stem, row, table, columns, form)
+
+
+def _item(stem: str, row: int, table: Table, columns: Columns, form: ItemForm) -> TableItem | LeftOut:
+    where = table.place(row)
+    cells = {
+        key: form.reader(key)(table.columns[name][row], where, name)
+        for key, (name, *_) in columns.by_key.items()
+        if key != "bad"
+    }
+    group, subject = cells.get("group", stem), cells.get("subject", "")
+    name = f"{group}-{cells['id']}" if "id" in cells else f"{stem}-{table.number(row)}"
+    texts = {
+        key: _masked(cells[key], subject, f"{where}: column {quoted(columns.one(key))}", key in form.masked)
+        for key in ("text", "other", "blind")
+        if key in cells
+    }
+    good = cells.get("good", "")
+    bad = tuple(
+        form.reader("bad")(word, where, column)
+        for column in columns["bad"]
+        for word in _bad_of(table.columns[column][row], where, column, form)
+    )
+    if form.same and (good in bad or ("other" in form.needs and texts["text"] == texts["other"])):
+        return LeftOut(name, group, form.same)
+    cluster = cells.get("cluster") or subject or name
+    return TableItem(name, cluster, group, good=good, bad=bad, subject=subject, **texts)
+
+
+def _bad_of(value: Any, where: str, column: str, form: ItemForm) -> list[Any]:
+    """The wrong values in a cell: a sentence, or words, one or a list."""
+    if form.has_one_bad:
+        return [value]
+    is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
+    return list_cell(value, where, column) if is_list(value) or is_text_of_list else [value]
+
+
+def _masked(text: str, subject: str, where: str, has_one: bool) -> str:
+    """A text with its masks as ``{mask}``, its subject put in where it is a template."""
+    if subject and SUBJECT in text:
+        text = prompt_of(checked_template(text, where), subject)
+    text = with_masks(text, MASK)
+    if has_one and (trouble := mask_trouble(text)):
+        raise CorpusError(f"{where}: {trouble} {quoted(text)}; write {MASK} once, where the word is left out")
+    return text

@@ -6,19 +6,20 @@ LMs*) negate prompts and put misleading words before them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bertology._inputs import given_path
 from bertology.corpora._files import corpus_name
-from bertology.corpora.prompts._item_tables import columns_of, not_items
 from bertology.corpora.prompts._items import (
     LeftOut,
     blind_prompt_of,
     checked_template,
+    columns_of,
     mask_trouble,
+    not_items,
     prompt_of,
     records,
     sentences_field,
@@ -26,8 +27,9 @@ from bertology.corpora.prompts._items import (
 )
 from bertology.errors import CorpusError, cut, quoted
 
-RELATIONS_FILE = "relations.jsonl"
+_RELATIONS = "relations.jsonl"
 _LAYOUT = "give LAMA's data folder, with relations.jsonl and TREx, Google_RE, Squad or ConceptNet, or one of its files"
+_NO_OBJECT, _NO_SUBJECT = "object without a label", "subject without a label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,10 @@ class LamaRelation:
     """A relation, and how it is put into words."""
 
     name: str
-    """``P19``; of Google-RE ``place_of_birth``."""
+    """``P19``; in Google-RE ``place_of_birth``."""
     template: str
     label: str = ""
-    """What people call it."""
+    """Its name for people."""
     type: str = ""
     """``1-1``, ``N-1`` or ``N-M``: how many subjects share an object and how many objects a subject has, if stated."""
 
@@ -76,20 +78,44 @@ class LamaFact:
     blind: str = ""
     """The prompt with ``{mask}`` for the subject, too, if it comes from a template that has the subject first."""
     texts: tuple[str, ...] = ()
-    """Of ParaRel the prompts of different wording, one for each pattern of the relation, at least two."""
+    """Prompts of different wording in ParaRel, one for each pattern of the relation, at least two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimedFact(LamaFact):
+    """A fact as a prompt, and the same prompt negated or after a misleading word; its group is set and relation."""
+
+    set: str
+    """``T-REx``, ``Google-RE``, ``SQuAD``, ``ConceptNet``; else the name of the folder."""
+    negated: str
+    """The same, negated; empty where the source has none."""
+    misprimed: Mapping[str, str]
+    """The same after a wrong word and a question mark, by how that was chosen: ``high-ranked``, ``low-ranked``,
+    ``random``; empty where the source does not state it."""
+
+
+F = TypeVar("F", bound=LamaFact)
+Found = tuple[tuple[F, ...], tuple[LeftOut, ...]]
+"""Facts, and items that cannot be scored."""
+
+
+def _separated(facts: Iterable[tuple[F, str]]) -> Found[F]:
+    """Facts without trouble, and those with a reason why they cannot be scored."""
+    read = list(facts)
+    unasked = tuple(LeftOut(fact.id, fact.group, trouble) for fact, trouble in read if trouble)
+    return tuple(fact for fact, trouble in read if not trouble), unasked
 
 
 def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
-    """The relations of a ``relations.jsonl`` by name, and besides those of Google-RE, which such files lack.
+    """The relations of a ``relations.jsonl`` by name, and those of Google-RE, which such files lack.
 
-    An object has ``relation`` and ``template``; ``label`` and ``type`` may be there.
+    An object has ``relation`` and ``template``; it may have ``label`` and ``type``.
 
     Raises:
         CorpusError: a line is broken, a template lacks ``[X]`` or ``[Y]``, or a relation is there twice.
     """
-    path = given_path(path, error=CorpusError)
     relations: dict[str, LamaRelation] = {}
-    for _, where, plain in records(path):
+    for _, where, plain in records(given_path(path, error=CorpusError)):
         name = text_field(plain, "relation", where)
         if not name:
             raise CorpusError(f"{where}: relation is empty; write its name, such as P19")
@@ -100,7 +126,7 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
     return _GOOGLE_RE | relations
 
 
-def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ...]]:
+def read_lama(path: str | Path) -> Found[LamaFact]:
     """The facts of LAMA as prompts, in order of file and line, and items that cannot be scored.
 
     Objects that name a relation (``predicate_id`` of T-REx, ``pred`` of Google-RE: ``/people/person/place_of_birth``)
@@ -117,23 +143,23 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ..
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
     path = given_path(path, error=CorpusError)
-    files = [file for file in _files(path, _LAYOUT) if file.name != RELATIONS_FILE]
+    files = [file for file in _files(path, _LAYOUT) if file.name != _RELATIONS]
     if not files:
         raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
-    relations_file = _relations_file(path)
-    relations = _GOOGLE_RE if relations_file is None else read_relations(relations_file)
-    facts: list[LamaFact] = []
-    unasked: list[LeftOut] = []
+    whole = path.resolve()
+    folders = [*([whole / "data", whole] if whole.is_dir() else []), whole.parent, whole.parent.parent]
+    stated = next((folder / _RELATIONS for folder in folders if (folder / _RELATIONS).is_file()), None)
+    relations = _GOOGLE_RE if stated is None else read_relations(stated)
     owners: dict[str, Path] = {}
-    for file in files:
-        for fact, trouble in _lama_facts(file, relations, relations_file):
-            if owners.setdefault(fact.id, file) != file:
-                raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
-            if trouble:
-                unasked.append(LeftOut(fact.id, fact.group, trouble))
-            else:
-                facts.append(fact)
-    return tuple(facts), tuple(unasked)
+
+    def facts() -> Iterator[tuple[LamaFact, str]]:
+        for file in files:
+            for fact, trouble in _lama_facts(file, relations, stated):
+                if owners.setdefault(fact.id, file) != file:
+                    raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
+                yield fact, trouble
+
+    return _separated(facts())
 
 
 def _files(path: Path, layout: str) -> list[Path]:
@@ -147,35 +173,28 @@ def _files(path: Path, layout: str) -> list[Path]:
 
 
 def _check_facts(path: Path) -> None:
-    """Raise what is wrong with a file that has no facts of LAMA, but may be another table."""
+    """Raise an error about a file that has no facts of LAMA, but may be another table."""
     names = columns_of(path)
     if not {"obj_label", "sub_label"} & set(names):
         raise not_items(path, names, "answers", nor="obj_label of LAMA")
 
 
-def _relations_file(path: Path) -> Path | None:
-    """The nearest file of relations: below the folder given, in it, or up to two folders above."""
-    path = path.resolve()
-    folders = [path / "data", path] if path.is_dir() else []
-    folders += [path.parent, path.parent.parent]
-    return next((folder / RELATIONS_FILE for folder in folders if (folder / RELATIONS_FILE).is_file()), None)
-
-
 def _lama_facts(
-    file: Path, relations: Mapping[str, LamaRelation], relations_file: Path | None
+    file: Path, relations: Mapping[str, LamaRelation], stated: Path | None
 ) -> Iterator[tuple[LamaFact, str]]:
     """The facts of a file, each with the reason why it cannot be scored, if any."""
     for number, where, plain in records(file):
-        trouble = ""
-        answer = text_field(plain, "obj_label", where)
+        trouble, answer = "", text_field(plain, "obj_label", where)
         if name := _relation_name(plain, file):
-            relation = relations.get(name)
-            if relation is None:
-                raise CorpusError(f"{where}: {_unknown(name, relations_file)}")
+            if (relation := relations.get(name)) is None:
+                what = f"relation {cut(name)} is not in {stated}; add a line with its template, with [X] and [Y]"
+                if stated is None:
+                    what = f"no {_RELATIONS} beside it tells the template of relation {cut(name)}; put LAMA's there"
+                raise CorpusError(f"{where}: {what}")
             subject = text_field(plain, "sub_label", where)
             text, blind = prompt_of(relation.template, subject), blind_prompt_of(relation.template)
             fact = LamaFact(f"{name}:{number}", relation.group, subject, answer, text, blind)
-            trouble = "" if subject else "subject without a label"
+            trouble = "" if subject else _NO_SUBJECT
         else:
             # LAMA keeps each set in a folder of its name, the file called test.jsonl.
             stem = corpus_name(file)
@@ -185,7 +204,7 @@ def _lama_facts(
             group = f"{'SQuAD' if name == 'Squad' else name} {predicate}".strip()
             # SQuAD's file calls every subject by the name of the set.
             fact = LamaFact(f"{name}:{number}", group, "" if subject == name else subject, answer, text)
-        yield fact, trouble or ("" if answer else "object without a label") or mask_trouble(fact.text)
+        yield fact, trouble or ("" if answer else _NO_OBJECT) or mask_trouble(fact.text)
 
 
 def _relation_name(plain: Mapping[str, Any], file: Path) -> str:
@@ -199,21 +218,15 @@ def _relation_name(plain: Mapping[str, Any], file: Path) -> str:
     return "" if "masked_sentences" in plain else corpus_name(file)
 
 
-def _unknown(name: str, relations_file: Path | None) -> str:
-    if relations_file is None:
-        return f"no {RELATIONS_FILE} beside it tells the template of relation {cut(name)}; put LAMA's there"
-    return f"relation {cut(name)} is not in {relations_file}; add a line with its template, with [X] and [Y]"
-
-
 _FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
 _PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
 
 
-def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ...]]:
+def read_pararel(path: str | Path) -> Found[LamaFact]:
     """The facts of ParaRel, each in all patterns of its relation, and items that cannot be scored.
 
-    These are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with empty
-    labels, or with a mask in a subject's name.
+    The latter are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with
+    empty labels, or with a mask in a subject's name.
 
     Args:
         path: its folder, the ``data`` folder in it, that of the facts, or one file of facts.
@@ -226,20 +239,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut,
     files = [path] if path.is_file() else sorted((root / _FACTS).glob("*.jsonl"))
     if not files:
         raise CorpusError(f"{root / _FACTS}: no facts in it; {_PARAREL_LAYOUT}")
-    facts: list[LamaFact] = []
-    unasked: list[LeftOut] = []
-    for file in files:
-        relation = corpus_name(file)
-        patterns = _patterns(root / _PATTERNS / file.name)
-        for number, where, plain in records(file):
-            subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
-            texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
-            fact = LamaFact(f"{relation}:{number}", relation, subject, answer, texts[0] if texts else "", texts=texts)
-            if trouble := _trouble(fact):
-                unasked.append(LeftOut(fact.id, relation, trouble))
-            else:
-                facts.append(fact)
-    return tuple(facts), tuple(unasked)
+    return _separated(one for file in files for one in _worded_facts(file, root))
 
 
 def _root(path: Path) -> Path:
@@ -247,13 +247,22 @@ def _root(path: Path) -> Path:
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder; {_PARAREL_LAYOUT}")
     whole = path.resolve()
-    folders = [whole, whole / "data", whole.parent] if path.is_dir() else [whole.parent.parent]
-    for folder in folders:
+    for folder in [whole, whole / "data", whole.parent] if path.is_dir() else [whole.parent.parent]:
         if (folder / _FACTS).is_dir() and (folder / _PATTERNS).is_dir():
             return folder
     if path.is_file():
         _check_facts(path)
     raise CorpusError(f"{path}: not ParaRel; {_PARAREL_LAYOUT}")
+
+
+def _worded_facts(file: Path, root: Path) -> Iterator[tuple[LamaFact, str]]:
+    relation, patterns = corpus_name(file), _patterns(root / _PATTERNS / file.name)
+    for number, where, plain in records(file):
+        subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
+        texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
+        fact = LamaFact(f"{relation}:{number}", relation, subject, answer, texts[0] if texts else "", texts=texts)
+        few = {0: "relation without a pattern", 1: "relation with a single pattern"}.get(len(texts), "")
+        yield fact, few or ("" if subject else _NO_SUBJECT) or (mask_trouble(fact.text) if answer else _NO_OBJECT)
 
 
 def _patterns(file: Path) -> tuple[str, ...]:
@@ -268,14 +277,6 @@ def _patterns(file: Path) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _trouble(fact: LamaFact) -> str:
-    if len(fact.texts) < 2:
-        return "relation without a pattern" if not fact.texts else "relation with a single pattern"
-    if not fact.subject:
-        return "subject without a label"
-    return mask_trouble(fact.text) if fact.answer else "object without a label"
-
-
 _PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
 _SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}
 _PRIMED_LAYOUT = (
@@ -283,20 +284,7 @@ _PRIMED_LAYOUT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrimedFact(LamaFact):
-    """A fact as a prompt, and the same prompt negated or after a misleading word; its group is set and relation."""
-
-    set: str
-    """``T-REx``, ``Google-RE``, ``SQuAD``, ``ConceptNet``; else the name of the folder."""
-    negated: str
-    """The same, negated; empty where the source has none."""
-    misprimed: Mapping[str, str]
-    """The same after a wrong word and a question mark, by how that was chosen: ``high-ranked``, ``low-ranked``,
-    ``random``; empty where the source does not state it."""
-
-
-def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[LeftOut, ...]]:
+def read_primed(path: str | Path) -> Found[PrimedFact]:
     """The facts of negated and misprimed LAMA, in order of file and line, and items that cannot be scored.
 
     The source has each fact in up to three folders, which differ by the word it is primed with; here it is one fact.
@@ -312,17 +300,16 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[LeftOut
     files = _files(path, _PRIMED_LAYOUT)
     if not files:
         raise CorpusError(f"{path}: no facts in it; {_PRIMED_LAYOUT}")
-    if any(file.name == RELATIONS_FILE for file in files):
+    if any(file.name == _RELATIONS for file in files):
         raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
-    facts: dict[tuple[str, str, str, str], PrimedFact] = {}
+    facts: dict[tuple[str, ...], PrimedFact] = {}
     unasked: list[LeftOut] = []
-    for file in files:
-        for where, fact, trouble in _primed_facts(file):
-            if trouble:
-                unasked.append(LeftOut(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
-                continue
-            key = (fact.set, fact.group, fact.text, fact.answer)
-            facts[key] = _merged(facts[key], fact, where) if key in facts else fact
+    for where, fact, trouble in (one for file in files for one in _primed_facts(file)):
+        if trouble:
+            unasked.append(LeftOut(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
+            continue
+        key = (fact.set, fact.group, fact.text, fact.answer)
+        facts[key] = _merged(facts[key], fact, where) if key in facts else fact
     return tuple(facts.values()), tuple(unasked)
 
 
@@ -335,7 +322,7 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
     stem = corpus_name(file).removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem
     for number, where, plain in records(file):
-        subject, answer = text_field(plain, "sub_label", where), text_field(plain, "obj_label", where)
+        subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
         text = sentences_field(plain, "masked_sentences", where)
         negated, misprimed = (
             sentences_field(plain, field, where) if field in plain else ""
@@ -352,15 +339,15 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
             misprimed={kind: misprimed} if misprimed else {},
         )
         troubles = (mask_trouble(text) for text in (fact.text, fact.negated, *fact.misprimed.values()) if text)
-        yield where, fact, next(filter(None, troubles), "") if answer else "object without a label"
+        yield where, fact, next(filter(None, troubles), "") if answer else _NO_OBJECT
 
 
 def _merged(one: PrimedFact, other: PrimedFact, where: str) -> PrimedFact:
     """One fact of two records that differ by their prime."""
+    again = "in another way than before; keep one of the two"
     if one.negated != other.negated:
-        raise CorpusError(f"{where}: {quoted(other.text)} is negated in another way than before; keep one of the two")
+        raise CorpusError(f"{where}: {quoted(other.text)} is negated {again}")
     for kind, text in other.misprimed.items():
         if one.misprimed.get(kind, text) != text:
-            reason = f"{quoted(other.text)} is primed in another way than before; keep one of the two"
-            raise CorpusError(f"{where}: {reason}")
+            raise CorpusError(f"{where}: {quoted(other.text)} is primed {again}")
     return replace(one, misprimed={**one.misprimed, **other.misprimed})

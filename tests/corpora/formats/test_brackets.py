@@ -9,7 +9,7 @@ import pytest
 
 from bertology.corpora import Sentence
 from bertology.corpora._files import Oddities
-from bertology.corpora.formats.brackets import load_trees, read_trees
+from bertology.corpora.formats.penn import Trees
 from bertology.errors import CorpusError
 
 TREE = """
@@ -29,7 +29,7 @@ TREE = """
 def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
     path = tmp_path / "made.mrg"
     path.write_text(text)
-    return list(read_trees(path, oddities=oddities))
+    return list(Trees().read(path, oddities or Oddities()))
 
 
 def _phrases(sentence: Sentence) -> list[tuple[str, str]]:
@@ -117,7 +117,7 @@ def _trees(count: int, *, blank_every: int = 0) -> str:
 
 def test_splits_are_made_of_sentences(tmp_path):
     (tmp_path / "made.mrg").write_text(_trees(25))
-    corpus = load_trees(tmp_path / "made.mrg")
+    corpus = Trees().load(tmp_path / "made.mrg")
     ids = {
         split: [int(s.id.removeprefix("made-")) - 1 for s in sentences] for split, sentences in corpus.splits.items()
     }
@@ -125,12 +125,12 @@ def test_splits_are_made_of_sentences(tmp_path):
     assert corpus.notes["splits"] == "made here: of ten sentences in a row eight are train, one is dev, one is test"
     (tmp_path / "made.mrg").write_text(_trees(9))
     with pytest.raises(CorpusError, match=r"9 sentences, of which train, dev and test are made; give 10 or more"):
-        load_trees(tmp_path / "made.mrg")
+        Trees().load(tmp_path / "made.mrg")
 
 
 def test_splits_are_made_of_documents_where_blank_lines_part_them(tmp_path):
     (tmp_path / "made.mrg").write_text(_trees(60, blank_every=3))
-    corpus = load_trees(tmp_path / "made.mrg")
+    corpus = Trees().load(tmp_path / "made.mrg")
     assert [s.words[0] for s in corpus["dev"]] == ["w24", "w25", "w26", "w54", "w55", "w56"]
     assert [s.words[0] for s in corpus["test"]] == ["w27", "w28", "w29", "w57", "w58", "w59"]
     assert len(corpus["train"]) == 48
@@ -142,13 +142,13 @@ def test_files_are_documents_or_splits(tmp_path):
     many.mkdir()
     for number in range(20):
         (many / f"wsj_{number:04}.mrg").write_text(_trees(2))
-    corpus = load_trees(many)
+    corpus = Trees().load(many)
     assert [s.id for s in corpus["dev"]] == ["wsj_0008-1", "wsj_0008-2", "wsj_0018-1", "wsj_0018-2"]
     named = tmp_path / "named"
     named.mkdir()
     for split in ("train", "test"):
         (named / f"{split}.mrg").write_text(_trees(2))
-    corpus = load_trees(named)
+    corpus = Trees().load(named)
     assert {split: len(sentences) for split, sentences in corpus.splits.items()} == {"train": 2, "test": 2}
     assert "splits" not in corpus.notes
 
@@ -156,7 +156,7 @@ def test_files_are_documents_or_splits(tmp_path):
 def test_the_treebank_sample(real_data):
     """Words and phrases against a count by substitution: traces out, then what that leaves empty, until nothing is."""
     path = real_data("treebank_sample") / "wsj_sample.mrg"
-    corpus = load_trees(path)
+    corpus = Trees().load(path)
     text = re.sub(r"\(-NONE- [^()\s]+\)", "", path.read_text(encoding="utf-8"))
     while (shorter := re.sub(r"\([^()\s]+\s*\)", "", text)) != text:
         text = shorter

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from bertology.corpora import Sentences, load_corpus
-from bertology.corpora.formats.columns import load_columns
+from bertology.corpora.formats.columns import Columns
 from bertology.errors import CorpusError
 
 NO_SPACING = "sentences without spacing, words joined by single spaces"
 
 
 def read_columns(path: Path, columns: str | None = None) -> Sentences:
-    return load_columns(path, columns=columns)["test"]
+    return Columns().load(path, columns=columns)["test"]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def written(tmp_path: Path):
 
 def test_conll_2000(written):
     path = written("# # B-NP\n1.8 CD I-NP\nfell VBD B-VP\n. . O\n\nUp IN B-PP\n")
-    corpus = load_columns(path)
+    corpus = Columns().load(path)
     first, second = corpus["test"]
     assert first.words == ("#", "1.8", "fell", ".")
     assert first.text == "# 1.8 fell ."
@@ -42,7 +42,7 @@ def test_conll_2003_in_iob1(written):
         "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\ncall NN I-NP O\n"
         "Paris NNP B-NP I-LOC\n\n-DOCSTART- -X- O O\n\nBonn NNP I-NP I-LOC\nRome NNP I-NP B-LOC\n"
     )
-    corpus = load_columns(path)
+    corpus = Columns().load(path)
     sentences = corpus["test"]
     assert sentences[0].layers["chunk"] == ("B-NP", "B-VP", "B-NP", "I-NP", "B-NP")
     assert sentences[0].layers["ner"] == ("B-ORG", "O", "B-MISC", "O", "B-LOC")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertology.corpora import Corpus, Sentence, load_corpus
-from bertology.corpora.formats.conll2012 import load_conll2012
+from bertology.corpora.formats.penn import OntoNotes
 from bertology.errors import CorpusError
 
 BEGIN, END = "#begin document (nw/made/00/made_0001); part 000\n", "#end document\n"
@@ -31,7 +31,7 @@ def _file(rows: list[str], *, begin: str = BEGIN, end: str = END) -> str:
 def _load(tmp_path: Path, text: str) -> Corpus:
     path = tmp_path / "made.v4_gold_conll"
     path.write_text(text)
-    return load_conll2012(path)
+    return OntoNotes().load(path)
 
 
 def _read(tmp_path: Path, text: str) -> list[Sentence]:

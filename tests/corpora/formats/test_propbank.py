@@ -10,7 +10,7 @@ import pytest
 from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus
 from bertology.corpora._corpus import join_corpora
 from bertology.corpora._files import Oddities
-from bertology.corpora.formats.propbank import read_propbank
+from bertology.corpora.formats.conllu import PropBank
 from bertology.errors import CorpusError
 
 
@@ -29,7 +29,7 @@ HE_WANTS = _rows("He nsubj 2 _ ARG0 ARG0", "wants root 0 want.01 V _", "to mark 
 def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
     path = tmp_path / "made-up-dev.conllu"
     path.write_text(text)
-    return list(read_propbank(path, oddities=oddities))
+    return list(PropBank().read(path, oddities or Oddities()))
 
 
 def _roles(sentence: Sentence) -> list[tuple[str, str, str]]:

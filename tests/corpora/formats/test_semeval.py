@@ -10,7 +10,7 @@ import pytest
 
 from bertology.corpora import Sentence, Target, load_corpus
 from bertology.corpora._files import Oddities
-from bertology.corpora.formats.semeval import read_semeval
+from bertology.corpora.formats.published import SemEval
 from bertology.errors import CorpusError
 
 ITEM = '7\t"The <e1>tea cup</e1> isn\'t in the <e2>box</e2>."\nContent-Container(e1,e2)\nComment: none\n\n'
@@ -19,7 +19,7 @@ ITEM = '7\t"The <e1>tea cup</e1> isn\'t in the <e2>box</e2>."\nContent-Container
 def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
     path = tmp_path / "TRAIN_FILE.TXT"
     path.write_text(text, newline="")
-    return list(read_semeval(path, oddities=oddities))
+    return list(SemEval().read(path, oddities or Oddities()))
 
 
 def test_an_item(tmp_path):

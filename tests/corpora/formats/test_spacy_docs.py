@@ -20,8 +20,9 @@ from bertology.corpora import (
     to_docs,
 )
 from bertology.corpora.formats.conllu import read_conllu
-from bertology.corpora.formats.spacy_docs import load_docbin, write_docbin
+from bertology.corpora.formats.spacy_docs import DocBins
 from bertology.errors import CorpusError
+from tests.corpora.docbins import write_docbin
 
 
 @Language.component("bertology_test_tagger")
@@ -82,7 +83,6 @@ def test_a_docbin_keeps_sentences_and_annotator(tmp_path):
     both = load_corpus(tmp_path)
     assert list(both.splits) == ["train", "test"]
     assert both.annotator == "en_made 1.0"
-    assert load_docbin(tmp_path, annotator="other 2").annotator == "other 2"
 
 
 def test_a_docbin_of_other_origin_does_not_say_who_annotated(tmp_path, nlp):
@@ -204,7 +204,7 @@ def test_what_is_no_docbin(tmp_path):
     with pytest.raises(CorpusError, match=r"flat.spacy: document 1 has no sentence boundaries"):
         load_corpus(tmp_path / "flat.spacy")
     with pytest.raises(CorpusError, match=r"none.spacy: no such file"):
-        load_docbin(tmp_path / "none.spacy")
+        DocBins().load(tmp_path / "none.spacy")
 
 
 def test_a_real_treebank_goes_through_spacy(real_data):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertology.corpora import Sentence, Sentences, Target
-from bertology.corpora.formats._spans import NotIob, entities_of, to_iob2
-from bertology.corpora.formats.columns import load_columns
+from bertology.corpora._words import NotIob, entities_of, to_iob2
+from bertology.corpora.formats.columns import Columns
 from bertology.errors import CorpusError
 
 # spans of a sentence as pieces: (type or None, length); neighbouring pieces are different spans
@@ -140,13 +140,13 @@ def test_spans_without_their_ends_are_errors(tagged, word, message):
 def test_layers_of_any_name_are_read_by_their_ends(tmp_path):
     path = tmp_path / "a.bioes"
     path.write_text("a\tB-X\tS-V\nb\tE-X\tO\n\n")
-    held = load_columns(path, columns="form,ner,mine")
+    held = Columns().load(path, columns="form,ner,mine")
     assert held["test"].layers["mine"].values == ("B-V", "O")
     assert held["test"][0].targets["entities"] == (Target((0, 2), "X"),)
     assert held.notes["ner tags turned from BIOES or BILOU into IOB2"] == "1, first at a.bioes:2"
     path.write_text("a\tB-X\nb\tO\nc\tS-X\n\n")
     with pytest.raises(CorpusError, match=r"a.bioes:1: ner tag B-X begins or continues a span that has no end"):
-        load_columns(path)
+        Columns().load(path)
 
 
 @settings(deadline=None, derandomize=True)
@@ -181,7 +181,7 @@ def test_entities_of_tags_that_are_not_iob2(tags, message):
 def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):
     path = tmp_path / "made.iob2"
     path.write_text("a\tB-X\nb\tI-X\nc\tO\n\nd\tO\n")
-    first, second = held = load_columns(path)["test"]
+    first, second = held = Columns().load(path)["test"]
     assert first.targets == {"entities": (Target((0, 2), "X"),)}
     assert second.targets == {}
     bare = [Sentence.from_words(s.words, id=s.id, layers=s.layers) for s in held]

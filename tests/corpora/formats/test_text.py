@@ -5,20 +5,18 @@ from __future__ import annotations
 import pytest
 
 from bertology.corpora import load_corpus
-from bertology.corpora.formats.text import read_text
 from bertology.errors import CorpusError
 
 
 def test_one_sentence_a_line(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("  It  rains , again.\n\nThe end\n", encoding="utf-8")
-    first, second = read_text(path)
+    corpus = load_corpus(path)
+    first, second = corpus["test"]
     assert first.text == "It  rains , again."
     assert first.words == ("It", "rains", ",", "again.")
     assert [first.text[a:b] for a, b in first.spans] == list(first.words)
     assert (first.id, second.id) == ("1", "3")
-    corpus = load_corpus(path)
-    assert list(corpus["test"]) == [first, second]
     assert corpus["test"].layers == {}
     assert "annotation" in corpus.notes
 

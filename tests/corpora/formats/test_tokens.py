@@ -12,7 +12,7 @@ import pytest
 import spacy
 
 from bertology.corpora import as_sentence, load_corpus, sentence_of_text
-from bertology.corpora.formats._words import text_words, words_within
+from bertology.corpora._words import text_words, words_within
 from bertology.errors import CorpusError, NameNotFoundError
 
 TEXT = "Dr. Smith's U.K.-based firm (est. 1999) can't sell \u201cwi-fi\u201d for $9.99/mo., see http://a.b/c  !"
@@ -91,7 +91,7 @@ def test_a_tokenizer_that_is_asked_for(
     if importlib.util.find_spec(package):
         assert word in words_of(text, language)
     monkeypatch.setitem(sys.modules, package, None)
-    from bertology.corpora.formats import _words
+    from bertology.corpora import _words
 
     _words._tokenizer.cache_clear()
     with pytest.raises(CorpusError, match=rf"^words of language '{language}' .* not installed \(pip install {package}"):

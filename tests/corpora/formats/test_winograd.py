@@ -8,7 +8,7 @@ import pytest
 
 from bertology.corpora import Sentence, load_corpus
 from bertology.corpora._files import Oddities
-from bertology.corpora.formats.winograd import read_winograd
+from bertology.corpora.formats.published import Winograd
 from bertology.errors import CorpusError
 
 BEE = "The bee landed on the flower because it had pollen.\nit\nThe bee,the flower\nthe flower\n\n"
@@ -17,7 +17,7 @@ BEE = "The bee landed on the flower because it had pollen.\nit\nThe bee,the flow
 def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
     path = tmp_path / "train.c.txt"
     path.write_text(text)
-    return list(read_winograd(path, oddities=oddities))
+    return list(Winograd().read(path, oddities or Oddities()))
 
 
 def _pairs(sentence: Sentence) -> list[tuple[str, str, object]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertology.corpora import Sentence
-from bertology.corpora.formats._words import penn_words, spacing_in
+from bertology.corpora._words import penn_words, spacing_in
 
 
 def _text(tokens: str, tags: str = "") -> str:

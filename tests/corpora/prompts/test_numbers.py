@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bertology.corpora.prompts import addition_items, decode_items, maximum_items
-from bertology.corpora.prompts._made import number_word
+from bertology.corpora.prompts._sets import number_word
 from bertology.errors import CorpusError
 
 
@@ -25,11 +25,11 @@ def test_digits_of_every_number():
     items = decode_items()
     assert Counter(item.group for item in items) == {"0 to 9": 30, "10 to 19": 30, "20 to 99": 240}
     for item in items:
-        assert number_word(int(item.answer)) in item.text.lower()
-        assert number_word(int(item.answer)) not in re.findall(r"[a-z-]+", item.blind.lower())
+        assert number_word(int(item.good)) in item.text.lower()
+        assert number_word(int(item.good)) not in re.findall(r"[a-z-]+", item.blind.lower())
         assert item.blind.count("{mask}") == 2
-        assert len({item.answer, *item.rivals}) == 4
-        assert {len(rival) for rival in item.rivals} == {len(item.answer)}
+        assert len({item.good, *item.bad}) == 4
+        assert {len(rival) for rival in item.bad} == {len(item.good)}
 
 
 def test_largest_and_smallest_of_lists():
@@ -39,7 +39,7 @@ def test_largest_and_smallest_of_lists():
     for item in items:
         numbers = [int(number) for number in re.findall(r"\d+", item.text)]
         right = max(numbers) if "largest" in item.group else min(numbers)
-        assert (int(item.answer), {int(rival) for rival in item.rivals}) == (right, {*numbers} - {right})
+        assert (int(item.good), {int(rival) for rival in item.bad}) == (right, {*numbers} - {right})
         assert len({*numbers}) == len(numbers)
         assert not re.search(r"\d", item.blind)
         if "largest" in item.group:
@@ -52,13 +52,13 @@ def test_sums():
     assert Counter(item.group for item in items) == {"0 to 9": 72, "10 to 19": 100, "20 to 99": 100}
     for item in items:
         one, other = map(int, re.findall(r"\d+", item.text))
-        assert int(item.answer) == one + other
-        assert item.frame == item.answer
+        assert int(item.good) == one + other
+        assert item.cluster == item.good
         assert one
         assert other
-        assert {abs(int(rival) - one - other) for rival in item.rivals} <= {1, 2, 10}
-        assert len({*item.rivals}) == 3
-        assert item.group.split(" to ")[1] >= item.answer or len(item.answer) == 1
+        assert {abs(int(rival) - one - other) for rival in item.bad} <= {1, 2, 10}
+        assert len({*item.bad}) == 3
+        assert item.group.split(" to ")[1] >= item.good or len(item.good) == 1
 
 
 @pytest.mark.parametrize("make", [decode_items, maximum_items, addition_items])

@@ -14,9 +14,8 @@ from bertology import load_encoder
 from bertology.activations import read_words
 from bertology.corpora import Corpus, Links, ParallelText, Sentences, load_corpus
 from bertology.pocket import load_settings, model_folder
-from bertology.pocket.bilingual.settings import Language
-from bertology.pocket.bilingual.texts import bilingual_corpus
-from bertology.pocket.training._model import PretrainSettings
+from bertology.pocket._bilingual import Language, bilingual_corpus
+from bertology.pocket._recipe import PretrainSettings
 
 NAMES = ("bilingual", "bilingual-apart")
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"

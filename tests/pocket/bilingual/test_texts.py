@@ -10,8 +10,7 @@ import pytest
 from bertology.corpora import Corpus, ParallelText, Sentence, load_corpus
 from bertology.errors import CorpusError
 from bertology.pocket import pretraining_documents
-from bertology.pocket.bilingual.settings import Language, SecondLanguage
-from bertology.pocket.bilingual.texts import ambiguous_forms, bilingual_corpus, bilingual_documents
+from bertology.pocket._bilingual import Language, SecondLanguage, ambiguous_forms, bilingual_corpus, bilingual_documents
 
 SIZES = {"train": 40, "test": 60}
 

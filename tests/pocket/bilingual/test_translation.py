@@ -6,15 +6,21 @@ from collections import Counter
 
 import pytest
 
-from bertology.pocket.bilingual.dictionary import SUFFIXES, alike, dictionary, leaves, sense_of, transliterated
-from bertology.pocket.bilingual.translation import Translated, Translator
-from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar.clauses import Clauses
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, lexicon
-from bertology.pocket.grammar.texts import document_trees
-from bertology.pocket.grammar.tree import Dice, Part, Phrase, Word, head, phrase
-from bertology.pocket.grammar.verbs import Style, verbal_group
-from bertology.pocket.grammar.world import Scene, proper_noun
+from bertology.pocket import _function_words as fw
+from bertology.pocket._bilingual import (
+    SUFFIXES,
+    Translated,
+    Translator,
+    alike,
+    dictionary,
+    leaves,
+    sense_of,
+    transliterated,
+)
+from bertology.pocket._grammar import Clauses, Style, verbal_group
+from bertology.pocket._texts import document_trees
+from bertology.pocket._words import PLURAL, SINGULAR, Dice, Part, Phrase, Word, head, lexicon, phrase
+from bertology.pocket._world import Scene, proper_noun
 
 WORDS = lexicon("known")
 PERIOD = Part("punct", fw.PERIOD)

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 from bertology.corpora import Sentence, Target
 from bertology.pocket import load_corpus
-from bertology.pocket._embedded import pack
-from bertology.pocket.grammar.annotation import derived, verb_classes
-from bertology.pocket.grammar.lexicon import lexicon
-from bertology.pocket.grammar.texts import generate_corpus
+from bertology.pocket._texts import derived, generate_corpus, pack, verb_classes
+from bertology.pocket._words import lexicon
 
 FINGERPRINT = "6272fbe333aeb2e061d5fbd373bdf001"
 """Of the corpus as it is released: what is stored for it holds as long as this does."""

@@ -7,13 +7,24 @@ from collections import Counter, defaultdict
 import pytest
 
 from bertology.corpora import Corpus, Sentence
+from bertology.pocket import _function_words as fw
 from bertology.pocket import load_corpus
-from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar.annotation import chunks
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, lexicon, third_person, with_ed, with_ing, with_s
-from bertology.pocket.grammar.texts import generate_corpus
-from bertology.pocket.grammar.tree import Part, Phrase, Word, head, phrase
-from bertology.pocket.grammar.verbs import Style, verbal_group
+from bertology.pocket._grammar import Style, verbal_group
+from bertology.pocket._texts import chunks, generate_corpus
+from bertology.pocket._words import (
+    PLURAL,
+    SINGULAR,
+    Part,
+    Phrase,
+    Word,
+    head,
+    lexicon,
+    phrase,
+    third_person,
+    with_ed,
+    with_ing,
+    with_s,
+)
 
 UPOS = {
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "VERB",
@@ -280,7 +291,7 @@ def test_a_sentence_read_by_hand() -> None:
 
 
 def test_dependencies_follow_the_heads_of_phrases() -> None:
-    from bertology.pocket.grammar.annotation import Line, read
+    from bertology.pocket._texts import Line, read
 
     dog, see = Word("dog", "dog", "NOUN", "NN"), Word("saw", "see", "VERB", "VBD")
     park = phrase("PP", Part("case", fw.PREPOSITIONS["in"]), head(Word("Arbury", "Arbury", "PROPN", "NNP")))

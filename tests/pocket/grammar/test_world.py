@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from bertology.pocket import agreement_items, candidates, facts, pretraining_documents
-from bertology.pocket.grammar.world import EXPOSURES, people
+from bertology.pocket._world import EXPOSURES, people
 
 
 @pytest.fixture(scope="module")

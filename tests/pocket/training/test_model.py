@@ -17,10 +17,9 @@ from transformers import AutoModel, AutoTokenizer, BertForPreTraining
 
 from bertology.corpora import Corpus, Sentence
 from bertology.pocket import agreement_items, facts, load_corpus, load_settings, model_folder
-from bertology.pocket.grammar.texts import pretraining_documents
-from bertology.pocket.training._batches import Examples, encode
-from bertology.pocket.training._evaluation import Evaluation, evaluate
-from bertology.pocket.training._model import PretrainSettings
+from bertology.pocket._pretrain import Evaluation, Examples, encode, evaluate
+from bertology.pocket._recipe import PretrainSettings
+from bertology.pocket._texts import pretraining_documents
 
 RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
 N_TRAIN, N_TEST = 1200, 400

@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from bertology.errors import BertologyError
+from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
-from bertology.pocket.training import _pretrain as pretraining
-from bertology.pocket.training._batches import IGNORED, IS_NEXT, Examples, encode
-from bertology.pocket.training._model import PretrainSettings, train_tokenizer, whole_words
+from bertology.pocket._pretrain import IGNORED, IS_NEXT, Examples, encode
+from bertology.pocket._recipe import PretrainSettings, train_tokenizer, whole_words
 
 RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
 SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
@@ -183,7 +183,7 @@ def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer)
 
 def test_the_loss_is_that_of_the_model_itself(examples: Examples) -> None:
     """Projecting only masked places gives what Hugging Face computes from all of them."""
-    from bertology.pocket.training._model import new_model
+    from bertology.pocket._recipe import new_model
 
     model = new_model(MICRO.model_copy(update={"dropout": 0.0, "max_pieces": 64}), 1000)
     batch = examples.batch(0)

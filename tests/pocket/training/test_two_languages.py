@@ -15,13 +15,11 @@ from bertology import load_encoder
 from bertology.activations import read_words
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
+from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain
-from bertology.pocket.bilingual.dictionary import is_of_second
-from bertology.pocket.bilingual.settings import SecondLanguage
-from bertology.pocket.bilingual.texts import bilingual_documents
-from bertology.pocket.training import _pretrain as pretraining
-from bertology.pocket.training._batches import IGNORED, Examples, encode
-from bertology.pocket.training._model import PretrainSettings, train_tokenizer
+from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second
+from bertology.pocket._pretrain import IGNORED, Examples, encode
+from bertology.pocket._recipe import PretrainSettings, train_tokenizer
 
 MICRO = PretrainSettings(
     documents=30, held_out_documents=10, vocabulary_size=300, layers=2, width=16, heads=2, inner_width=32, steps=6,

@@ -72,12 +72,12 @@ from pathlib import Path
 
 import distributed, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
-import bertology.readouts, bertology.encoders.loading.load
+import bertology.readouts, bertology.encoders.loading
 from bertology.activations import _extract
 from bertology.families import labels
 from bertology.families.vectors import VectorFamily
 from bertology.runner import _dask as _dask_tasks
-import bertology_probes.chunk, bertology_probes.pos
+import bertology_probes.words, bertology_probes.pos
 
 # What stays as it is need not be copied by every child.
 gc.collect()

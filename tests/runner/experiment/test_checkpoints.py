@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertology import probe
-from bertology.encoders.alignment.pieces import PieceReader
+from bertology.encoders.alignment import PieceReader
 from bertology.errors import BertologyError
 from bertology.results import Results, read_results
 from bertology.runner import ProbeRequest, RunOptions, merge_runs, resolve_work, run_experiment

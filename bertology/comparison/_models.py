@@ -1,0 +1,690 @@
+"""Two models compared by themselves: weights, losses on masked words, layers put back, size and speed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from functools import cached_property, partial, reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._inputs import given_path
+from bertology._names import name_not_found
+from bertology.compression import Compressed, read_compressed, timed_passes
+from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
+from bertology.encoders import (
+    Encoder,
+    ModelSource,
+    OnLong,
+    masked_lm_loss,
+    model_fingerprint,
+    model_name,
+    open_encoder,
+    resolve_model,
+)
+from bertology.encoders.interventions import Replay
+from bertology.encoders.loading import blocks_of
+from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
+from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace, weight_places
+from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
+from bertology.landscapes import placed
+from bertology.measures import Bootstrap, bootstrap_ratio, compare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+By = Literal["tensor", "layer", "kind", "layer and kind"]
+_ORDER = {kind: place for place, kind in enumerate(get_args(WeightKind))}
+_AT_ONCE = 1 << 20
+"""Values that are compared at once in float64."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over values of A and B from which distances are computed; sums of several tensors add up."""
+
+    n_weights: int
+    n_changed: int
+    """Values that differ."""
+    squared_a: float
+    squared_b: float
+    product: float
+    squared_difference: float
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def changed(self) -> float:
+        """Proportion of the values that differ."""
+        return self.n_changed / max(1, self.n_weights)
+
+    @property
+    def relative_l2(self) -> float:
+        """‖B − A‖ / ‖A‖; NaN where A is all 0."""
+        return math.sqrt(self.squared_difference) / math.sqrt(self.squared_a) if self.squared_a else math.nan
+
+    @property
+    def cosine(self) -> float:
+        """⟨A, B⟩ / (‖A‖ ‖B‖); NaN where one is all 0."""
+        length = math.sqrt(self.squared_a * self.squared_b)
+        return min(1.0, self.product / length) if length else math.nan
+
+
+@dataclass(frozen=True)
+class TensorChange:
+    """A tensor that both models have."""
+
+    name: str
+    """Without the prefix of the class that saved it, such as ``encoder.layer.0.output.dense.weight``."""
+    place: WeightPlace
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class WeightChanges:
+    """The weights of a model B compared with those of a reference A; returned by :func:`weight_changes`."""
+
+    reference: str
+    model: str
+    tensors: tuple[TensorChange, ...]
+    """The tensors that both have, in the order of layers, heads last."""
+    only_in_reference: tuple[str, ...]
+    only_in_model: tuple[str, ...]
+
+    @property
+    def encoder_change(self) -> Sums:
+        """Of all tensors that belong to a layer as of one vector."""
+        sums = (tensor.sums for tensor in self.tensors if tensor.place.layers)
+        return reduce(add, sums)
+
+    def table(self, by: By = "layer") -> pd.DataFrame:
+        """A row for each tensor, layer, kind of tensor, or both.
+
+        Columns are those of ``by`` (``tensor``, ``layer``, ``kind``), ``relative_l2`` = ‖B − A‖ / ‖A‖, ``cosine``,
+        ``changed`` (the proportion of values that differ) and ``n_weights``. Layer 0 is the embeddings, 1…L the blocks;
+        heads have none and are left out by layer. A tensor that serves several layers counts in each.
+
+        Raises:
+            NameNotFoundError: ``by`` is none of these.
+        """
+        import pandas as pd
+
+        if by not in _KEYS:
+            raise name_not_found("unit of weights", by, _KEYS)
+        names, keys = _KEYS[by]
+        pooled: dict[tuple[Hashable, ...], Sums] = {}
+        for tensor in self.tensors:
+            for key in keys(tensor):
+                pooled[key] = pooled[key] + tensor.sums if key in pooled else tensor.sums
+        rows = [(*key, sums.relative_l2, sums.cosine, sums.changed, sums.n_weights) for key, sums in pooled.items()]
+        frame = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
+        if by in ("kind", "layer and kind"):
+            rank = {"kind": [_ORDER[kind] for kind in frame["kind"]]}
+            order = frame.assign(**rank).sort_values(list(names), kind="stable").index
+            frame = frame.loc[order].reset_index(drop=True)
+        return frame
+
+
+_KEYS: dict[str, tuple[tuple[str, ...], Callable[[TensorChange], list[tuple[Hashable, ...]]]]] = {
+    "tensor": (("tensor",), lambda tensor: [(tensor.name,)]),
+    "layer": (("layer",), lambda tensor: [(layer,) for layer in tensor.place.layers]),
+    "kind": (("kind",), lambda tensor: [(tensor.place.kind,)]),
+    "layer and kind": (
+        ("layer", "kind"),
+        lambda tensor: [(layer, tensor.place.kind) for layer in tensor.place.layers],
+    ),
+}
+
+
+def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, int]] | None = None) -> WeightChanges:
+    """How far the weights of a model B are from those of a reference A that it was made from.
+
+    Relative L2 and cosine of each tensor, and pooled over the tensors of a layer or of a kind as of one long vector
+    (cf. Radiya-Dixit & Wang 2020, section 3, on the distances of fine-tuned models). Tensors are matched by name, read
+    from the files one by one, and compared in float64.
+
+    >>> weight_changes("pocket", "pocket").table("layer")["relative_l2"].max()
+    np.float64(0.0)
+
+    Args:
+        reference: A, as of :func:`bertology.probe`: ``pocket``, a folder, a hub id, or a transformers model and its
+            tokenizer; or an :class:`~bertology.Encoder`, whose weights in memory are compared.
+        model: B, likewise. Heads may differ: what one of the two lacks is listed.
+        layers: layers of B, each with the layer of A that it is compared with, such as those that a student was made
+            of; each with that of the same number when left out. Other blocks are not compared.
+
+    Raises:
+        ModelError: the models have no tensor in common, or one has different shapes in the two.
+    """
+    with contextlib.ExitStack() as stack:
+        of_a, of_b = (_opened(given, stack) for given in (reference, model))
+        name_in_a = {name: _counterpart(name, place, layers) for name, place in of_b.places.items()}
+        both = {name: other for name, other in name_in_a.items() if other in of_a.places}
+        if not any(of_b.places[name].layers for name in both):
+            raise ModelError(
+                f"models {of_a.name} and {of_b.name} have no tensor of the encoder in common: give a model and one "
+                "that was made from it"
+            )
+        return WeightChanges(
+            of_a.name,
+            of_b.name,
+            tuple(
+                TensorChange(name, of_b.places[name], _compared(name, other, of_a, of_b))
+                for name, other in both.items()
+            ),
+            tuple(name for name in of_a.places if name not in both.values()),
+            tuple(name for name in of_b.places if name not in both),
+        )
+
+
+def _opened(given: Any, stack: contextlib.ExitStack) -> StoredWeights | LoadedWeights:
+    if isinstance(given, Encoder):
+        return LoadedWeights(given.model, given.source.title)
+    return stack.enter_context(StoredWeights(resolve_model(model_name(given))))
+
+
+def _counterpart(name: str, place: WeightPlace, layers: Sequence[tuple[int, int]] | None) -> str:
+    """The name in A of what a tensor of B is compared with; empty for one of a layer that is not compared."""
+    if layers is None or len(place.layers) != 1 or place.layers == (0,):
+        return name
+    other = dict(layers).get(place.layers[0])
+    # The number of a block, from 0, is the first in a name; what comes after the last block has none.
+    return "" if other is None else re.sub(r"\.\d+\.", f".{other - 1}.", name, count=1)
+
+
+def _compared(name: str, other: str, of_a: StoredWeights | LoadedWeights, of_b: StoredWeights | LoadedWeights) -> Sums:
+    a, b = of_a.read(other), of_b.read(name)
+    if a.shape != b.shape:
+        shapes = f"{list(b.shape)}, and {list(a.shape)} in {of_a.name}"
+        raise ModelError(f"model {of_b.name}: {name} is {shapes}: give models whose tensors have one shape")
+    sums = Sums(0, 0, 0.0, 0.0, 0.0, 0.0)
+    for one, two in _parts(a, b):
+        sums += Sums(
+            len(one),
+            int(np.count_nonzero(one != two)),
+            float(one @ one),
+            float(two @ two),
+            float(one @ two),
+            float(np.square(two - one).sum()),
+        )
+    return sums
+
+
+def _parts(*tensors: Tensor) -> Iterator[tuple[np.ndarray[Any, np.dtype[np.float64]], ...]]:
+    flat = [tensor.flatten() for tensor in tensors]
+    for start in range(0, len(flat[0]), _AT_ONCE):
+        yield tuple(values[start : start + _AT_ONCE].double().numpy() for values in flat)
+
+
+_ALL = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedLosses:
+    """Losses of a reference A and a model B on the same masked words; returned by :func:`masked_losses`."""
+
+    reference: str
+    model: str
+    losses: tuple[MaskedLoss, MaskedLoss]
+    """Of A and of B, by sentence and by masked word."""
+    sentences: Sentences
+    n_skipped: int
+    """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
+
+    def table(self, by: str | None = None) -> pd.DataFrame:
+        """The mean loss of a masked word in bits, of A, of B, and their paired difference, with 95 % intervals.
+
+        Columns are ``words`` (``all``, then the labels of ``by``, most frequent first), ``bits_reference``,
+        ``bits_model``, ``difference`` (B − A, above 0 where B predicts worse) with ``ci_low``, ``ci_high``, ``p_raw``
+        and ``p_adj`` (Benjamini–Hochberg over the rows), ``accuracy_reference`` and ``accuracy_model`` (the proportion
+        of words all of whose pieces are the most probable ones), and ``n_words``. Sentences are resampled, the same
+        for both models.
+
+        Args:
+            by: a layer of labels of words, such as ``upos``; one row for all words when left out.
+
+        Raises:
+            NameNotFoundError: the sentences have no such layer.
+        """
+        import pandas as pd
+
+        groups = self.groups(by)
+        bits, right, words = (np.stack(part) for part in zip(*map(self._sums, groups.values()), strict=True))
+        # [group, model, sentence] of sentences in which a word was masked
+        used = words[0] > 0
+        n_of = words[:, used]
+        flat = bits[:, :, used].reshape(2 * len(groups), -1)
+        scores = bootstrap_ratio(flat, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
+        pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
+        compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
+        counts = words.sum(axis=1)
+        rows = [
+            {
+                "words": label,
+                "bits_reference": scores.values[one.b],
+                "bits_model": scores.values[one.a],
+                "difference": one.diff,
+                "ci_low": one.ci_low,
+                "ci_high": one.ci_high,
+                "p_raw": one.p_raw,
+                "p_adj": one.p_adj,
+                "accuracy_reference": right[place, 0].sum() / counts[place],
+                "accuracy_model": right[place, 1].sum() / counts[place],
+                "n_words": int(counts[place]),
+            }
+            for place, (label, one) in enumerate(zip(groups, compared, strict=True))
+        ]
+        return pd.DataFrame(rows)
+
+    def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
+        """By label of ``by``, most frequent first after ``all``, ``[masked word]`` which masked words have it."""
+        masked = self.losses[0].words
+        groups = {_ALL: np.ones(len(masked), dtype=bool)}
+        if by is None:
+            return groups
+        if by not in self.sentences.layers:
+            raise name_not_found("layer of labels of words", by, self.sentences.layers)
+        layer = self.sentences.layers[by]
+        codes = layer.codes[masked]
+        counts = np.bincount(codes[codes >= 0], minlength=len(layer.values))
+        for code in np.argsort(-counts, kind="stable").tolist():
+            if counts[code]:
+                groups[layer.values[code]] = codes == code
+        return groups
+
+    def _sums(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """``[model, sentence]`` bits and right words, ``[sentence]`` words, of some masked words."""
+        words, n = self.losses[0].words[chosen], len(self.sentences)
+        of = np.searchsorted(self.sentences.starts, words, side="right") - 1
+        sums = [
+            [np.bincount(of, weights=values[chosen], minlength=n) for values in (loss.word_bits, loss.word_right)]
+            for loss in self.losses
+        ]
+        bits, right = zip(*sums, strict=True)
+        return np.stack(bits), np.stack(right), np.bincount(of, minlength=n)
+
+
+def masked_losses(
+    reference: Any,
+    model: Any,
+    sentences: Texts,
+    *,
+    share: float = SHARE,
+    seed: int = 0,
+    on_long: OnLong = "window",
+    device: str = "auto",
+) -> MaskedLosses:
+    """How well a model B predicts masked words, beside a reference A, on the same masked words of the same sentences.
+
+    Whole words are masked, all their pieces at once, and the loss of a word is the sum of −log2 of the probabilities of
+    its pieces, so that models with different tokenizers are measured on the same words (the number of masks tells a
+    model how many pieces a word has). Words are drawn from those that both can read: a word that is unknown to a
+    tokenizer has no loss that means anything. What is drawn depends on the seed and the number of the sentence.
+
+    >>> masked_losses("pocket", "pocket", ["The dogs chased a cat ."], share=0.5).table()["difference"].tolist()
+    [0.0]
+
+    Args:
+        reference: A, as of :func:`bertology.probe`, with a masked-LM head.
+        model: B, likewise.
+        sentences: the text.
+        share: proportion of the words of a sentence that are masked, at least one word (Devlin et al. 2019, §3.1).
+        seed: of the choice of words.
+        on_long: treatment of a sentence that is too long for a model, as in :meth:`bertology.Encoder.tokenize`.
+        device: to compute on, of a model that is not loaded yet.
+
+    Raises:
+        ModelError: a model has no masked-LM head.
+        CorpusError: there is no word that both models can read.
+    """
+    text = as_sentences(sentences)
+    encoders = [open_encoder(given, device=device) for given in (reference, model)]
+    for encoder in encoders:
+        if not encoder.has_masked_lm_head:
+            raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
+    readable = np.logical_and(*(_readable(encoder, text, on_long) for encoder in encoders))
+    words = words_to_mask(text, readable, share=share, seed=seed)
+    if not len(words):
+        raise CorpusError("there is no word to mask that both models can read: give other sentences")
+    of_a, of_b = (masked_lm_loss(encoder, text, on_long=on_long, words=words) for encoder in encoders)
+    names = [encoder.source.title for encoder in encoders]
+    return MaskedLosses(names[0], names[1], (of_a, of_b), text, int(np.count_nonzero(~readable)))
+
+
+def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
+    """``[word]`` whether a word has pieces, none of them the one for what a tokenizer does not know."""
+    pieces = encoder.tokenize(sentences, on_long=on_long)
+    unknown = encoder.tokenizer.unk_token_id
+    here = np.flatnonzero(pieces.word_window >= 0)
+    start = pieces.window_starts[pieces.word_window[here]]
+    first, last = start + pieces.word_first[here], start + pieces.word_last[here]
+
+    def count(which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        total = np.concatenate([[0], np.cumsum(which)])
+        return np.asarray(total[last] - total[first])
+
+    readable = np.zeros(len(pieces.word_window), dtype=bool)
+    readable[here] = True if unknown is None else count(pieces.ids == unknown) == 0
+    return readable
+
+
+_COMPRESSED = "compress.json"
+
+
+@dataclass(frozen=True)
+class SizeAndSpeed:
+    """One model; made by :func:`size_and_speed`."""
+
+    model: str
+    bytes_on_disk: int
+    """Of the files of weights."""
+    bytes_estimated: int | None
+    """Of a model of :func:`bertology.compress`, what its weights could be stored in."""
+    parameters: int
+    """Weights in these files, tied ones once."""
+    nonzero: int
+    """Weights that are not zero."""
+    pieces_per_second: float
+    """Special tokens counted and padding not; the median of the passes."""
+    words_per_second: float
+    """The same in words, which models with different tokenizers share."""
+    speedup: float
+    """Times as fast as the first model: the median over turns of the quotients of seconds."""
+    speedup_low: float
+    """The least over turns."""
+    speedup_high: float
+    """The largest over turns."""
+
+
+def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:
+    """Size of models, and how fast they read the same text through all layers, on this machine.
+
+    Passes of the models take turns, so that other load on the machine slows them down alike. Weights that are zero cost
+    as much time as others. Heads are among the weights, and no part of what is timed.
+
+    >>> size_and_speed(["pocket"], ["The dogs chased a cat ."], repeats=1)["speedup"].tolist()
+    [1.0]
+
+    Args:
+        models: each as of :func:`bertology.probe`; the reference comes first.
+        sentences: the text.
+        repeats: passes that are measured, after one that is not.
+        device: to compute on.
+
+    Returns:
+        A row for each model, with the fields of :class:`SizeAndSpeed`.
+
+    Raises:
+        ModelError: there is no model, no repeat or no text.
+    """
+    import pandas as pd
+
+    if not models or repeats < 1:
+        raise ModelError("speed is measured of one model or more, in one repeat or more")
+    text = as_sentences(sentences)
+    encoders = [open_encoder(given, device=device) for given in models]
+    n_pieces, seconds = timed_passes(encoders, text, repeats=repeats)
+    rates, turns = 1 / np.median(seconds, axis=1), seconds[0] / seconds
+    rows = [
+        SizeAndSpeed(
+            encoder.source.title,
+            *_size(resolve_model(model_name(given))),
+            pieces_per_second=float(n_pieces[place] * rates[place]),
+            words_per_second=float(text.n_words * rates[place]),
+            speedup=float(np.median(turns[place])),
+            speedup_low=float(turns[place].min()),
+            speedup_high=float(turns[place].max()),
+        )
+        for place, (given, encoder) in enumerate(zip(models, encoders, strict=True))
+    ]
+    return pd.DataFrame([asdict(row) for row in rows]).astype({"bytes_estimated": "Int64"})
+
+
+def _size(source: ModelSource) -> tuple[int, int | None, int, int]:
+    """Bytes on disk, bytes estimated, weights, and those that are not zero."""
+    made: Compressed | None = read_compressed(source.folder) if (source.folder / _COMPRESSED).is_file() else None
+    with StoredWeights(source) as stored:
+        counts = [(values.numel(), int(torch.count_nonzero(values))) for values in map(stored.read, stored.places)]
+        estimated = None if made is None else made.record.bytes_estimated
+        return stored.n_bytes, estimated, sum(n for n, _ in counts), sum(n for _, n in counts)
+
+
+Order = Literal["each", "up_to", "from"]
+"""Layers that are restored with a layer ℓ: this one alone, 0…ℓ, or ℓ…L."""
+
+
+@dataclass(frozen=True, eq=False)
+class Restored:
+    """Scores of a fine-tuned model with layers of its reference; returned by :func:`restored_scores`."""
+
+    reference: str
+    model: str
+    task: str
+    n_layers: int
+    n_items: int
+    predictions: Mapping[tuple[int, ...], pd.DataFrame]
+    """By the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``, ``gold``, ``pred``
+    and ``score``."""
+    score: Callable[[pd.DataFrame], Mapping[str, Bootstrap]] = field(repr=False)
+    """The metrics of the task, of predictions."""
+
+    @cached_property
+    def scores(self) -> Mapping[tuple[int, ...], Mapping[str, Bootstrap]]:
+        """By the layers that were restored, scores by metric, the main one first."""
+        return {layers: self.score(frame) for layers, frame in self.predictions.items()}
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics of the task, the main one first."""
+        return tuple(self.scores[()])
+
+    def restored(self, order: Order, layer: int) -> tuple[int, ...]:
+        """The layers that are restored with a layer, as a key of :attr:`scores`."""
+        return _layers(order, layer, self.n_layers)
+
+    def table(self, metric: str | None = None) -> pd.DataFrame:
+        """A row for the model as it is, then for each order and layer.
+
+        Columns are ``order`` (``none``, ``each``, ``up_to``, ``from``), ``layer`` (0 for the embeddings), ``value`` of
+        the metric with ``ci_low`` and ``ci_high``, and the paired difference from the model as it is: ``difference``
+        (below 0 where restoring costs), ``difference_low``, ``difference_high``, ``p_raw`` and ``p_adj``
+        (Benjamini–Hochberg over all sets of layers). Intervals are 95 %, for other items.
+
+        Args:
+            metric: one of :attr:`metrics`; the main one when left out.
+
+        Raises:
+            NameNotFoundError: the task has no such metric.
+        """
+        import pandas as pd
+
+        chosen = self.metrics[0] if metric is None else metric
+        if chosen not in self.metrics:
+            raise name_not_found("metric", chosen, self.metrics)
+        keys = list(self.scores)
+        columns = [self.scores[key][chosen] for key in keys]
+        replicates = np.concatenate([column.replicates for column in columns], axis=1)
+        values = [float(column.values[0]) for column in columns]
+        pairs = [(place, 0) for place in range(1, len(keys))]
+        compared = compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
+        rows = []
+        for order, layer in [("none", None), *((o, ly) for o in get_args(Order) for ly in range(self.n_layers + 1))]:
+            place = 0 if layer is None else keys.index(_layers(order, layer, self.n_layers))
+            column = columns[place]
+            row = {"order": order, "layer": layer, "value": values[place]}
+            row |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
+            if place:
+                one = compared[place - 1]
+                row |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
+                row |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
+            rows.append(row)
+        return pd.DataFrame(rows).astype({"layer": "Int64"})
+
+
+def restored_scores(
+    reference: Any,
+    model: FineTuned | str | Path | Encoder,
+    corpus: Any,
+    *,
+    split: str = "dev",
+    sentences: int | None = None,
+    device: str = "auto",
+) -> Restored:
+    """The score of a fine-tuned model B on its task with layers put back to those of the reference A it was made from.
+
+    Layers are restored one by one, from below (0…ℓ) and from above (ℓ…L), under B's head, its pooler with it (cf. Hao
+    et al. 2019, section 5.1, who restore thirds of BERT; Merchant et al. 2020, section 5). Where restoring a layer
+    costs nothing, what fine-tuning changed in it is not needed; note that layers were trained together, so that a layer
+    of A among layers of B reads and writes vectors that it was never trained with. Each set of layers takes one pass
+    over the items, in which layers below those that are restored, and layers of A alone, are not computed again.
+
+    >>> restored_scores("pocket", "tuned", "sst2/").table()  # doctest: +SKIP
+
+    Args:
+        reference: A, as of :func:`bertology.probe`.
+        model: B: what :func:`bertology.finetune` returned, its folder, the model folder of one seed, or the encoder of
+            one. Of several seeds the first is taken.
+        corpus: as of :func:`bertology.load_corpus`, with labels under the same name as those of B's training.
+        split: which one is scored.
+        sentences: at most so many, the first ones.
+        device: to compute on.
+
+    Raises:
+        BertologyError: the folder is of no fine-tuned model.
+        ModelError: B's encoder was frozen, its blocks share weights, or A is of another shape or vocabulary.
+        CorpusError: there is no such split, or it lacks such labels.
+    """
+    part = load_corpus(corpus)[split]
+    tuned = load_tuned(_folder(model), part[:sentences] if sentences is not None else part, device=device)
+    encoder = open_encoder(reference, device="cpu")
+    variants = _Restoring(tuned, encoder).variants()
+    predictions = dict(zip(variants, tuned.predictions_under(list(variants.values())), strict=True))
+    return Restored(
+        encoder.source.title,
+        tuned.encoder.source.title,
+        tuned.record.task,
+        encoder.n_layers,
+        len(tuned.items),
+        predictions,
+        tuned.scores,
+    )
+
+
+def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
+    """The task that B was fine-tuned for, where B was made from A and layers of A can be put back into it.
+
+    Args:
+        reference: A.
+        model: B.
+
+    Returns:
+        The name of a task that is scored by accuracy; None where B was not fine-tuned from these weights, with all or
+        some of its encoder's layers, for such a task.
+
+    Raises:
+        ModelError: a file of A is missing or unreadable.
+    """
+    try:
+        record = read_record(model.folder)
+    except BertologyError:
+        return None  # No fine-tuned model.
+    has_accuracy = any("accuracy" in scores for scores in record.scores.values())
+    is_made_of_it = record.model_fingerprint == model_fingerprint(reference)
+    return record.task if has_accuracy and is_made_of_it and record.settings.layers != "none" else None
+
+
+def _folder(model: FineTuned | str | Path | Encoder) -> Path | Encoder:
+    """The folder of one fine-tuned model, or its encoder."""
+    if isinstance(model, Encoder):
+        return model
+    if isinstance(model, FineTuned):
+        return model.folder()
+    path = given_path(model)
+    return path if (path / "config.json").is_file() else read_finetuned(path).folder()
+
+
+def _layers(order: Order, layer: int, n_layers: int) -> tuple[int, ...]:
+    first, last = (layer if order != "up_to" else 0), (layer if order != "from" else n_layers)
+    return tuple(range(first, last + 1))
+
+
+class _Restoring:
+    """A fine-tuned model in which layers are put back."""
+
+    def __init__(self, tuned: TunedModel, reference: Encoder) -> None:
+        encoder, self._model = tuned.encoder, tuned.model
+        if tuned.record.settings.layers == "none":
+            raise ModelError(f"model {encoder.name}: its encoder was frozen, so that there is no layer to restore")
+        _check_alike(reference, encoder)
+        self._n_layers = encoder.n_layers
+        body = self._model.base_model
+        blocks = blocks_of(self._model, encoder.n_layers, encoder.family)
+        if len(set(map(id, blocks))) < len(blocks):
+            raise ModelError(f"model {encoder.name}: its blocks share their weights, so that none is restored alone")
+        self._own = {name: value.data for name, value in self._model.named_parameters()}
+        self._by_layer = self._of_reference(reference, body, blocks)
+        self._of_b, self._of_a = Replay(body, blocks), Replay(body, blocks)
+
+    def _of_reference(self, reference: Encoder, body: Any, blocks: list[Any]) -> dict[int, dict[str, Tensor]]:
+        """By layer, the values of the reference by the names of the fine-tuned model."""
+        names = {id(value): name for name, value in self._model.named_parameters()}
+        stored = dict(reference.model.body.named_parameters())
+        of_body = dict(body.named_parameters())
+        found: dict[int, dict[str, Tensor]] = {layer: {} for layer in range(self._n_layers + 1)}
+        for name, place in weight_places(body, blocks).items():
+            if not place.layers or name not in of_body:
+                continue
+            own = of_body[name]
+            if name not in stored or stored[name].shape != own.shape:
+                raise ModelError(
+                    f"model {reference.name}: {name} is not of the shape that it has in the fine-tuned model: give the "
+                    "model that was fine-tuned"
+                )
+            found[place.layers[0]][names[id(own)]] = stored[name].data.to(own)
+        return found
+
+    def variants(self) -> dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]:
+        """By the layers that are restored, contexts in which they are; what is recorded comes before its replays."""
+        last = self._n_layers
+        whole = tuple(range(last + 1))
+        found: dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]
+        found = {(): self._of_b.recording, whole: partial(self._restored, whole, self._of_a.recording)}
+        for layer in range(last):
+            lower = _layers("up_to", layer, last)
+            found[lower] = partial(self._restored, lower, partial(self._of_a.from_layer, layer + 1))
+        for order in ("each", "from"):
+            for layer in range(1, last + 1):
+                upper = _layers(order, layer, last)
+                found[upper] = partial(self._restored, upper, partial(self._of_b.from_layer, layer))
+        return found
+
+    @contextlib.contextmanager
+    def _restored(
+        self, layers: Collection[int], running: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> Iterator[None]:
+        weights = dict(self._own)
+        for layer in layers:
+            weights |= self._by_layer[layer]
+        with placed(self._model, weights), running():
+            yield
+
+
+def _check_alike(reference: Encoder, tuned: Encoder) -> None:
+    sizes = [(encoder.family, encoder.n_layers, encoder.dim) for encoder in (reference, tuned)]
+    if sizes[0] != sizes[1] or reference.tokenizer.get_vocab() != tuned.tokenizer.get_vocab():
+        raise ModelError(
+            f"model {reference.name} is of another family, shape or vocabulary than {tuned.name}: give the model that "
+            "was fine-tuned"
+        )

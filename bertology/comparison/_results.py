@@ -1,0 +1,525 @@
+"""Two models compared by their results: heads, knowledge that is retained, and all findings in words."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.errors import ResultsError
+from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
+from bertology.measures import Bootstrap, Comparison, Metric, bootstrap_ratio, compare, over_layers, over_runs
+from bertology.results import HeadSums, ResultRow, Results, read_head_sums, read_scores
+from bertology.results.tables.rows import ATTENTION, param_of, reading_of
+from bertology.results.views.compared import ComparedTask, PairStatistic, at_null
+from bertology.results.views.grid import interval_of, layers_named, metric_title, number
+from bertology.results.views.layers import Score, counterpart, own_init
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Floats = NDArray[np.float64]
+_RESAMPLES = 1000
+"""Enough for the standard error of a difference, which its interval and p-value are made of."""
+_ASKED = "head", "test"
+"""Unit and split of the sums that are compared."""
+
+
+def head_changes(results: Results, run: str | Path, *, reference: str, models: Sequence[str]) -> pd.DataFrame:
+    """Statistics of attention heads of models less those of a reference, on the same sentences.
+
+    Of every task of attention heads that all were put to, such as ``head_statistics`` and ``head_syntax``: a line for
+    each statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap
+    over sentences that resamples both models alike, with the degrees of freedom of the sentences that have the
+    relation, and p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are
+    paired by their names; models without the same heads have no line.
+
+    >>> head_changes(results, "runs/compared", reference="bert", models=["tuned"])  # doctest: +SKIP
+
+    Args:
+        results: of all models.
+        run: the folder of their run, which has the sums of each sentence.
+        reference: its name in the rows.
+        models: the names of the others.
+
+    Returns:
+        Columns ``model``, ``task``, ``corpus``, ``metric``, ``group``, ``layer``, ``head``, ``reference_value``,
+        ``value``, ``difference``, ``difference_low``, ``difference_high``, ``p_adj``, ``n_sentences`` (in which
+        there is something to count; bounds are NaN with fewer than two); shares are fractions.
+
+    Raises:
+        ResultsError: sums of a cell are missing or damaged.
+    """
+    import pandas as pd
+
+    before = _head_cells([row for row in results.rows if row.model == reference])
+    frames = []
+    for model in models:
+        after = _head_cells([row for row in results.rows if row.model == model])
+        for question, cells in before.items():
+            others = after.get(question, {})
+            if cells.keys() == others.keys():
+                pairs = [(layer, cell, others[layer]) for layer, cell in sorted(cells.items())]
+                about = {"model": model, "task": question[0], "corpus": question[1]}
+                frames.append(pd.DataFrame([{**about, **line} for line in _lines(Path(run), pairs)]))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _head_cells(rows: list[ResultRow]) -> Mapping[tuple[str, ...], Mapping[int, str]]:
+    """By question and layer the cell of a model on its own weights."""
+    found: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
+    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and param_of(row, "reference") is None]
+    init = own_init(of_heads) if of_heads else ""
+    for row in of_heads:
+        if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
+            found[row.task, row.corpus, row.corpus_fingerprint, reading_of(row)][row.layer] = row.cell_id
+    return found
+
+
+def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[str, Any]]:
+    """A line for each statistic of each head that the cells of a layer have in common; these are one family."""
+    names: list[tuple[str, str, int, str]] = []
+    sums: tuple[list[HeadSums], list[HeadSums]] = [], []
+    for layer, *cells in pairs:
+        before, after = (
+            {(one.metric, one.group): one for one in read_head_sums(run, cell) if (one.unit, one.split) == _ASKED}
+            for cell in cells
+        )
+        for key in before.keys() & after.keys():
+            if len(before[key].over) == len(after[key].over):
+                names += [(*key, layer, f"L{layer}H{head + 1}") for head in range(len(before[key].over))]
+                sums[0].append(before[key])
+                sums[1].append(after[key])
+    if not names:
+        return
+    n_clusters = 1 + max(int(one.clusters.max(initial=0)) for one in (*sums[0], *sums[1]))
+    over, under = (
+        np.concatenate([_by_cluster(one, part, n_clusters) for one in (*sums[0], *sums[1])])
+        for part in ("over", "under")
+    )
+    values, compared = paired_ratios(over, under)
+    for (metric, group, layer, head), one in sorted(zip(names, compared, strict=True), key=lambda pair: pair[0]):
+        yield {
+            "metric": metric,
+            "group": group or None,
+            "layer": layer,
+            "head": head,
+            "reference_value": float(values[one.b]),
+            "value": float(values[one.a]),
+            "difference": one.diff,
+            "difference_low": one.ci_low,
+            "difference_high": one.ci_high,
+            "p_adj": one.p_adj,
+            "n_sentences": one.n_pairs,
+        }
+
+
+def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
+    """Ratios of sums over sentences, and the differences between two halves of them, one family.
+
+    Each difference has the degrees of freedom of the sentences in which there is something to divide by: a relation
+    that stands in 24 sentences of 1,000 is known as well as 24 sentences can tell.
+
+    Args:
+        over: ``[2 · statistic, sentence]`` numerators, those of the reference first.
+        under: ``[2 · statistic, sentence]`` denominators, 0 where a sentence has nothing to count.
+
+    Returns:
+        ``[2 · statistic]`` ratios, and for each statistic the second half's less the first's.
+    """
+    n = len(over) // 2
+    drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
+    used = ((under[:n] > 0) | (under[n:] > 0)).sum(axis=1)
+    pairs = [(n + place, place) for place in range(n)]
+    return drawn.values, compare(drawn.values, drawn.replicates, n_clusters=used, pairs=pairs)
+
+
+def _by_cluster(sums: HeadSums, part: str, n_clusters: int) -> Floats:
+    """One part of some sums, ``[head, cluster]``, with zeros where a cluster has none."""
+    values = np.asarray(getattr(sums, part), dtype=np.float64)
+    full = np.zeros((len(values), n_clusters))
+    full[:, sums.clusters] = values
+    return full
+
+
+_BITS = "codelength_bits"
+_FLOORS = {"word_majority": "word majority", "majority": "majority"}
+"""Baselines that read no layer, the better of which is a floor."""
+_RANDOM = "random weights"
+
+
+@dataclass(frozen=True)
+class RetainedLayer:
+    """One task in one layer."""
+
+    task: str
+    corpus: str
+    reading: str
+    """The readout with its settings."""
+    metric: str
+    layer: int
+    """Of the model."""
+    reference_layer: int
+    """The one of the reference that it is compared with: of the same number, or of the same relative depth."""
+    reference_value: float
+    model_value: float
+    floor: float
+    floor_of: str
+    """What the floor is the score of: ``word majority``, ``majority`` or ``random weights``."""
+    surplus: float
+    """What the reference has beyond the floor, with its 95 % interval; the sign is that of a gain."""
+    surplus_low: float
+    surplus_high: float
+    retained: float
+    """(model − floor) / (reference − floor), NaN where the interval of the surplus includes 0."""
+    ci_low: float
+    ci_high: float
+    n_items: int
+    """Items, or of codelengths sentences, that both models were scored on."""
+
+
+@dataclass(frozen=True)
+class Retained:
+    """Retained knowledge of tasks by layer; returned by :func:`retained`."""
+
+    reference: str
+    model: str
+    layers: tuple[RetainedLayer, ...]
+
+    def table(self) -> pd.DataFrame:
+        """A row for each task and layer, with the fields of :class:`RetainedLayer`; scores and shares are fractions."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(one) for one in self.layers])
+
+
+def retained(reference: Results, model: Results) -> Retained:
+    """The share of what probes find in a reference A beyond a floor that they still find in a model B.
+
+    Of every task that both were probed for, in each layer: (B − floor) / (A − floor), where the floor is the better of
+    the most frequent label (of a word, where that was asked for) and A with random weights in the same layer. It is 1
+    where B has all that A has, 0 where B is no better than the floor. The interval is of a bootstrap in which all
+    scores are of the same resampled sentences. Where it cannot be excluded that A itself is no better than the floor,
+    the share is undefined. Codelengths, which tell more apart than scores do (Hościłowicz et al. 2023), are compared
+    likewise in bits that are saved beyond the shorter of the uniform code and the code of random weights.
+
+    >>> retained(results.only(model="pocket"), results.only(model="pocket-60")).table()  # doctest: +SKIP
+
+    Args:
+        reference: of A, with the controls ``word_majority``, ``majority`` or ``random``, and item-wise predictions.
+        model: of B, on the same data.
+
+    Raises:
+        ResultsError: the results are not of one model each, have no task in common, or lack predictions or any floor.
+    """
+    names = _only_model(reference, "the reference"), _only_model(model, "the model")
+    of_a, of_b = _questions(reference), _questions(model)
+    found: list[RetainedLayer] = []
+    for key in of_a:
+        if key in of_b and (compared := _Task.of(reference, of_a[key], model, of_b[key])) is not None:
+            found += compared.layers()
+    if not found:
+        raise ResultsError(
+            f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
+            "tasks, on the same corpus, with predictions kept"
+        )
+    return Retained(*names, tuple(found))
+
+
+def _only_model(results: Results, which: str) -> str:
+    names = {row.model for row in results.rows if row.model and row.status == "ok"}
+    if len(names) != 1:
+        raise ResultsError(f"{which} has results of {len(names)} models: choose one with .only(model=…)")
+    return str(next(iter(names)))
+
+
+def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
+    """Rows of layers and baselines by what is asked: those with the same readout, and of baselines none."""
+    found: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    whole = [row for row in results.rows if row.group is None and row.head is None and row.status == "ok"]
+    for row in whole:
+        is_score = row.main_metric and row.metric != "compression"
+        if row.control == "none" and row.layer is not None and (is_score or row.metric == _BITS):
+            found[*_asked(row), row.pooling, reading_of(row)].append(row)
+    baselines = [row for row in whole if row.control in _FLOORS and row.layer is None]
+    for rows in found.values():
+        rows += [row for row in baselines if _asked(row) == _asked(rows[0])]
+    return dict(found)
+
+
+def _asked(row: ResultRow) -> tuple[str, ...]:
+    return row.task, row.task_version, row.corpus_fingerprint, row.split, row.metric
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task that both models were probed for, with the scores of both on the same items."""
+
+    row: ResultRow
+    reference: Mapping[int, Bootstrap]
+    """By layer."""
+    model: Mapping[int, Bootstrap]
+    random: Mapping[int, Bootstrap]
+    baselines: Mapping[str, Bootstrap]
+    depths: tuple[int, int]
+    """Blocks of the model, and of the reference."""
+    n_items: int
+
+    @classmethod
+    def of(
+        cls, reference: Results, of_a: Sequence[ResultRow], model: Results, of_b: Sequence[ResultRow]
+    ) -> _Task | None:
+        """None of a task whose scores are not made of single items."""
+        first, where = of_a[0], f"task {of_a[0].task} on {of_a[0].corpus}"
+        metric = None if first.metric == _BITS else metric_of(first)
+        if first.metric != _BITS and metric is None:
+            return None
+        own_a, own_b = _cells(of_a, "own"), _cells(of_b, "own")
+        random = _cells(of_a, "random")
+        firsts = [(reference, next(iter(own_a.values()))[0]), (model, next(iter(own_b.values()))[0])]
+        items = shared_items([scored_items(results, row) for results, row in firsts], where)
+
+        def scores(results: Results, by_layer: Mapping[int, Sequence[ResultRow]]) -> dict[int, Bootstrap]:
+            return {layer: _mean_score(results, rows, items, metric) for layer, rows in by_layer.items()}
+
+        baselines = {_FLOORS[row.control]: row for row in of_a if row.control in _FLOORS}
+        task = cls(
+            first,
+            scores(reference, own_a),
+            scores(model, own_b),
+            scores(reference, random),
+            {name: _mean_score(reference, [row], items, metric) for name, row in baselines.items()}
+            if metric is not None
+            else {"uniform code": _uniform(reference, firsts[0][1], items)},
+            (firsts[1][1].n_layers or 0, firsts[0][1].n_layers or 0),
+            len(items),
+        )
+        if metric is not None and not task.baselines and not task.random:
+            raise ResultsError(
+                f"{where}: no floor in the results of the reference: probe it with controls word_majority and random"
+            )
+        return task
+
+    def layers(self) -> Iterator[RetainedLayer]:
+        sign = 1.0 if self.row.higher_is_better else -1.0
+        for layer, of_b in self.model.items():
+            place = counterpart(layer, *self.depths)
+            if place not in self.reference:
+                continue
+            of_a = self.reference[place]
+            floors = {**self.baselines, **({_RANDOM: self.random[place]} if place in self.random else {})}
+            best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
+            together = _side_by_side([of_a, of_b, *floors.values()], sign)
+            surplus = over_layers(together, _surplus, metric="surplus")
+            share = over_layers(together, _share, metric="retained")
+            is_defined = bool(surplus.ci_low[0] > 0)
+            yield RetainedLayer(
+                task=self.row.task,
+                corpus=self.row.corpus,
+                reading=reading_of(self.row),
+                metric=self.row.metric,
+                layer=layer,
+                reference_layer=place,
+                reference_value=float(of_a.values[0]),
+                model_value=float(of_b.values[0]),
+                floor=float(floors[best].values[0]),
+                floor_of=best,
+                surplus=float(surplus.values[0]),
+                surplus_low=float(surplus.ci_low[0]),
+                surplus_high=float(surplus.ci_high[0]),
+                retained=float(share.values[0]) if is_defined else math.nan,
+                ci_low=float(share.ci_low[0]) if is_defined else math.nan,
+                ci_high=float(share.ci_high[0]) if is_defined else math.nan,
+                n_items=self.n_items,
+            )
+
+
+def _surplus(scores: Floats) -> Floats:
+    """A less the floor, of ``[…, column]``: A, B, floors."""
+    return np.asarray(scores[..., 0] - scores[..., 2:].max(axis=-1))
+
+
+def _share(scores: Floats) -> Floats:
+    floor = scores[..., 2:].max(axis=-1)
+    below = scores[..., 0] - floor
+    return np.asarray(np.divide(scores[..., 1] - floor, below, out=np.full(below.shape, np.nan), where=below != 0))
+
+
+def _cells(rows: Sequence[ResultRow], which: str) -> dict[int, list[ResultRow]]:
+    """By layer, rows of the model's own weights or of its control with random ones, of each seed and draw."""
+    of_layers = [row for row in rows if row.layer is not None]
+    own = "pretrained" if any(row.init == "pretrained" for row in of_layers) else of_layers[0].init
+    found: dict[int, list[ResultRow]] = defaultdict(list)
+    for row in of_layers:
+        if (row.init == own) if which == "own" else (row.init == "random" != own):
+            found[int(row.layer or 0)].append(row)
+    return dict(sorted(found.items()))
+
+
+def _mean_score(results: Results, rows: Sequence[ResultRow], items: Sequence[str], metric: Metric | None) -> Bootstrap:
+    """The mean over seeds and draws, whose replicates are over sentences alone."""
+    runs = [
+        _bits(results, row, items) if metric is None else scores_of_cells(results, [row], metric, items=items)
+        for row in rows
+    ]
+    return over_runs(runs, draws_runs=False)
+
+
+def _bits(results: Results, row: ResultRow, sentences: Sequence[str]) -> Bootstrap:
+    """A codelength over some sentences."""
+    log_probs, _ = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
+    return _summed(-log_probs / np.log(2))
+
+
+def _uniform(results: Results, row: ResultRow, sentences: Sequence[str]) -> Bootstrap:
+    """The codelength of the uniform code: log2 of the number of labels for each."""
+    _, n_items = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
+    item_bits = param_of(row, "details", {}).get("item_bits", np.log2(row.n_classes))
+    return _summed(np.array(n_items, dtype=np.float64)[None] * item_bits)
+
+
+def _summed(bits: Floats) -> Bootstrap:
+    n_sentences = bits.shape[1]
+    return bootstrap_ratio(bits, np.full(n_sentences, 1 / n_sentences), metric=_BITS)
+
+
+def _side_by_side(scores: Sequence[Bootstrap], sign: float) -> Bootstrap:
+    """Scores on the same resamples as columns of one, larger ones better."""
+
+    def columns(name: str) -> Floats:
+        return sign * np.concatenate([getattr(one, name) for one in scores], axis=-1)
+
+    return replace(
+        scores[0],
+        values=columns("values"),
+        replicates=columns("replicates"),
+        jackknife=columns("jackknife"),
+        bounds="none",
+    )
+
+
+_SAME_VECTORS = 2e-3
+"""Distance between two vectors over the length of one, up to which they are the same as they are stored (float16)."""
+_SAME_BITS = 1e-3
+"""Difference of two masked losses up to which they are the same but for rounding."""
+
+
+def verdicts(
+    models: Sequence[str],
+    tasks: Sequence[ComparedTask],
+    statistics: Sequence[PairStatistic],
+    sizes: Sequence[Mapping[Any, Any]] = (),
+) -> list[str]:
+    """For each model what it comes to in words, then its numbers as a whole.
+
+    A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
+    the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
+    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it.
+
+    Args:
+        models: as tables call them, without the reference; those of which nothing could be measured are left out.
+        tasks: that both models were asked.
+        statistics: of all pairs of models.
+        sizes: as rows of :func:`size_and_speed`, the reference first, then the models in their order.
+    """
+    found = []
+    for place, model in enumerate(models):
+        own = [one for one in statistics if one.model == model]
+        of_model = [one for one in tasks if model in one.differences]
+        if not own and not of_model:
+            continue
+        found.append(f"{model}: {_verdict(own, of_model, model)}.")
+        numbers = [*_losses(own), *_weights(own), *_sizes(sizes, place + 1)]
+        if numbers:
+            found.append(f"{model} as a whole: {'; '.join(numbers)}.")
+    return found
+
+
+def _of(statistics: Sequence[PairStatistic], measure: str, metric: str) -> list[PairStatistic]:
+    return [one for one in statistics if one.task == f"comparison:{measure}" and one.metric == metric]
+
+
+def _verdict(statistics: Sequence[PairStatistic], tasks: Sequence[ComparedTask], model: str) -> str:
+    changed = [one.of_model.value for one in _of(statistics, "weights", "changed") if one.of_model]
+    losses = [one.of_model.value for one in _of(statistics, "masked_loss", "change_bits") if one.of_model]
+    moved: dict[int, float] = {}
+    vectors = _of(statistics, "vectors", "moved_reference")
+    for one in vectors:
+        moved |= {layer: max(score.value, moved.get(layer, 0.0)) for layer, score in one.by_layer.items()}
+    differ = [layer for layer, value in sorted(moved.items()) if value > _SAME_VECTORS]
+    same_loss = all(abs(bits) <= _SAME_BITS for bits in losses)
+    if changed and not any(changed) and not differ and same_loss:
+        return "identical weights"
+    if vectors and (last := vectors[0].about.n_layers) in moved and last not in differ and same_loss:
+        return "same function" + (", with other weights" if any(changed) else "")
+    parts = ["weights"] if any(changed) else []
+    parts += [f"vectors of {layers_named(differ)}"] if differ else []
+    parts += ["predictions of masked words"] if not same_loss else []
+    for task in tasks:
+        sure = [layer for layer, one in task.differences[model].items() if one.is_sure]
+        parts += [f"{task.task} ({layers_named(sure)})"] if sure else []
+    if not parts:
+        return "differs in nothing that was measured"
+    only = ", though no weight of the encoder does" if changed and not any(changed) else ""
+    return f"differs in {', '.join(parts)}{only}"
+
+
+def _losses(statistics: Sequence[PairStatistic]) -> Iterator[str]:
+    """The loss on masked words, and the share of them that is right, on each corpus."""
+    changes, several = _of(statistics, "masked_loss", "change_bits"), len({one.corpus for one in statistics}) > 1
+    for one in changes:
+        of_corpus = [other for other in statistics if other.corpus == one.corpus]
+
+        def value(metric: str, of_corpus: Sequence[PairStatistic] = of_corpus) -> Score | None:
+            return next((other.of_model for other in _of(of_corpus, "masked_loss", metric)), None)
+
+        if (change := one.of_model) is None:
+            continue
+        text = f"masked loss {_signed(change, one.metric)} bits a word{f' on {one.corpus}' if several else ''}"
+        before, after = value("reference_bits"), value("masked_loss_bits")
+        if before and after:
+            text += (
+                f" ({number(before.value, metric='reference_bits')} → {number(after.value, metric='masked_loss_bits')})"
+            )
+        right, was_right = value("accuracy"), value("accuracy_reference")
+        if right and was_right:
+            text += f", {number(was_right.value)} → {number(right.value)} % of masked words right"
+        yield text
+
+
+def _signed(score: Score, metric: str) -> str:
+    sign = "+" if score.value > 0 else ""
+    return f"{sign}{number(score.value, metric=metric)} {interval_of(score, metric)}".rstrip()
+
+
+def _weights(statistics: Sequence[PairStatistic]) -> Iterator[str]:
+    for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
+        for one in _of(statistics, "weights", metric)[:1]:
+            if one.of_model is not None:
+                yield f"{number(one.of_model.value, metric=metric)} % {what}"
+
+
+def _sizes(sizes: Sequence[Mapping[Any, Any]], place: int) -> Iterator[str]:
+    if place < len(sizes):
+        reference, own = sizes[0], sizes[place]
+        yield f"{own['bytes_on_disk'] / 1e6:.2f} MB on disk (reference {reference['bytes_on_disk'] / 1e6:.2f})"
+        between = f"[{own['speedup_low']:.2f}, {own['speedup_high']:.2f}]"
+        yield f"{own['speedup']:.2f} {between} times as fast"
+
+
+def null_findings(statistics: Sequence[PairStatistic]) -> Iterator[str]:
+    """A sentence on each statistic that is at its null in some layers."""
+    for one in statistics:
+        if layers := at_null(one, statistics):
+            where = "every layer" if len(layers) == len(one.by_layer) else layers_named(layers)
+            yield (
+                f"{metric_title(one.metric)} ({one.task}), {one.model}: in {where} no more alike than words in random "
+                "order (its null)."
+            )

@@ -1,0 +1,264 @@
+"""Corpora made of others: pairs taken apart, pseudowords, sentences joined, order against structure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from typing import Final
+
+import numpy as np
+
+from bertology._files import digest
+from bertology.corpora._corpus import SENSE, TEXTS, Corpus
+from bertology.corpora._sentences import Sentence, Sentences, Target, as_one, part_of
+from bertology.errors import CorpusError
+
+MAIN_AUXILIARY, SUBJECT_NOUN = "main_auxiliary", "subject_noun"
+"""Names of the targets over auxiliaries and nouns, with the label ``yes`` for the main or the subject one, or ``no``.
+"""
+
+
+def word_order(corpus: Corpus) -> Corpus:
+    """A treebank divided by whether linear order and structure agree (``word_order:CORPUS``).
+
+    Every auxiliary (``AUX``) of a sentence is a target ``main_auxiliary``, with the label ``yes`` for the one that
+    belongs to the root, of several the first, and ``no`` for others; every noun (``NOUN``) a target ``subject_noun``,
+    ``yes`` for the root's subject. Where there is no such word, there are no targets. Sentences of train and dev in
+    which the first auxiliary is not the main one, or the first noun not the subject, are moved to test, where
+    they alternate with its own: nothing in the rest shows that order and structure may part (Lin, Tan & Frank 2019).
+
+    Raises:
+        CorpusError: no sentence has a tree with parts of speech, or there is no train or test.
+    """
+    for split in ("train", "test"):
+        if split not in corpus:
+            raise CorpusError(f"word_order:{corpus.name}: no split {split}; give a corpus with train and test")
+    marked = {name: list(map(_marked, text)) for name, text in corpus.splits.items()}
+    if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
+        remedy = "give a treebank with upos, heads and deprel"
+        raise CorpusError(f"word_order:{corpus.name}: no sentence has an auxiliary or a subject noun; {remedy}")
+    moved: list[Sentence] = []
+    for name in ("train", "dev"):
+        if name in marked:
+            moved += filter(_parts, marked[name])
+            marked[name] = [sentence for sentence in marked[name] if not _parts(sentence)]
+    marked["test"] = list(alternating(moved, marked["test"]))
+    splits = {name: Sentences(sentences) for name, sentences in marked.items()}
+    return replace(corpus, name=f"word_order:{corpus.name}", splits=splits)
+
+
+def alternating(*some: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The first of each, the second of each, and so on, until the longest ends."""
+    return (one for one in chain.from_iterable(zip_longest(*some)) if one is not None)
+
+
+def _marked(sentence: Sentence) -> Sentence:
+    tags, relations = sentence.layers.get("upos"), sentence.layers.get("deprel")
+    if sentence.heads is None or tags is None or relations is None:
+        return sentence
+    targets = dict(sentence.targets)
+    for name, (tag, is_asked_for) in _ASKED.items():
+        places = [place for place, one in enumerate(tags) if one == tag]
+        asked = (place for place in places if is_asked_for(sentence.heads, place, relations[place] or ""))
+        if (gold := next(asked, None)) is not None:
+            targets[name] = tuple(Target((place, place + 1), "yes" if place == gold else "no") for place in places)
+    return replace(sentence, targets=targets)
+
+
+def _is_main(heads: tuple[int, ...], place: int, relation: str) -> bool:
+    return heads[place] == 0 or (heads[heads[place] - 1] == 0 and relation.partition(":")[0] in ("aux", "cop"))
+
+
+def _is_subject(heads: tuple[int, ...], place: int, relation: str) -> bool:
+    return heads[place] > 0 and heads[heads[place] - 1] == 0 and relation.partition(":")[0] == "nsubj"
+
+
+_ASKED: Final[dict[str, tuple[str, Callable[[tuple[int, ...], int, str], bool]]]] = {
+    MAIN_AUXILIARY: ("AUX", _is_main),
+    SUBJECT_NOUN: ("NOUN", _is_subject),
+}
+"""Part of speech, and the test for the word with the label ``yes``, by name of targets."""
+
+
+def _parts(sentence: Sentence) -> bool:
+    """Whether the first word of a kind is not the one."""
+    return any(sentence.targets[name][0].label == "no" for name in _ASKED if name in sentence.targets)
+
+
+_PSEUDOWORDS, _COINS = 8, 2
+
+
+def apart(corpus: Corpus) -> Corpus:
+    """The texts of pairs as sentences of their own, so that none is read with the other (``apart:CORPUS``).
+
+    A sentence of two texts, such as a pair of WiC or a row of a table with ``text2``, becomes two, whose ids end in
+    ``/1`` and ``/2``; both have its label, each over its own span. Sentences of one text are left out.
+
+    Raises:
+        CorpusError: there is no pair.
+    """
+    parts = {name: [half for sentence in text for half in _halves(sentence)] for name, text in corpus.splits.items()}
+    splits = {name: Sentences(halves) for name, halves in parts.items() if halves}
+    if not splits:
+        raise CorpusError(f"apart:{corpus.name}: no pair of texts in it; give WiC, or a table with text2=")
+    return replace(corpus, name=f"apart:{corpus.name}", splits=splits)
+
+
+def _halves(sentence: Sentence) -> Iterator[Sentence]:
+    for place, half in enumerate(sentence.targets.get(TEXTS, ())):
+        first, last = half.span1
+        targets = {
+            name: tuple(
+                Target((target.span1, target.span2)[place], target.label).moved(-first)
+                for target in of_name
+                if target.span2 is not None
+            )
+            for name, of_name in sentence.targets.items()
+            if name != TEXTS
+        }
+        name, group = f"{sentence.id}/{place + 1}", sentence.group or sentence.id
+        yield replace(part_of(sentence, first, last), id=name, targets=targets, group=group)
+
+
+def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
+    """Nouns as the senses of words that do not exist, and senses drawn by a coin (``pseudowords:CORPUS``).
+
+    Two unrelated nouns are one pseudoword, and its sense is which of them stands there (Gale et al. 1992, Schütze
+    1992): ``dog|house:dog``. Of the nouns most frequent in train eight pairs are drawn; two more nouns have two senses
+    each that a coin decides for every occurrence, ``tree|coin:heads``, which nothing can tell apart. The text is not
+    changed, so that a model reads the nouns themselves: this tests what is done with vectors, and no model.
+
+    Args:
+        corpus: a corpus with parts of speech.
+        seed: seed of the draw.
+
+    Raises:
+        CorpusError: it has too few nouns, or no train or test.
+    """
+    for split in ("train", "test"):
+        if split not in corpus:
+            raise CorpusError(f"pseudowords:{corpus.name}: no split {split}; give a corpus with train and test")
+    labels = _drawn(corpus, seed)
+
+    def label(noun: str, sentence: Sentence, place: int) -> str:
+        if ":" in labels[noun]:
+            return labels[noun]
+        drawn = int(digest([f"{seed} {sentence.id} {sentence.text} {place}".encode()])[:8], 16)
+        return f"{labels[noun]}:{('heads', 'tails')[drawn % 2]}"
+
+    def labelled(sentence: Sentence) -> Sentence:
+        nouns = ((place, noun) for place, noun in enumerate(_nouns(sentence)) if noun in labels)
+        found = tuple(Target((place, place + 1), label(str(noun), sentence, place)) for place, noun in nouns)
+        return replace(sentence, targets={**sentence.targets, SENSE: found}) if found else sentence
+
+    splits = {name: Sentences(map(labelled, text)) for name, text in corpus.splits.items()}
+    made = ", ".join(sorted({text.partition(":")[0] for text in labels.values()}))
+    return replace(
+        corpus, name=f"pseudowords:{corpus.name}", splits=splits, notes={**corpus.notes, "pseudowords": made}
+    )
+
+
+def _drawn(corpus: Corpus, seed: int) -> dict[str, str]:
+    """Label of each noun; that of a coin lacks what the coin decides."""
+    counts = {
+        split: Counter(noun for sentence in corpus[split] for noun in _nouns(sentence) if noun)
+        for split in ("train", "test")
+    }
+    of_train = counts["train"]
+    both = sorted(of_train.keys() & counts["test"].keys(), key=lambda noun: (-of_train[noun], noun))
+    n_pairs = min(_PSEUDOWORDS, (len(both) - _COINS) // 2)
+    if n_pairs < 1:
+        due = f"{2 + _COINS} or more in both train and test are due"
+        raise CorpusError(f"pseudowords:{corpus.name}: {len(both)} nouns (upos NOUN); {due}")
+    chosen = np.random.default_rng(seed).permutation(both[: 2 * n_pairs + _COINS]).tolist()
+    labels = {noun: f"{noun}|coin" for noun in chosen[2 * n_pairs :]}
+    for first, second in zip(chosen[: 2 * n_pairs : 2], chosen[1 : 2 * n_pairs : 2], strict=True):
+        labels |= {noun: f"{first}|{second}:{noun}" for noun in (first, second)}
+    return labels
+
+
+def _nouns(sentence: Sentence) -> list[str | None]:
+    tags = sentence.layers.get("upos", (None,) * len(sentence))
+    return [word.casefold() if tag == "NOUN" else None for word, tag in zip(sentence.words, tags, strict=True)]
+
+
+ADDED = "added"
+"""The target of the word in the sentence that follows."""
+_JOINT = "and"
+_ENDS = frozenset(".!?…")
+
+
+@dataclass(frozen=True)
+class _Item:
+    sentence: Sentence
+    span: tuple[int, int]
+    word: str
+    sense: str
+
+
+def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
+    """Test sentences alone, and joined by *and* with one of the same word (``concatenated:CORPUS``; Reif et al. 2019).
+
+    Each sentence of the test whose first word with a sense has another sense elsewhere in the test becomes up to three,
+    whose ids end in ``/alone``, ``/other`` and ``/same``: as it is, followed by a sentence with another sense of the
+    word, and by one with the same sense, where there is any. Sentences that follow are drawn at random; their word has
+    the target ``added``. A full stop before *and* is taken out. Train is not changed.
+
+    Args:
+        corpus: a corpus with senses.
+        seed: seed of the draw.
+
+    Raises:
+        CorpusError: it has no test, or no word with two senses there.
+    """
+    name = f"concatenated:{corpus.name}"
+    if "test" not in corpus:
+        raise CorpusError(f"{name}: no split test; give a corpus with train and test")
+    by_word: dict[str, dict[str, list[_Item]]] = defaultdict(lambda: defaultdict(list))
+    items = list(_items(corpus["test"]))
+    for item in items:
+        by_word[item.word][item.sense].append(item)
+    dice, made = np.random.default_rng(seed), []
+    for item in items:
+        of_word = by_word[item.word]
+        others = [other for sense, some in of_word.items() if sense != item.sense for other in some]
+        if not others:
+            continue
+        alike = [other for other in of_word[item.sense] if other.sentence.text != item.sentence.text]
+        alone = Target(item.span, f"{item.word}:{item.sense}")
+        base = replace(item.sentence, targets={SENSE: (alone,)}, multiword=(), comments=(), empty_nodes=())
+        made.append(replace(base, id=f"{base.id}/alone"))
+        for kind, some in (("other", others), ("same", alike)):
+            if some:
+                made.append(_joined(base, some[int(dice.integers(len(some)))], kind))
+    if not made:
+        raise CorpusError(f"{name}: no word has two senses in test; give CoarseWSD-20, or pseudowords:CORPUS")
+    return replace(corpus, name=name, splits={**corpus.splits, "test": Sentences(made)})
+
+
+def _items(sentences: Sentences) -> Iterator[_Item]:
+    """The first word with a sense of each sentence."""
+    for number, targets in sentences.targets(SENSE):
+        sentence, target = sentences[number], targets[0]
+        first, last = target.span1
+        if len(target.labels) != 1 or first >= last:
+            continue  # the task of senses reports it
+        word, colon, sense = target.labels[0].partition(":")
+        if not colon:
+            word, sense = " ".join(sentence.words[first:last]).casefold(), word
+        named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
+        yield _Item(named, (first, last), word, sense)
+
+
+def _joined(base: Sentence, added: _Item, kind: str) -> Sentence:
+    n_kept = len(base) - (base.words[-1] in _ENDS and base.targets[SENSE][0].span1[1] < len(base))
+    both = as_one([part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added.sentence, targets={})])
+    span = (added.span[0] + n_kept + 1, added.span[1] + n_kept + 1)
+    return replace(
+        both,
+        id=f"{base.id}/{kind}",
+        layers={name: both.layers[name] for name in base.layers if name in added.sentence.layers},
+        targets={**base.targets, ADDED: (Target(span, f"{added.word}:{added.sense}"),)},
+    )

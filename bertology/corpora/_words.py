@@ -1,0 +1,397 @@
+"""Words of raw text and the spaces between them, and spans of words: IOB tags, mentions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from pathlib import PurePath
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from bertology._names import name_not_found
+from bertology.corpora._files import Oddities
+from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences, Target, WordLayer
+from bertology.errors import CorpusError, cut, quoted
+
+if TYPE_CHECKING:
+    from spacy.tokenizer import Tokenizer
+    from spacy.tokens import Doc
+
+Span = tuple[int, int]
+MASK = "[MASK]"
+JOINED = "sentences without spacing, words joined by single spaces"
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
+_ESCAPED = {**_BRACKETS, "``": '"', "''": '"', "`": "'"}
+_OPENING = frozenset(["``", "`", "-LRB-", "-LCB-", "-LSB-", "(", "[", "{", "$", "#", "US$", "C$", "A$", "HK$"])
+_CLOSING = frozenset([",", ".", ";", ":", "?", "!", "%", "''", "-RRB-", "-RCB-", "-RSB-", ")", "]", "}", "n't", "N'T"])
+_CLITICS = frozenset(["'s", "'S", "'", "'re", "'ve", "'m", "'ll", "'d"])
+_MASK = re.compile(r"\{mask\}|\[MASK\]|<mask>")
+_WORD_BOUNDARIES = regex.V1 | regex.WORD
+"""``\\b`` is a word boundary of Unicode Standard Annex 29."""
+_LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}]"
+_UNSPACED = rf"{_LETTER}\b{_LETTER}"
+"""Two letters of scripts without spaces, of which no rule says whether a word ends between them; those of the line
+breaking class SA are Thai, Lao, Khmer, Burmese and their kin."""
+_SEGMENTED = {"zh": "pip install jieba", "ja": "pip install sudachipy sudachidict_core", "th": "pip install pythainlp"}
+"""Languages without spaces between words that spaCy has a tokenizer for, and what that needs."""
+_WRITTEN_AS_ONE = frozenset(["cannot", "gonna", "gotta"])
+
+
+def spacing_in(text: str, words: Sequence[str]) -> list[bool] | None:
+    """Whether white space follows each word in ``text``; ``None`` when it does not hold just these words."""
+    spaced: list[bool] = []
+    place = 0
+    for word in words:
+        if not text.startswith(word, place):
+            return None
+        place += len(word)
+        gap = len(text[place:]) - len(text[place:].lstrip())
+        spaced.append(gap > 0)
+        place += gap
+    return spaced if place == len(text) else None
+
+
+def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[str], list[bool]]:
+    r"""Words as people write them, and whether a space follows each, from the tokens of the Penn Treebank.
+
+    Brackets, slashes and quotation marks are written plainly again (``-LRB-`` as ``(``, ``\/`` as ``/``, two
+    backquotes as ``"``). Treebanks do not say where spaces were; the rules here are those that tokenisation undoes:
+    none before closing punctuation and clitics (*'s*, *n't*), none after what opens a quotation or bracket or a sum
+    of money, none around the hyphens that OntoNotes splits off. ``tags``, the parts of speech as far as known, tell a
+    clitic from an opening quotation mark.
+    """
+    tokens = [_lone_mark(token) for token in tokens]
+    spaced = [True] * len(tokens)
+    for index, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
+        clitic = token in _CLITICS and tag not in ("``", "CD")
+        if index and (token in _CLOSING or clitic or tag == "HYPH"):
+            spaced[index - 1] = False
+        if token in _OPENING or tag == "HYPH":
+            spaced[index] = False
+    if spaced:
+        spaced[-1] = True
+    return [_ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*") for token in tokens], spaced
+
+
+def _lone_mark(token: str) -> str:
+    """The mark that OntoNotes writes with a slash when it is a token of its own: ``/.``, ``/?``."""
+    return token[1] if len(token) == 2 and token[0] == "/" and not token[1].isalnum() else token
+
+
+def sentence_of_text(
+    text: str, *, language: str | None = None, split_at_spaces: bool = False, name: str = "", where: str = ""
+) -> Sentence:
+    """A text as a sentence without annotation.
+
+    Words are what stands between the word boundaries of Unicode Standard Annex 29, in whatever language: *don't*,
+    *aujourd'hui*, an emoji, a flag and a mark of punctuation are one word each. Where the language is named, spaCy's
+    rules for it find them instead; those of English cut *don't* into *do* and *n't*, as treebanks do.
+
+    >>> sentence_of_text("Ich bin im Haus: geht's?").words
+    ('Ich', 'bin', 'im', 'Haus', ':', "geht's", '?')
+    >>> sentence_of_text("We don't know his id.", language="en").words
+    ('We', 'do', "n't", 'know', 'his', 'id', '.')
+
+    Args:
+        text: white space around it is left out.
+        language: its code, such as ``en``, ``fr`` or ``zh``.
+        split_at_spaces: words are what white space parts.
+        name: identifier of the sentence.
+        where: beginning of error messages.
+
+    Raises:
+        CorpusError: there is no word in the text; it is of a script without spaces between words and its language is
+            not named; or what finds words of the language is not installed.
+        NameNotFoundError: spaCy has no language of that code.
+    """
+    text = text.strip()
+    if split_at_spaces and language is not None:
+        raise CorpusError(f"{where}words split at spaces need no language ({quoted(language)}): choose one of both")
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    if not split_at_spaces:
+        words = text_words(text, language, where=where)
+    if not words:
+        raise CorpusError(f"{where}there is no word in the sentence: give some text")
+    return sentence_of(text, words, name, {})
+
+
+def text_words(text: str, language: str | None = None, *, where: str = "") -> list[Span]:
+    """The position of each word in a text (code points, end exclusive), found as by :func:`sentence_of_text`; a mask is
+    one word."""
+    if language not in _SEGMENTED and (found := regex.search(_UNSPACED, text, _WORD_BOUNDARIES)):
+        run = re.split(r"\s", text[: found.start()])[-1] + re.split(r"\s", text[found.start() :])[0]
+        raise CorpusError(
+            f"{where}{quoted(run)} has no spaces between its words: name the language (language='zh', 'ja' or 'th'; "
+            "--language), give lists of words, or split at spaces (--split-at-spaces)"
+        )
+    words: list[Span] = []
+    start = 0
+    for mask in (*_MASK.finditer(text), None):
+        end = len(text) if mask is None else mask.start()
+        inside = _unicode_words if language is None else _tokenizer(language)
+        words += ((start + first, start + last) for first, last in inside(text[start:end]))
+        if mask is not None:
+            words.append(mask.span())
+            start = mask.end()
+    return words
+
+
+def _unicode_words(text: str) -> list[Span]:
+    matches = regex.finditer(r".+?\b", text, _WORD_BOUNDARIES | regex.DOTALL)
+    return [match.span() for match in matches if not match[0].isspace()]
+
+
+@lru_cache
+def _tokenizer(language: str) -> Callable[[str], list[Span]]:
+    """The words of texts by spaCy's rules for a language; a character of several code points is never cut."""
+    tokenizer = _english() if language == "en" else _of_language(language)
+
+    def words(text: str) -> list[Span]:
+        found = [(token.idx, token.idx + len(token)) for token in tokenizer(text) if not token.text.isspace()]
+        if text.isascii():
+            return found
+        inside = {place for match in regex.finditer(r"\X", text) for place in range(match.start() + 1, match.end())}
+        whole: list[Span] = []
+        for start, end in found:
+            first = whole.pop()[0] if start in inside and whole and whole[-1][1] == start else start
+            whole.append((first, end))
+        return whole
+
+    return words
+
+
+def _of_language(language: str) -> Callable[[str], Doc]:
+    import spacy
+    import spacy.lang
+
+    names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
+    if language not in names:
+        raise name_not_found("language", language, names)
+    config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
+    try:
+        tokenizer: Callable[[str], Doc] = spacy.blank(language, config=config).tokenizer
+    except ImportError as error:
+        needed = _SEGMENTED.get(language) or " ".join(str(error).split())
+        raise CorpusError(
+            f"words of language {language!r} are found by a package that is not installed ({needed}): install it, give "
+            "lists of words, or split at spaces"
+        ) from None
+    return tokenizer
+
+
+def _english() -> Tokenizer:
+    from spacy.lang.en import English
+    from spacy.tokenizer import Tokenizer
+    from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
+    from spacy.vocab import Vocab
+
+    rules = English.Defaults
+    # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
+    exceptions = {
+        form: parts
+        for form, parts in rules.tokenizer_exceptions.items()
+        if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
+    }
+    # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
+    return Tokenizer(
+        Vocab(),
+        rules=exceptions,
+        prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
+        suffix_search=compile_suffix_regex(rules.suffixes or ()).search,
+        infix_finditer=compile_infix_regex(rules.infixes or ()).finditer,
+        token_match=rules.token_match,
+        url_match=rules.url_match,
+    )
+
+
+def words_within(words: list[Span], start: int, end: int) -> Span:
+    """The words that share a character with ``start`` to ``end``, as a span; empty where there is none."""
+    inside = [index for index, (first, last) in enumerate(words) if first < end and start < last]
+    return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def sentence_of(text: str, words: list[Span], name: str, targets: Mapping[str, tuple[Target, ...]]) -> Sentence:
+    """The sentence of a text and its words."""
+    return Sentence(name, text, tuple(text[start:end] for start, end in words), tuple(words), targets=targets)
+
+
+IOB_TAG = re.compile(r"O|[BI]-\S+")
+_IOB_LAYERS = ("chunk", "ner")
+SPAN_TAG = re.compile(r"O|[BIESLUMW]-\S+")
+"""A tag of any scheme: IOB; or those with marks of last words (E, L) and single ones (S, U, W), as BIOES and BILOU."""
+_LAST, _SINGLE = ("E", "L"), ("S", "U", "W")
+_WITH_ENDS = (*_LAST, *_SINGLE, "M")
+
+
+class NotIob(ValueError):  # noqa: N818 - turned into a CorpusError by whoever knows file and line
+    """A tag that fits no scheme, with the number of its ``word``."""
+
+    def __init__(self, word: int, message: str) -> None:
+        super().__init__(message)
+        self.word = word
+
+
+def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.int64]]:
+    """The layer in IOB2, where each span begins with B-.
+
+    A layer that marks last or single words of spans (BIOES, BILOU) has to do so throughout.
+
+    A layer that has B- only where a span follows another of its type is IOB1 (Ramshaw & Marcus 1995), as CoNLL-2003
+    is: the I- that begin spans become B-. In any other layer an I- that begins a span (after O, after another type,
+    or at a sentence's start) is an error, for it may as well be a lost B- as a lost word.
+
+    No value, and −100, which losses ignore, count as outside; ``starts [sentence + 1]`` is the first word of each
+    sentence.
+
+    Returns:
+        The layer, and the numbers of the words whose tags are others now (none where it was IOB2).
+
+    Raises:
+        NotIob: a tag is malformed, I- begins a span in a layer that is not IOB1, or a span has no end in one with ends.
+    """
+    for code, value in enumerate(layer.values):
+        if not SPAN_TAG.fullmatch(value) and value not in IGNORED:
+            word = int(np.argmax(layer.codes == code))
+            raise NotIob(word, f"tag {quoted(value)} is not O, B-TYPE or I-TYPE")
+    types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value not in {"O", *IGNORED}}
+    type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
+    before = np.concatenate([[0], type_of[:-1]])
+    before[starts[:-1]] = 0
+    if has_ends(layer):
+        return _without_ends(layer, type_of, before)
+    begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
+    opens = (type_of > 0) & (type_of != before)
+    bare = np.flatnonzero(opens & ~begins)
+    if len(bare) and np.any(opens & begins):
+        tag = layer.values[layer.codes[bare[0]]]
+        reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
+        raise NotIob(int(bare[0]), reason)
+    return _with_b(layer, bare), bare
+
+
+def has_ends(layer: WordLayer) -> bool:
+    """Whether a layer is of a scheme that marks the last or the single words of spans, as BIOES and BILOU do."""
+    values = [value for value in layer.values if value not in IGNORED]
+    return all(map(SPAN_TAG.fullmatch, values)) and any(value.startswith(_WITH_ENDS) for value in values)
+
+
+def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tuple[WordLayer, NDArray[np.int64]]:
+    """The layer in IOB2, of a scheme with ends; by word its type and that of the word before, 0 for none."""
+    marks = np.array([value[0] for value in layer.values] + ["O"])[layer.codes]
+    begins, ends = np.isin(marks, ("B", *_SINGLE)), np.isin(marks, (*_LAST, *_SINGLE))
+    continues, stays_open = (type_of > 0) & ~begins, (type_of > 0) & ~ends
+    was_open = np.concatenate([[False], stays_open[:-1]]) & (before == type_of)
+    goes_on = np.append((continues & was_open)[1:], False)
+    wrong = np.flatnonzero((continues & ~was_open) | (stays_open & ~goes_on))
+    if len(wrong):
+        tag = layer.values[layer.codes[wrong[0]]]
+        is_orphan = continues[wrong[0]] and not was_open[wrong[0]]
+        what = "continues no span" if is_orphan else "begins or continues a span that has no end"
+        marked = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
+        raise NotIob(int(wrong[0]), f"tag {cut(tag)} {what} in a file that is {marked}; mend the tags of this sentence")
+    tags = [
+        value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
+        for value in layer.values
+    ]
+    values = tuple(dict.fromkeys(tags))
+    codes = np.array([*map(values.index, tags), -1], dtype=layer.codes.dtype)[layer.codes]
+    return WordLayer(codes, values), np.flatnonzero(np.isin(marks, _WITH_ENDS))
+
+
+def _with_b(layer: WordLayer, words: NDArray[np.int64]) -> WordLayer:
+    """The layer with the I- of ``words`` made B-."""
+    if not len(words):
+        return layer
+    code_of = {value: code for code, value in enumerate(layer.values)}
+    codes = layer.codes.copy()
+    for code in np.unique(layer.codes[words]):
+        begin = "B-" + layer.values[code][2:]
+        codes[words[layer.codes[words] == code]] = code_of.setdefault(begin, len(code_of))
+    return WordLayer(codes, tuple(code_of))
+
+
+def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
+    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside.
+
+    Raises:
+        CorpusError: a tag is malformed, or I- begins a span.
+    """
+    spans: list[Target] = []
+    start, kind = 0, ""
+    for place, tag in enumerate((*tags, "O")):
+        tag = "O" if tag is None or tag in IGNORED else tag
+        if not IOB_TAG.fullmatch(tag):
+            raise CorpusError(f"word {place + 1}: tag {quoted(tag)} is not O, B-TYPE or I-TYPE")
+        if tag[0] == "I" and tag[2:] != kind:
+            raise CorpusError(f"word {place + 1}: tag {cut(tag)} begins a span; write B-{cut(tag[2:])}")
+        if tag[0] != "I":
+            if kind:
+                spans.append(Target((start, place), kind))
+            start, kind = place, tag[2:]
+    return tuple(spans)
+
+
+def entities_in(sentences: Sentences) -> dict[int, tuple[Target, ...]]:
+    """The entities that the IOB2 layer ``ner`` marks, by number of sentence; those without any are left out."""
+    layer = sentences.layers["ner"]
+    begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
+    with_some = np.unique(sentences.sentence_of_word[begins]).tolist()
+    starts = sentences.starts
+    return {number: entities_of(layer.decoded(starts[number], starts[number + 1])) for number in with_some}
+
+
+def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddities) -> Sentences:
+    """The sentences with the layers ``ner`` and ``chunk`` in IOB2, and the ``entities`` that follow from ``ner``.
+
+    So are any other layers of a scheme with ends.
+
+    ``place`` gives where a word stands, as ``file:line``, for errors; notes have the name of the file alone.
+
+    Raises:
+        CorpusError: a tag is malformed, or a span does not begin or end as the scheme has it.
+    """
+    repaired = {}
+    for name, layer in sentences.layers.items():
+        if name not in _IOB_LAYERS and not has_ends(layer):
+            continue
+        try:
+            repaired[name], changed = to_iob2(layer, sentences.starts)
+        except NotIob as error:
+            raise CorpusError(f"{place(error.word)}: {name} {error}") from None
+        if len(changed):
+            where = PurePath(place(int(changed[0]))).name
+            scheme = "BIOES or BILOU" if has_ends(layer) else "IOB1"
+            oddities.note(f"{name} tags turned from {scheme} into IOB2", where, times=len(changed))
+    sentences = sentences.with_layers(repaired)
+    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A span of words that refers to an entity."""
+
+    span: Span
+    entity: str
+    """Identifier shared by all mentions of the entity."""
+    type: str = ""
+
+
+def coreference(mentions: Iterable[Mention]) -> tuple[Target, ...]:
+    """Every pair of mentions in a sentence, the earlier first: ``"1"`` if they corefer, else ``"0"``.
+
+    Mentions inside one another are pairs too, as in Tenney et al. 2019 (section 3).
+    """
+    entity_of: dict[Span, set[str]] = {}
+    for mention in mentions:
+        entity_of.setdefault(mention.span, set()).add(mention.entity)
+    return tuple(
+        Target(one, "1" if entity_of[one] & entity_of[other] else "0", other)
+        for one, other in combinations(sorted(entity_of), 2)
+    )

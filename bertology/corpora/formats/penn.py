@@ -1,0 +1,401 @@
+"""Trees in brackets as of the Penn Treebank (Marcus et al. 1993), and OntoNotes as of the CoNLL-2012 shared task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from bertology.corpora._corpus import Corpus, Format, corpus_at
+from bertology.corpora._files import Oddities, at_least_one, first_line, split_of, text_lines
+from bertology.corpora._sentences import Sentence, Target
+from bertology.corpora._words import Mention, Span, coreference, penn_words
+from bertology.errors import CorpusError, cut, quoted
+
+_FEWEST_DOCUMENTS = 20
+_SPACING = "sentences without spacing, words joined by the rules of Penn tokens"
+
+
+@dataclass(slots=True)
+class _Node:
+    """A bracket as it stands in the file."""
+
+    line: int
+    label: str | None = None
+    word: str | None = None
+    children: list[_Node] = field(default_factory=list)
+
+    def add_bracket(self, child: _Node) -> str:
+        """Add a bracket; returns what is wrong with it, if anything."""
+        if self.word is not None:
+            return f"a bracket opens after the word {quoted(self.word)}; close ({cut(self.label or '')} first"
+        self.label = self.label or ""
+        self.children.append(child)
+        return ""
+
+    def add_token(self, token: str) -> str:
+        """Add a label or word; returns what is wrong with it, if anything."""
+        if self.label is None:
+            self.label = token
+        elif self.word is None and not self.children:
+            self.word = token
+        else:
+            return f"{quoted(token)} stands beside other parts of ({cut(self.label)}; give it a tag"
+        return ""
+
+
+class Trees(Format):
+    """Bracketed trees, as in the ``.mrg`` files of the Penn Treebank.
+
+    Traces (``-NONE-``) and the phrases that hold nothing else are taken out. Words are written as people write them
+    (``-LRB-`` is a bracket again) and spaced by the rules of Penn tokens; their tags are the layer ``xpos``. Targets
+    ``constituents`` are all phrases, each before those inside it, labelled without function tags and indices
+    (``NP-SBJ-1`` is ``NP``); as in Tenney et al. 2019 tags of single words are no phrases, and phrases over the same
+    words all count. A phrase over just one phrase of its own label, as taking out a trace may leave it, is the same
+    phrase. The bracket around a whole tree that has no label (or ``TOP``, ``ROOT``) is left out; ``S`` below it is a
+    phrase.
+    """
+
+    title, suffixes = "trees in brackets", (".mrg", ".ptb")
+    _token = re.compile(r"[()]|[^\s()]+")
+    _tops = frozenset(["", "TOP", "ROOT"])
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a file of bracketed trees, or in a folder of such files.
+
+        Files whose names state train, dev or test are those splits. Others have no splits of their own: of ten
+        documents in a row one is for dev and one for test. A document is a file of a folder, or what stands between
+        blank lines in a file put together of many; where these are fewer than twenty, a sentence.
+        """
+        oddities, files = Oddities(), self.files(path) if path.is_dir() else [path]
+        by_split = {split_of(file): file for file in files}
+        if None not in by_split and len(by_split) == len(files):
+            in_order = [split for split in ("train", "dev", "test") if split in by_split]
+            return corpus_at(path, {split: self.read(by_split[split], oddities) for split in in_order}, oddities)
+        blocks = [self._blocks(file, oddities) for file in files]
+        documents = blocks[0] if len(files) == 1 else [list(chain.from_iterable(file)) for file in blocks]
+        return _divided(documents, path, oddities)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a tree."""
+        return chain.from_iterable(self._blocks(file, oddities))
+
+    def _blocks(self, path: Path, oddities: Oddities) -> list[list[Sentence]]:
+        """The sentences between blank lines: in files put together of many, the documents."""
+        blocks: dict[int, list[Sentence]] = {}
+        empty = f"{path}: no tree in it; give trees in brackets, as in ( (S (NP (NN ..."
+        for number, (tree, block) in enumerate(at_least_one(self._trees(path), empty), 1):
+            if (sentence := self._sentence(tree, number, path, oddities)) is not None:
+                blocks.setdefault(block, []).append(sentence)
+        return list(blocks.values())
+
+    def _trees(self, path: Path) -> Iterator[tuple[_Node, int]]:
+        """The trees of a file, each with the number of blank lines between trees before it."""
+        open_nodes: list[_Node] = []
+        blanks = 0
+        for number, line in enumerate(text_lines(path), 1):
+            blanks += not open_nodes and line.isspace()
+            for token in self._token.findall(line):
+                trouble = ""
+                if token == "(":
+                    node = _Node(number)
+                    trouble = open_nodes[-1].add_bracket(node) if open_nodes else ""
+                    open_nodes.append(node)
+                elif not open_nodes and token == ")":
+                    trouble = "a bracket closes that was not opened; take it out"
+                elif not open_nodes:
+                    trouble = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
+                elif token != ")":
+                    trouble = open_nodes[-1].add_token(token)
+                elif (node := open_nodes.pop()).word is None and not node.children:
+                    trouble = f"a bracket ({cut(node.label or '')}) that holds nothing; fill it"
+                elif not open_nodes:
+                    yield node, blanks
+                if trouble:
+                    raise CorpusError(f"{path}:{number}: {trouble}")
+        if open_nodes:
+            what = "the tree that opens here does not close; add the missing bracket"
+            raise CorpusError(f"{path}:{open_nodes[0].line}: {what}")
+
+    def _sentence(self, tree: _Node, number: int, path: Path, oddities: Oddities) -> Sentence | None:
+        words, tags, phrases, n_doubled = list[str](), list[str](), list[tuple[int, int, str]](), 0
+
+        def walk(node: _Node, *, top: bool = False) -> None:
+            """Note words and phrases, left to right."""
+            nonlocal n_doubled
+            label = node.label or ""
+            if node.word is not None:
+                if label != "-NONE-":
+                    words.append(node.word)
+                    tags.append(label)
+                return
+            place, start = len(phrases), len(words)
+            for child in node.children:
+                walk(child)
+            phrase = (start, len(words), _category(label))
+            if start == len(words) or (top and label in self._tops):
+                return
+            if phrase in phrases[place:]:
+                n_doubled += 1
+            else:
+                phrases.insert(place, phrase)
+
+        try:
+            walk(tree, top=True)
+        except RecursionError:
+            raise CorpusError(f"{path}:{tree.line}: brackets nested too deeply to be a tree; check them") from None
+        where = f"{path.name}:{tree.line}"
+        if not words:
+            oddities.skip("trees of traces only", where)
+            return None
+        if n_unlabelled := sum(not label for _, _, label in phrases):
+            oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
+        if n_doubled:
+            oddities.note("phrases over one phrase of the same label, counted once", where, times=n_doubled)
+        targets = tuple(Target((start, end), label) for start, end, label in phrases if label)
+        plain, spaced = _plain(words, tags, where, oddities)
+        return Sentence.from_words(
+            plain,
+            id=f"{path.stem}-{number}",
+            space_after=spaced,
+            layers={"xpos": tuple(tags)},
+            targets={"constituents": targets} if targets else {},
+        )
+
+
+def _plain(tokens: Sequence[str], tags: Sequence[str], where: str, oddities: Oddities) -> tuple[list[str], list[bool]]:
+    oddities.note(_SPACING, where)
+    return penn_words(tokens, tags)
+
+
+def _category(label: str) -> str:
+    """The category of a phrase, without function tags and indices."""
+    return re.split(r"[-=|]", label, maxsplit=1)[0] if label[:1] not in "-=|" else label
+
+
+def _divided(documents: Sequence[Sequence[Sentence]], path: Path, oddities: Oddities) -> Corpus:
+    """Train, dev and test of documents that have no splits: of ten in a row the ninth is dev, the tenth test.
+
+    Raises:
+        CorpusError: there are fewer than ten sentences.
+    """
+    numbered = enumerate(documents, 1)
+    units = [[replace(one, group=one.group or f"document-{n}") for one in document] for n, document in numbered]
+    what = "documents"
+    if len(documents) < _FEWEST_DOCUMENTS:
+        units, what = [[sentence] for sentence in chain.from_iterable(documents)], "sentences"
+    if len(units) < 10:
+        raise CorpusError(f"{path}: {len(units)} sentences, of which train, dev and test are made; give 10 or more")
+    parts = {"train": range(8), "dev": (8,), "test": (9,)}
+    splits = {
+        split: [one for number, unit in enumerate(units) if number % 10 in places for one in unit]
+        for split, places in parts.items()
+    }
+    note = f"made here: of ten {what} in a row eight are train, one is dev, one is test"
+    return corpus_at(path, splits, oddities, notes={"splits": note})
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The lines of one sentence."""
+
+    path: Path
+    first_line: int
+    name: str
+    cells: list[list[str]]
+
+    @property
+    def where(self) -> str:
+        return f"{self.path.name}:{self.first_line}"
+
+    def column(self, index: int) -> list[str]:
+        return [row[index] for row in self.cells]
+
+    def error(self, place: int, message: str) -> CorpusError:
+        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
+
+
+class OntoNotes(Format):
+    """Files of the CoNLL-2012 shared task (Pradhan et al. 2012), ``*_conll``.
+
+    Layers are ``xpos``, ``lemma`` and ``ner`` (IOB2); targets ``constituents`` (all phrases but ``TOP``), ``entities``,
+    ``srl`` (predicate, argument, role) and ``coref`` (every pair of mentions in a sentence, label ``"1"`` or ``"0"``),
+    as far as a file has them. Words are written and spaced as in :class:`Trees`; documents are groups.
+    """
+
+    title, described = "CoNLL-2012", "CoNLL-2012 (…_conll)"
+    _begin = re.compile(r"#begin document \(?(?P<name>\S+?)\)?;?(?: part (?P<part>\d+))?\s*")
+    _end = "#end document"
+    _number, _word, _tag, _parse, _lemma, _names, _first_role = 2, 3, 4, 5, 6, 10, 11
+    _fewest_columns, _taken_out = 12, "[WORD]"
+    _bracket = re.compile(r"\(([^()*\s]+)|(\*)|(\))")
+    _mention = re.compile(r"(\()?(\d+)(\))?")
+
+    def files(self, path: Path) -> list[Path]:
+        """The files of CoNLL-2012 in a folder or below it, in order of name."""
+        return sorted(one for one in path.rglob("*_conll") if one.is_file()) if path.is_dir() else [path]
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a folder has such files, or a file begins as they do."""
+        return bool(self.files(path)) if path.is_dir() else self._begin.fullmatch(first_line(path)) is not None
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in one file of CoNLL-2012, or in all those of a folder and below it.
+
+        One file is the split that its name states, else ``test``. In a folder it is that which its name or the first
+        folder on the way to it states (``train/…``, ``development/…``). Where none states any, splits are made: of ten
+        documents in a row one is for dev and one for test; where documents are fewer than twenty, of ten sentences.
+        """
+        oddities, files = Oddities(), self.files(path)
+
+        def split(file: Path) -> str | None:
+            folders = map(Path, file.relative_to(path).parts[:-1])
+            return next((split for split in map(split_of, (file, *folders)) if split), None)
+
+        splits = {file: split(file) if path.is_dir() else split_of(path) or "test" for file in files}
+        if not any(splits.values()):
+            documents: dict[str, list[Sentence]] = {}
+            for file in files:
+                for sentence in self.read(file, oddities):
+                    documents.setdefault(f"{file} {sentence.group}", []).append(sentence)
+            return _divided(list(documents.values()), path, oddities)
+        for file in files:
+            if splits[file] is None:
+                oddities.skip("files whose names speak of no split", str(file))
+        of_split = {name: [file for file in files if splits[file] == name] for name in ("train", "dev", "test")}
+        read = {name: chain.from_iterable(self.read(one, oddities) for one in some) for name, some in of_split.items()}
+        return corpus_at(path, read, oddities)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences of a file; those of a document are a group."""
+        sentences = (replace(self._sentence(rows, oddities), group=name) for name, rows in self._sentences(file))
+        return at_least_one(sentences, f"{file}: no sentence in it; give a file of CoNLL-2012 with words")
+
+    def _sentences(self, path: Path) -> Iterator[tuple[str, _Rows]]:
+        cells: list[list[str]] = []
+        document, part, begun, count, number = "", "", 0, 0, 0
+        for number, line in enumerate(text_lines(path), 1):
+            if cells and (not line.strip() or line.startswith(self._end)):
+                count += 1
+                yield document, _Rows(path, number - len(cells), f"{document}{part}-{count}", cells)
+                cells = []
+            if not line.strip():
+                continue
+            if match := self._begin.fullmatch(line):
+                if begun:
+                    raise CorpusError(f"{path}:{number}: a document begins inside that of line {begun}; end it first")
+                document, part = match["name"], f"/{match['part']}" if match["part"] else ""
+                begun, count = number, 0
+            elif line.startswith(self._end):
+                begun = 0
+            elif not begun:
+                raise CorpusError(
+                    f"{path}:{number}: a line outside of any document; #begin document should come before"
+                )
+            else:
+                cells.append(line.split())
+                if trouble := self._trouble(cells):
+                    raise CorpusError(f"{path}:{number}: {trouble}")
+        if begun:
+            raise CorpusError(
+                f"{path}:{number}: the document of line {begun} has no #end document; it may be cut short"
+            )
+
+    def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
+        """The mistake in the last of the rows of a sentence; empty if there is none."""
+        *before, cells = rows
+        if len(cells) < self._fewest_columns:
+            return f"{len(cells)} columns where CoNLL-2012 has {self._fewest_columns} or more"
+        if before and len(cells) != len(before[0]):
+            return f"{len(cells)} columns where the sentence has {len(before[0])}"
+        if cells[self._number] != str(len(before)):
+            return f"word number {cut(cells[self._number])} where {len(before)} was due; count from 0"
+        if cells[self._word] == self._taken_out:
+            return f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
+        return ""
+
+    def _sentence(self, rows: _Rows, oddities: Oddities) -> Sentence:
+        tags = rows.column(self._tag)
+        words, spaced = _plain(rows.column(self._word), tags, rows.where, oddities)
+        entities = [Target(span, label) for span, label in self._spans(rows, self._names, "name")]
+        layers = {"xpos": tags, "lemma": rows.column(self._lemma)}
+        if set(rows.column(self._names)) != {"-"}:
+            layers["ner"] = ["O"] * len(words)
+            for entity in entities:
+                (start, end), label = entity.span1, entity.label
+                layers["ner"][start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+        plain = {name: tuple(None if value == "-" else value for value in values) for name, values in layers.items()}
+        phrases = self._spans(rows, self._parse, "parse")
+        targets = {
+            "constituents": tuple(Target(span, _category(label)) for span, label in phrases if label != "TOP"),
+            "entities": tuple(entities),
+            "srl": tuple(self._roles(rows, oddities)),
+            "coref": coreference(self._mentions(rows)),
+        }
+        return Sentence.from_words(
+            words,
+            id=rows.name,
+            space_after=spaced,
+            layers={name: values for name, values in plain.items() if any(values)},
+            targets={name: spans for name, spans in targets.items() if spans},
+        )
+
+    def _spans(self, rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
+        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``."""
+        spans: list[tuple[Span, str]] = []
+        opened: list[tuple[int, int]] = []
+        column = f"column {index + 1} ({what})"
+        for place, cell in enumerate(rows.column(index)):
+            if cell == "-":
+                continue
+            if self._bracket.sub("", cell):
+                raise rows.error(place, f"{column} holds {quoted(cell)}, not brackets as in (NP* or *)")
+            for label, _, closes in self._bracket.findall(cell):
+                if label:
+                    opened.append((len(spans), place))
+                    spans.append(((place, place), label))
+                elif closes:
+                    if not opened:
+                        raise rows.error(place, f"{column}: a bracket closes that was not opened")
+                    number, start = opened.pop()
+                    spans[number] = ((start, place + 1), spans[number][1])
+        if opened:
+            number, start = opened[-1]
+            raise rows.error(start, f"{column}: ({cut(spans[number][1])} does not close in the sentence")
+        return spans
+
+    def _roles(self, rows: _Rows, oddities: Oddities) -> Iterator[Target]:
+        for index in range(self._first_role, len(rows.cells[0]) - 1):
+            spans = self._spans(rows, index, "roles")
+            predicate = next((span for span, label in spans if label == "V"), None)
+            if predicate is None:
+                oddities.skip("columns of roles without a predicate (V", rows.where)
+                continue
+            arguments = [Target(predicate, label, span) for span, label in spans if label != "V"]
+            if not arguments:
+                oddities.skip("predicates without arguments", rows.where)
+            yield from arguments
+
+    def _mentions(self, rows: _Rows) -> list[Mention]:
+        """The mentions of the last column: ``(12``, ``12)``, ``(12)``, separated by bars."""
+        mentions: list[Mention] = []
+        opened: dict[str, list[int]] = {}
+        for place, cell in enumerate(rows.column(-1)):
+            for part in cell.split("|") if cell not in ("-", "_") else ():
+                match = self._mention.fullmatch(part)
+                if match is None or not (match[1] or match[3]):
+                    what = f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)"
+                    raise rows.error(place, what)
+                if match[1]:
+                    opened.setdefault(match[2], []).append(place)
+                if match[3]:
+                    if not opened.get(match[2]):
+                        what = f"coreference: {cut(match[2])}) closes, which is not open in this sentence"
+                        raise rows.error(place, what)
+                    mentions.append(Mention((opened[match[2]].pop(), place + 1), match[2]))
+        for name, places in opened.items():
+            if places:
+                raise rows.error(places[-1], f"coreference: ({cut(name)} does not close in the sentence")
+        return mentions

@@ -1,0 +1,441 @@
+"""Published sets with files of their own: SemEval-2010 Task 8, SentEval, SQuAD, hard pronouns, Lin et al. (2019)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from bertology._files import parse_json
+from bertology._inputs import opened, read_text
+from bertology.corpora._corpus import Corpus, Format, corpus_at
+from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
+from bertology.corpora._files import Oddities, at_least_one, files_in, first_line, line_blocks, split_of, text_lines
+from bertology.corpora._sentences import Sentence, Target
+from bertology.corpora._tables import joined
+from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
+from bertology.corpora.sentence_tasks import sentence_target
+from bertology.errors import CorpusError, cut, listed, quoted
+
+
+class SemEval(Format):
+    """SemEval-2010 Task 8: relations between two nominals, ``<e1>`` and ``<e2>`` (Hendrickx et al. 2010).
+
+    Each sentence has one target ``relations``: ``span1`` is the nominal in ``<e1>``, ``span2`` that in ``<e2>``, and
+    the label the directed relation as the file states it (``Cause-Effect(e1,e2)``, ``Other``). Words are found by
+    spaCy's English tokenizer; the span of a nominal inside a word (*<e1>tea</e1>-time*) is the word, which is noted.
+    """
+
+    title, suffixes, language = "SemEval-2010 Task 8", (".txt",), "en"
+    _item = re.compile(r'(\d+)\t"(.*)"\s*')
+    _label = re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)")
+    _tag = re.compile(r"</?e[12]>")
+    _tags: Final = ["<e1>", "</e1>", "<e2>", "</e2>"]
+
+    def recognises(self, file: Path) -> bool:
+        """Whether the first line is an item of this task."""
+        first = first_line(file)
+        return first[:1].isdigit() and any(tag in first for tag in self._tags)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence an item."""
+        sentences = (self._sentence(item, file, first, oddities) for first, item in line_blocks(file))
+        return at_least_one(sentences, f"{file}: no item in it; give a file of SemEval-2010 Task 8 with labels")
+
+    def _sentence(self, item: list[str], path: Path, first: int, oddities: Oddities) -> Sentence:
+        match = self._item.fullmatch(item[0])
+        if match is None:
+            due = "a number, a tab and a sentence in quotes were due"
+            raise CorpusError(f"{path}:{first}: {quoted(item[0])} where {due}")
+        if len(item) < 2 or item[1].startswith("Comment"):
+            raise CorpusError(f"{path}:{first}: item {cut(match[1])} has no label; give the file that has them")
+        label = item[1].strip()
+        if not self._label.fullmatch(label):
+            raise CorpusError(f"{path}:{first + 1}: {quoted(label)} is no label; write Other or as Cause-Effect(e1,e2)")
+        if len(item) > 3 or (len(item) == 3 and not item[2].startswith("Comment")):
+            raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
+        text, nominals = self._untagged(match[2], f"{path}:{first}")
+        words = text_words(text, "en")
+        spans = [words_within(words, *nominal) for nominal in nominals]
+        for (start, end), nominal in zip(spans, nominals, strict=True):
+            if (words[start][0], words[end - 1][1]) != nominal:
+                oddities.note("nominals that are part of a word, given by the word", f"{path.name}:{first}")
+        return sentence_of(text, words, match[1], {"relations": (Target(spans[0], label, spans[1]),)})
+
+    def _untagged(self, tagged: str, where: str) -> tuple[str, list[Span]]:
+        """The sentence without tags, and the places of the two nominals."""
+        tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))  # white space goes outside
+        tagged = " ".join(tagged.split())
+        names = self._tag.findall(tagged)
+        if names not in (self._tags, self._tags[2:] + self._tags[:2]):
+            seen = f"tags {cut(' '.join(names))}" if names else "no tags"
+            raise CorpusError(f"{where}: {seen} where <e1> </e1> <e2> </e2> were due, one of each")
+        taken, places = 0, dict[str, int]()
+        for match in self._tag.finditer(tagged):
+            places[match[0]] = match.start() - taken
+            taken += len(match[0])
+        pairs = [tuple(self._tags[:2]), tuple(self._tags[2:])]
+        for opening, closing in pairs:
+            if places[opening] == places[closing]:
+                raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
+        return self._tag.sub("", tagged), [(places[opening], places[closing]) for opening, closing in pairs]
+
+
+class SentEval(Format):
+    """The ten probing tasks of Conneau et al. (2018): a split, a label and a sentence in each line.
+
+    The name of the file states the task. Each sentence has one target over all of its words, such as
+    ``sentence:tense`` in ``past_present.txt``, whose label is that of the file (``PAST``). Spaces separate words.
+    """
+
+    title, suffixes, described = "SentEval", (".txt",), "tasks of SentEval (.txt)"
+    _splits: Final = {"tr": "train", "va": "dev", "te": "test"}
+    _tasks: Final = {
+        "sentence_length": "length",
+        "word_content": "words",
+        "tree_depth": "depth",
+        "top_constituents": "top",
+        "bigram_shift": "shift",
+        "past_present": "tense",
+        "subj_number": "subject_number",
+        "obj_number": "object_number",
+        "odd_man_out": "odd_word",
+        "coordination_inversion": "coordination",
+    }
+
+    def recognises(self, file: Path) -> bool:
+        """Whether the first line has a split, a label and a sentence."""
+        split, *values = first_line(file).split("\t")
+        return split in self._splits and len(values) == 2
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in one of the files, or in a folder with some of them."""
+        splits: dict[str, list[Sentence]] = {split: [] for split in self._splits.values()}
+        for file in filter(self.recognises, files_in(path, self.suffixes) if path.is_dir() else [path]):
+            empty = f"{file}: nothing in it; give a file with sentences"
+            for split, sentence in at_least_one(self._sentences(file), empty):
+                splits[split].append(sentence)
+        return corpus_at(path, splits, language="en", reference="Conneau et al. 2018")
+
+    def _sentences(self, path: Path) -> Iterator[tuple[str, Sentence]]:
+        if path.stem not in self._tasks:
+            names = listed(self._tasks)
+            raise CorpusError(f"{path}: a task of sentences by no known name; call the file {names} (.txt)")
+        target = sentence_target(self._tasks[path.stem])
+        for number, line in enumerate(text_lines(path), 1):
+            if not line.strip():
+                continue
+            values = line.rstrip("\r\n").split("\t")
+            if len(values) != 3 or values[0] not in self._splits or not all(map(str.strip, values)):
+                due = "tr, va or te, a label and a sentence were due, with tabs between them"
+                raise CorpusError(f"{path}:{number}: {quoted(line.strip())} where {due}")
+            sentence = sentence_of_text(values[2], split_at_spaces=True, name=f"{path.stem}:{number}")
+            targets = {target: (Target((0, len(sentence)), values[1]),)}
+            yield self._splits[values[0]], replace(sentence, targets=targets)
+
+
+ANSWERS = "answer"
+"""Name of the targets that are answers: ``span1`` is the question, ``span2`` the answer in the text, the label the
+answer as it is written. A question without an answer has one target, with an empty label and no ``span2``."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    text: str
+    answer_start: int
+
+
+@dataclass(frozen=True)
+class _Question:
+    id: str
+    question: str
+    answers: list[_Answer]
+    is_impossible: bool = False
+
+
+@dataclass(frozen=True)
+class _Paragraph:
+    context: str
+    qas: list[_Question]
+
+
+@dataclass(frozen=True)
+class _Article:
+    paragraphs: list[_Paragraph]
+
+
+@dataclass(frozen=True)
+class _File:
+    data: list[_Article]
+
+
+def question_sentence(question: str, text: str, answers: Sequence[tuple[str, int]], *, name: str = "") -> Sentence:
+    """A question and the text that it is about as one sentence, with targets ``answer``.
+
+    Args:
+        question: the question.
+        text: the text that holds the answers.
+        answers: each as it is written and the place of its first character in the text; none where the text does not
+            answer the question.
+        name: identifier of the question.
+
+    Raises:
+        CorpusError: question or text has no word, or an answer is not at its place.
+    """
+    where = f"question {quoted(name)}: "
+    for what, of in (("question", question), ("text", text)):
+        if not of.strip():
+            raise CorpusError(f"{where}no word in its {what}; leave it out")
+    asked = sentence_of_text(question, language="en", name=name, where=where)
+    about = sentence_of_text(text, language="en", where=where)
+    n, targets = len(asked), []
+    for answer, start in answers:
+        if not answer or text[start : start + len(answer)] != answer or start < 0:
+            what = f"answer {quoted(answer)} is not in the text at character {start}"
+            raise CorpusError(f"{where}{what}; answer_start counts characters from 0")
+        first, last = words_within(list(about.spans), start, start + len(answer))
+        targets.append(Target((0, n), answer, (first + n, last + n)))
+    sentence = joined(asked, about)
+    return replace(sentence, targets={**sentence.targets, ANSWERS: tuple(targets) or (Target((0, n), ""),)})
+
+
+class Squad(Format):
+    """Questions about a text whose answers are parts of it: SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018).
+
+    A sentence is a question followed by its paragraph (:func:`question_sentence`); its id is that of the question.
+    """
+
+    title, suffixes, language = "questions in SQuAD's JSON", (".json",), "en"
+    described = "SQuAD (.json)"
+    reference = "Rajpurkar et al. 2016, 2018"
+    _bytes_looked_at = 1 << 16
+
+    def recognises(self, file: Path) -> bool:
+        """Whether a file has the keys of SQuAD near its beginning."""
+        with opened(file, error=CorpusError) as content:
+            head = content.read(self._bytes_looked_at)
+        return b'"data"' in head and b'"paragraphs"' in head
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a question."""
+        text, what = read_text(file, error=CorpusError), "questions of SQuAD"
+        whole: _File = parse_json(text, where=str(file), what=what, form=_File, remedy="check the file")
+        paragraphs = (paragraph for article in whole.data for paragraph in article.paragraphs)
+        for paragraph, question in ((one, question) for one in paragraphs for question in one.qas):
+            answers = [] if question.is_impossible else [(a.text, a.answer_start) for a in question.answers]
+            try:
+                yield question_sentence(question.question, paragraph.context, answers, name=question.id)
+            except CorpusError as error:
+                raise CorpusError(f"{file}: {error}") from None
+
+
+class Winograd(Format):
+    """Hard pronouns: Definite Pronoun Resolution (Rahman & Ng 2012) and Winograd schemas (Levesque et al. 2012).
+
+    An item is four lines and a blank one: the sentence, its pronoun, two candidates separated by a comma, and the right
+    one. Each sentence has two targets ``winograd``, labelled ``"1"`` where the pronoun (``span2``) means the candidate
+    (``span1``), else ``"0"``. The pronoun may be written ``[MASK]``, as in a release of the 273 schemas that does not
+    state which it was; it stays so in the text. Files state no places. A candidate is the first stretch of words that
+    spells it, whatever the case; where none does, it may differ by its determiner (*the gap* for *a gap*, *Anne's
+    daughter* for *her daughter*). A pronoun that occurs more than once is the first after both candidates. Items whose
+    candidates or pronoun are nowhere are left out, counted and listed.
+    """
+
+    title, suffixes, described = "hard pronouns", (".txt", ".c"), "pronouns of DPR and WSC273 (.txt, .c)"
+    _determiners: Final = frozenset(
+        ["the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "this", "that", "these", "those", "some"]
+    )
+    _dev_every = 10
+    _gap = re.compile(r"\[MASK\] (?=[.,;:!?'])")
+    _lines = "the sentence, its pronoun, two candidates parted by a comma, and the one that is right"
+
+    def recognises(self, file: Path) -> bool:
+        """Whether the first lines are an item: a sentence, a word of it, two names, one of these again."""
+        lines = [line.strip() for line, _ in zip(text_lines(file), range(4), strict=False)]
+        if len(lines) < 4 or not all(lines):
+            return False
+        text, pronoun, written, answer = lines
+        names = [name.strip() for name in written.split(",")]
+        return pronoun in text and answer in names and len(names) == 2
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a folder of such files (``train.c``, ``test.c``), or in one file.
+
+        A file whose name states no split is a split of that name in a folder (``wsc273``), so that one may train on
+        one set and test on another; alone it is ``test``. Without dev every tenth schema of train is dev, with both its
+        sentences: they hardly differ and have opposite answers, so that one of them held out alone would be answered by
+        its twin, and wrongly.
+        """
+        oddities, splits = Oddities(), dict[str, list[Sentence]]()
+        files = list(filter(self.recognises, files_in(path, self.suffixes))) if path.is_dir() else [path]
+        for file in files:
+            split = split_of(file) or ("test" if len(files) == 1 else file.name.partition(".")[0].lower())
+            if split in splits:
+                what = f"{file.name} and another file would both be the {split} split"
+                raise CorpusError(f"{path}: {what}; keep one of them")
+            splits[split] = list(self.read(file, oddities))
+        if "train" in splits and "dev" not in splits:
+            train, splits["train"], splits["dev"] = splits["train"], [], []
+            for sentence in train:
+                schema = (int(sentence.id.rpartition("-")[2]) - 1) // 2  # two neighbouring items of the file
+                is_dev = schema % self._dev_every == self._dev_every - 1
+                splits["dev" if is_dev else "train"].append(sentence)
+        return corpus_at(path, splits, oddities, language="en")
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence an item."""
+        empty = f"{file}: no item in it; an item is {self._lines}, and a blank line"
+        for count, (first, item) in enumerate(at_least_one(line_blocks(file), empty), 1):
+            name = f"{file.name.partition('.')[0]}-{count}"
+            if (sentence := self._sentence(item, file, first, name, oddities)) is not None:
+                yield sentence
+
+    def _sentence(self, item: list[str], path: Path, first: int, name: str, oddities: Oddities) -> Sentence | None:
+        if len(item) != 4:
+            raise CorpusError(f"{path}:{first}: an item of {len(item)} lines; it should be {self._lines}")
+        text, pronoun, written, answer = (" ".join(line.split()) for line in item)
+        text = self._gap.sub(MASK, text)
+        candidates = [candidate.strip() for candidate in written.split(",")]
+        if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
+            due = "two candidates, parted by a comma, were due"
+            raise CorpusError(f"{path}:{first + 2}: {quoted(written)} where {due}")
+        if answer not in candidates:
+            neither = " nor ".join(map(quoted, candidates))
+            raise CorpusError(f"{path}:{first + 3}: {quoted(answer)} is neither {neither}")
+        where = f"{path.name}:{first}"
+        spans = self._candidates(text, candidates)
+        if spans is None:
+            oddities.skip("items with a candidate that is not in the sentence", where)
+            return None
+        place = self._pronoun(text, pronoun, spans, where, oddities)
+        if place is None:
+            oddities.skip("items whose pronoun is not in the sentence", where)
+            return None
+        words = text_words(text, "en")
+        targets = (
+            Target(words_within(words, *span), "1" if candidate == answer else "0", words_within(words, *place))
+            for candidate, span in zip(candidates, spans, strict=True)
+        )
+        ordered = tuple(sorted(targets, key=lambda target: target.span1))
+        return sentence_of(text, words, name, {"winograd": ordered})
+
+    def _candidates(self, text: str, candidates: list[str]) -> list[Span] | None:
+        """The places of both candidates, which do not overlap; the longer is placed first, it may hold the other."""
+        spans: dict[str, Span] = {}
+        for candidate in sorted(candidates, key=len, reverse=True):
+            (other,) = (name for name in candidates if name != candidate)
+            places = _places(text, candidate) or self._without_determiner(text, candidate, f"{other}'s")
+            free = [span for span in places if not any(_overlap(span, taken) for taken in spans.values())]
+            if not free:
+                return None
+            spans[candidate] = free[0]
+        return [spans[candidate] for candidate in candidates]
+
+    def _without_determiner(self, text: str, candidate: str, owner: str) -> list[Span]:
+        """The places where a candidate has another determiner, or none right before it.
+
+        The other candidate as ``owner`` counts as one: *Anne's daughter* for *a daughter*, *her daughter*.
+        """
+        determiner, _, rest = candidate.partition(" ")
+        if determiner.lower() not in {*self._determiners, owner.lower()} or not rest:
+            return []
+        places = []
+        for start, end in _places(text, rest):
+            before = re.search(r"(\w+) $", text[:start])
+            places.append((before.start() if before and before[1].lower() in self._determiners else start, end))
+        return places
+
+    def _pronoun(self, text: str, pronoun: str, candidates: list[Span], where: str, oddities: Oddities) -> Span | None:
+        places = [(text.find(MASK), text.find(MASK) + len(MASK))] if pronoun == MASK else _places(text, pronoun)
+        places = [span for span in places if span[0] >= 0 and not any(_overlap(span, other) for other in candidates)]
+        after = [span for span in places if span[0] >= max(end for _, end in candidates)]
+        if pronoun == MASK and places:
+            oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
+        if len(places) > 1:
+            oddities.note("sentences with their pronoun more than once, the first after both candidates taken", where)
+        return next(iter(after or places), None)
+
+
+def _places(text: str, phrase: str) -> list[Span]:
+    """The places of a phrase in a text as whole words, whatever the case."""
+    pattern = rf"(?<!\w){re.escape(phrase)}(?!\w)"
+    return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+_Lines = Mapping[int, tuple[list[str], int]]
+"""Words of each line, by its number, and the place of the word that is asked for."""
+
+
+class OpenSesame(Format):
+    """Generated sentences of Lin, Tan & Frank (2019), with the main auxiliary or the subject noun of each.
+
+    Every auxiliary of a sentence of ``aux.*`` is a target ``main_auxiliary``, every noun of one of ``sbjn.*`` a target
+    ``subject_noun``, with the label ``yes`` for the one that is asked for and ``no`` for others. ``train`` and ``dev``
+    come from the file ``train``, of which one sentence in ten is for dev. In ``test`` the sentences of the files
+    ``test``, where the first auxiliary or noun is the one, and ``gen``, where it is not, alternate. Sentences of two
+    questions alternate as well, so that any part from the beginning has some of all. Files ``.pos`` are not read: those
+    of the subject noun do not belong to its sentences.
+    """
+
+    title, suffixes = "Lin et al. 2019", (".train", ".test", ".gen")
+    described = "sentences of Lin et al. 2019 (aux.train …)"
+    _targets: Final = {"aux": MAIN_AUXILIARY, "sbjn": SUBJECT_NOUN}
+    _dev_every = 10
+    _modifiers: Final = frozenset({"queen", "worker", "house", "race", "german"})
+    """First words of the compounds in sentences for generalisation, which their training files lack: *queen bee*."""
+
+    def files(self, path: Path) -> list[Path]:
+        """The files of a folder, or of the folders in it, by their names: ``aux.train``, ``sbjn.gen``."""
+        if not path.is_dir():
+            return []
+        folders = [path, *sorted(one for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))]
+        return [file for place in folders for file in files_in(place, self.suffixes) if file.stem in self._targets]
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in a folder with the files of one of their questions, or of both."""
+        files = self.files(path)
+        empty = "nothing in it; give a file with sentences"
+        read: dict[str, _Lines] = {
+            file.name: dict(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files
+        }
+        stems = sorted({file.stem for file in files})
+        for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
+            if name not in read:
+                raise CorpusError(
+                    f"{path}: there is {files[0].name} but no {name}; give the folder with all three files"
+                )
+        # All words that are the answer somewhere are the auxiliaries, or the nouns, of the grammar.
+        answers = {stem: {words[place] for words, place in read[f"{stem}.train"].values()} for stem in stems}
+
+        def marked(name: str) -> Iterator[Sentence]:
+            stem, _, split = name.partition(".")
+            known = answers[stem] | self._modifiers
+            for number, (words, place) in read[name].items():
+                others = (at for at, word in enumerate(words) if word in known or at == place)
+                targets = tuple(Target((at, at + 1), "yes" if at == place else "no") for at in others)
+                yield Sentence.from_words(words, id=f"{stem}-{split}-{number}", targets={self._targets[stem]: targets})
+
+        train, last = [list(marked(f"{stem}.train")) for stem in stems], self._dev_every - 1
+        splits = {
+            "train": alternating(*([one for n, one in enumerate(some) if n % (last + 1) != last] for some in train)),
+            "dev": alternating(*(some[last :: last + 1] for some in train)),
+            "test": alternating(*(marked(f"{stem}{suffix}") for suffix in (".test", ".gen") for stem in stems)),
+        }
+        return corpus_at(path, splits, language="en", reference="Lin et al. 2019")
+
+    def _lines(self, file: Path) -> Iterator[tuple[int, tuple[list[str], int]]]:
+        for number, line in enumerate(text_lines(file), 1):
+            if not line.strip():
+                continue
+            text, _, place = line.rstrip("\r\n").partition("\t")
+            words = text.split()
+            if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
+                due = "a sentence, TAB and the place of one of its words were due"
+                raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
+            yield number, (words, int(place))

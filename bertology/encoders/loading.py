@@ -1,0 +1,614 @@
+"""Load an encoder: its tokenizer, its weights or fresh ones, and checks that nothing is silently wrong."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import nn
+
+from bertology._languages_apart import read_languages_apart
+from bertology._memory import explained_shortage
+from bertology._names import layer_number
+from bertology._workers import choose_device
+from bertology.encoders._encoder import Encoder
+from bertology.encoders._modules import (
+    LoadedModel,
+    check_embeddings,
+    check_unfamiliar,
+    damaged_weight,
+    find_blocks,
+    no_parameters_learn,
+    refused_weight,
+)
+from bertology.encoders.alignment import Ids, PieceReader
+from bertology.encoders.resolving import resolve_model
+from bertology.encoders.sources import (
+    AGAIN,
+    Init,
+    MemorySource,
+    ModelShape,
+    ModelSource,
+    check_safetensors,
+    claims_masked_lm_head,
+    drawn,
+    load_config,
+    model_shape,
+    one_line,
+    pretrained,
+    quiet_loading,
+    tokenizer_files,
+    weight_files,
+)
+from bertology.errors import ModelError, SignalError
+
+_BOUNDARY = "▁"
+_PLAIN_WORDS = ("the", "and", "a", "e", "1", ".", "的")
+_SANE_LENGTH = 1_000_000
+_DEFAULT_LENGTH = 512
+"""Window of models with relative positions and no stated limit (T5), whose training used this length."""
+
+
+def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
+    """The model's tokenizer, set never to truncate or pad; it must be a fast one, which gives character offsets."""
+    from transformers import AutoTokenizer
+
+    with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
+        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{source.folder}: {type(tokenizer).__name__} gives no character offsets; add a tokenizer.json "
+            "(convert it to a fast tokenizer)"
+        )
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    return tokenizer
+
+
+def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
+    """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
+    backend = tokenizer.backend_tokenizer
+    check_embeddings(body, str(getattr(body.config, "model_type", "such")))
+    with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
+        _check_vocabulary(source, tokenizer, body)
+        prefix, suffix = _special_tokens(source, backend, tokenizer)
+    limit = _length_limit(source, tokenizer, body)
+    lowest = len(prefix) + len(suffix) + 1
+    if limit < lowest:
+        raise ModelError(
+            f"{source.folder}: its windows hold {limit} pieces, special tokens included (model_max_length in "
+            "tokenizer_config.json, max_position_embeddings in config.json); save its files again"
+        )
+    if max_pieces is not None and not lowest <= max_pieces <= limit:
+        raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
+    steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
+    has_marks = _BOUNDARY in steps or "Metaspace" in steps
+    return PieceReader(
+        backend=backend,
+        prefix=np.array(prefix, dtype=np.int32),
+        suffix=np.array(suffix, dtype=np.int32),
+        marker_ids=_ids_made_of(_BOUNDARY if has_marks else "", backend),
+        unknown_id=_unknown_id(tokenizer),
+        pad_id=int(tokenizer.pad_token_id or 0),
+        max_pieces=limit if max_pieces is None else max_pieces,
+    )
+
+
+def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> None:
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    rows = int(body.get_input_embeddings().num_embeddings)
+    highest = max(vocabulary.values(), default=-1)
+    encodings = tokenizer.backend_tokenizer.encode_batch(_plain_words(tokenizer), add_special_tokens=False)
+    trouble = ""
+    if highest >= rows:
+        reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
+        trouble = f"the vocabulary does not fit the weights ({reason})"
+    elif len(vocabulary) < rows // 2:
+        trouble = f"the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} embeddings)"
+    elif all(set(encoding.ids) <= {_unknown_id(tokenizer)} for encoding in encodings):
+        trouble = f"its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is not the model's"
+    if trouble:
+        raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
+
+
+def _plain_words(tokenizer: Any) -> list[str]:
+    """Some words, and a few entries of the vocabulary that look like words, for models of any script."""
+    special = set(tokenizer.all_special_tokens)
+    entries = (entry for entry in tokenizer.get_vocab() if entry.isalpha() and entry not in special)
+    return [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    """The unknown piece; ``None`` where any text can be spelled (byte-level vocabularies)."""
+    model = tokenizer.backend_tokenizer.model
+    token = getattr(model, "unk_token", None)
+    if token is not None:
+        number = tokenizer.backend_tokenizer.token_to_id(token)
+        return None if number is None else int(number)
+    if type(model).__name__ == "Unigram" and tokenizer.unk_token_id is not None:
+        return int(tokenizer.unk_token_id)
+    return None
+
+
+def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens put before and after a text."""
+    for word in _plain_words(tokenizer):
+        bare = backend.encode(word, add_special_tokens=False).ids
+        whole = backend.encode(word).ids
+        for start in range(len(whole) - len(bare) + 1):
+            if bare and whole[start : start + len(bare)] == bare:
+                return whole[:start], whole[start + len(bare) :]
+    raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
+
+
+def _ids_made_of(characters: str, backend: Any) -> Ids:
+    """Pieces that are spelled by these characters alone."""
+    pieces = backend.get_vocab().items() if characters else ()
+    return np.array(sorted(number for piece, number in pieces if piece and not piece.strip(characters)), dtype=np.int32)
+
+
+def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
+    """Pieces in the longest input that the tokenizer and the positions of the model allow."""
+    stated = tokenizer.model_max_length
+    if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
+        raise ModelError(
+            f"{source.folder / 'tokenizer_config.json'}: model_max_length is {str(stated)[:60]!r}, which should be a "
+            "number of pieces; save the tokenizer again"
+        )
+    limits = [int(stated)] if stated < _SANE_LENGTH else []
+    positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
+    limits += (value for value in positions if isinstance(value, int) and value > 0)
+    for name, module in body.named_modules():
+        # RoBERTa and its kin count positions from the padding number on.
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    return min(limits, default=_DEFAULT_LENGTH)
+
+
+# What architectures call the modules that come before their first block.
+_BELOW_BLOCKS = (
+    *("embeddings", "embeddings_project", "encoder.embedding_hidden_mapping_in"),
+    *("embed_tokens", "embed_positions", "layernorm_embedding", "wte", "wpe"),
+)
+_SMALLER = "compute in bfloat16 (--dtype), run fewer processes (--jobs), or take a smaller model"
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load_encoder(
+    name_or_source: str | Path | ModelSource,
+    *,
+    init: Init = "pretrained",
+    seed: int = 0,
+    dtype: str | None = None,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+    revision: str | None = None,
+    attention: Literal["fast", "eager"] = "fast",
+    max_pieces: int | None = None,
+) -> Encoder:
+    """Load an encoder, in evaluation mode.
+
+    Args:
+        name_or_source: ``pocket``, a folder, a hub id, or what :func:`resolve_model` made of one.
+        init: ``"random"`` gives the same architecture with fresh weights as its authors initialise it: the
+            random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings (Proj0 of
+            Hewitt & Manning 2019, section 4.1).
+        seed: seed of fresh weights; the global generators are left as they were.
+        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``; float32 when left
+            out, or that of a model in memory.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+        trust_remote_code: run Python code that comes with the model.
+        revision: branch, tag or commit of a hub model.
+        attention: ``"eager"`` computes attention so that maps are available without switching implementations.
+        max_pieces: length of a window in pieces, special tokens included; the most that the model takes when left
+            out.
+
+    Raises:
+        NameNotFoundError: there is no such model.
+        ModelError: the model cannot be loaded with these options.
+        SignalError: a weight is NaN or infinite.
+    """
+    source = name_or_source
+    if isinstance(source, str | Path):
+        source = resolve_model(str(source), revision=revision)
+    if dtype is not None:
+        _check_choice("dtype", dtype, tuple(_DTYPES))
+    _check_choice("init", init, get_args(Init))
+    _check_choice("attention", attention, ("fast", "eager"))
+    place = choose_device(device)
+    if isinstance(source, MemorySource):
+        facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "max_pieces": max_pieces}
+        made: Encoder = source.held.encoder(source, device=str(place), **facts)
+        _check_weights(made)
+        return made
+    dtype, shape = dtype or "float32", model_shape(source)
+    needed = check_files(source, init, _DTYPES[dtype])
+    with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
+        tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        config = load_config(source, trust_remote_code)
+        model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
+        loaded = _take_apart(source, shape, model, has_head=has_head)
+        loaded.outermost.to(place)
+    reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
+    facts = {"init": init, "seed": seed, "dtype": dtype, "eager": attention == "eager"}
+    encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
+    if init != "random":
+        _check_weights(encoder)
+    return encoder
+
+
+def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str | None = None) -> Encoder:
+    """Load a model that was fine-tuned to classify texts, in evaluation mode.
+
+    Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it. Arguments are
+    those of :func:`load_encoder`.
+
+    Raises:
+        NameNotFoundError: there is no such model.
+        ModelError: the model cannot be loaded, or was not saved with a classifier.
+    """
+    from transformers import AutoModelForSequenceClassification
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+
+    encoder = load_encoder(name_or_source, device=device, dtype=dtype)
+    if encoder.model.classifier is not None:
+        return encoder
+    if isinstance(encoder.source, MemorySource):
+        raise ModelError(f"model {encoder.name}: it has no classifier of texts; give a model that sorts texts")
+    body: Any = encoder.model.body
+    if body.config.is_encoder_decoder or type(body.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+        raise ModelError(f"model {encoder.name}: no classifier of texts is known for {encoder.family} models")
+    model, missing = pretrained(AutoModelForSequenceClassification, encoder.source, dtype=_DTYPES[encoder.dtype])
+    if missing:
+        raise ModelError(
+            f"model {encoder.name}: no classifier in its weights ({min(missing)} is missing); choose a model that was "
+            "fine-tuned to sort texts"
+        )
+    no_parameters_learn(model)
+    model.to(encoder.device)
+    model.config.use_cache = False
+    read_languages_apart(model.base_model)
+    blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
+    encoder.model = LoadedModel(model.base_model, blocks, None, classifier=model)
+    return encoder
+
+
+def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
+    """The tokenizer of an encoder, ready to align words to pieces, without the encoder's weights.
+
+    Arguments are those of :func:`load_encoder`.
+
+    Raises:
+        ModelError: the tokenizer or the configuration cannot be loaded, or they do not fit each other.
+    """
+    from transformers import AutoModel
+
+    if isinstance(source, MemorySource):
+        reader: PieceReader = source.held.reader(source, max_pieces)
+        return reader
+    kind: Any = AutoModel
+    with quiet_loading():
+        tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        config = load_config(source, trust_remote_code)
+        with torch.device("meta"):
+            skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
+    return piece_reader(source, tokenizer, body_of(skeleton), max_pieces=max_pieces)
+
+
+def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
+
+
+def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
+    """Check that no file is missing or cut short, before anything is read.
+
+    Returns the bytes that weights take while they are read, as stored and as kept; None for fresh ones.
+    """
+    tokenizer_files(source.folder)
+    if init == "random":
+        return None
+    needed = 0
+    for path in weight_files(source.folder):
+        stored = path.stat().st_size
+        needed += stored + (check_safetensors(path) * dtype.itemsize if path.suffix == ".safetensors" else stored)
+    return needed
+
+
+def _load_model(
+    source: ModelSource,
+    config: Any,
+    init: Init,
+    seed: int,
+    dtype: torch.dtype,
+    attention: Literal["fast", "eager"],
+    trust_remote_code: bool,
+) -> tuple[Any, bool]:
+    """The transformers model, and whether a masked-LM head came with it."""
+    from transformers import AutoModel, AutoModelForMaskedLM
+
+    has_head = claims_masked_lm_head(config)
+    kind: Any = AutoModelForMaskedLM if has_head else AutoModel
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if attention == "eager":
+        options["attn_implementation"] = "eager"
+    if init != "pretrained":
+        with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
+            fresh = drawn(kind, config, seed, dtype, **options)
+        if init == "random":
+            return fresh, has_head
+    remedy = "check that they belong to its config.json, or download the model again"
+    with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
+        model, missing = pretrained(kind, source, config=config, dtype=dtype, **options)
+    _check_nothing_missing(source, model, missing)
+    if init == "random_blocks":
+        copy_embeddings(model, fresh)
+        return fresh, has_head
+    return model, has_head and missing <= _names_in_body(model)
+
+
+def copy_embeddings(pretrained: Any, fresh: Any) -> None:
+    """Copy all modules below the blocks from a pretrained model to a fresh one."""
+    source_modules, fresh_modules = (dict(body_of(model).named_modules()) for model in (pretrained, fresh))
+    parts = [name for name in _BELOW_BLOCKS if name in source_modules]
+    if not parts:
+        raise ModelError(
+            f"random_blocks keeps a model's embeddings, and it is not known where those of a "
+            f"{pretrained.config.model_type} end; take init random"
+        )
+    for name in parts:
+        fresh_modules[name].load_state_dict(source_modules[name].state_dict())
+
+
+def body_of(model: Any) -> nn.Module:
+    """The module of a model of transformers that runs the encoder's blocks."""
+    base = model.base_model
+    body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
+    return body
+
+
+def _names_in_body(model: Any) -> set[str]:
+    in_body = {id(parameter) for parameter in body_of(model).parameters()}
+    return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in in_body}
+
+
+def _check_nothing_missing(source: ModelSource, model: Any, missing: Collection[str]) -> None:
+    if lost := sorted(name for name in _names_in_body(model).intersection(missing) if "pooler." not in name):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise ModelError(
+            f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
+            "its config.json, or ask for `init: random` in an experiment"
+        )
+
+
+def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head: bool) -> LoadedModel:
+    """Find the body and its blocks, and check them against the configuration."""
+    no_parameters_learn(model)
+    body: Any = body_of(model)
+    body.config.use_cache = False
+    read_languages_apart(body)
+    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
+    loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
+    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
+        raise ModelError(
+            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
+            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
+        )
+    check_unfamiliar(body, blocks, family=shape.family)
+    return LoadedModel(body, blocks, model if has_head else None)
+
+
+def _check_weights(encoder: Encoder) -> None:
+    """Check that all weights are finite; where one is not, name the first layer and head with a signal that shows it.
+
+    Signals alone do not show every such weight: fused attention may take a row of NaN for one that attends to nothing.
+    """
+    weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
+    if weight is None:
+        return
+    body = encoder.model.body
+    ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
+    try:
+        with encoder.plain_attention():
+            encoder.hidden_states(ids, layers=[0])
+            for layer in range(1, encoder.n_layers + 1):
+                encoder.attentions(ids, layers=[layer])
+                encoder.hidden_states(ids, layers=[layer])
+            if encoder.has_masked_lm_head:
+                encoder.masked_logits(ids, torch.tensor([[0, 0]]))
+    except ModelError as error:
+        if isinstance(error, SignalError):
+            raise
+    # No signal shows it, or the family gives no maps.
+    raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")
+
+
+@dataclass(frozen=True)
+class WholeModel:
+    """A model of transformers in float32 on the processor, with every head that it was saved with."""
+
+    model: Any
+    """A model of the class that ``architectures`` in its configuration names; the bare encoder without a name."""
+    blocks: list[nn.Module]
+    """The blocks of its encoder in the order in which they run; ALBERT's shared block once for every time it runs."""
+    family: str
+    """The architecture, as ``model_type`` in ``config.json`` names it."""
+    absent: frozenset[str]
+    """Weights that the files lack and no signal depends on: a pooler under no head. They are random, and not saved."""
+
+    @property
+    def body(self) -> Any:
+        """The encoder proper."""
+        return self.model.base_model
+
+
+def load_whole(source: ModelSource) -> WholeModel:
+    """Load a model with all its heads, to change its weights or its shape and to save it.
+
+    Raises:
+        ModelError: it has no files, is an encoder-decoder, is of no class of transformers, or its files are damaged or
+            lack weights.
+    """
+    from transformers import AutoModel
+
+    if isinstance(source, MemorySource):
+        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
+    shape = model_shape(source)
+    needed = check_files(source, "pretrained", torch.float32)
+    with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
+        config = load_config(source, False)
+        if config.is_encoder_decoder:
+            raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
+        kind = AutoModel if not config.architectures else _class(source, config.architectures[0])
+        with one_line(f"{source.folder}: the weights cannot be loaded", remedy=AGAIN):
+            model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
+    if lost := sorted(name for name in absent if "pooler." not in name):
+        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {kind.__name__} has; {AGAIN}")
+    no_parameters_learn(model)
+    read_languages_apart(model.base_model)
+    return WholeModel(model, blocks_of(model, shape.n_layers, shape.family), shape.family, absent)
+
+
+def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
+    """The blocks of a model of transformers, with or without heads, in the order in which they run."""
+    return find_blocks(model.base_model, n_layers=n_layers, family=family)
+
+
+def _class(source: ModelSource, name: str) -> Any:
+    import transformers
+
+    kind = getattr(transformers, name, None)
+    if kind is None or not hasattr(kind, "from_pretrained"):
+        raise ModelError(
+            f"{source.folder / 'config.json'}: {name} is no class of transformers, so it cannot be changed"
+        )
+    return kind
+
+
+HeadKind = Literal["sentence", "words", "answers"]
+"""A label or number of a text or a pair, a label of each word, or the first and last piece of an answer."""
+_TASK_CLASSES = {
+    "sentence": "AutoModelForSequenceClassification",
+    "words": "AutoModelForTokenClassification",
+    "answers": "AutoModelForQuestionAnswering",
+}
+_ABOVE_BLOCKS = ("pooler", "norm", "final_norm", "final_layer_norm", "emb_layer_norm_after", "ln_f")
+"""Names in all architectures for modules of the body that come after its last block."""
+
+
+@dataclass(frozen=True)
+class TunableModel:
+    """A transformers model with a task head, in float32 on the processor, all of whose weights can be trained."""
+
+    model: Any
+    blocks: list[nn.Module]
+    """The blocks of its encoder in the order in which they run."""
+    name: str
+    drawn: frozenset[str] = frozenset()
+    """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
+
+    def freeze_to(self, layer: int) -> None:
+        """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
+
+        What is trained are the blocks above, what comes after the last block, and the head.
+
+        Raises:
+            ModelError: the model has no such layer, or its blocks share their weights.
+        """
+        n_layers = len(self.blocks)
+        layer = layer_number(layer, n_layers)
+        if not 0 <= layer <= n_layers:
+            raise ModelError(f"layer {layer}: model {self.name} has {n_layers}, so frozen layers are 0…{n_layers}")
+        if len(set(map(id, self.blocks))) < n_layers:
+            raise ModelError(f"model {self.name}: its blocks share their weights; tune all layers, or none")
+        body = self.model.base_model
+        trained = [*self.blocks[layer:], *(getattr(body, name, None) for name in _ABOVE_BLOCKS)]
+        kept = {id(weight) for module in trained if module is not None for weight in module.parameters()}
+        for weight in body.parameters():
+            weight.requires_grad_(id(weight) in kept)
+
+
+def load_tunable(
+    encoder: Encoder,
+    *,
+    head: HeadKind,
+    labels: Sequence[str] | None = None,
+    seed: int | None = 0,
+    trust_remote_code: bool = False,
+) -> TunableModel:
+    """The model of an encoder with a task head, loaded from the files of the encoder, all of whose weights can learn.
+
+    Args:
+        encoder: the model as :func:`load_encoder` gave it, which has checked its files.
+        head: what is predicted.
+        labels: names of the classes; None for a number, and for answers.
+        seed: of the weights of a new head, and of a pooler where the model has none; a head that the model has is left
+            out. None loads the model with its own head.
+        trust_remote_code: run Python code that comes with the model.
+
+    Raises:
+        ModelError: there is no such head for the architecture, or in the weights.
+    """
+    import transformers
+
+    source = encoder.source
+    if isinstance(source, MemorySource):
+        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: tune a model that was saved")
+    if encoder.tokenizer.pad_token_id is None:
+        raise ModelError(f"model {source.name}: its tokenizer has no padding, as decoders'; give an encoder")
+    config = load_config(source, trust_remote_code)
+    kind: Any = getattr(transformers, _TASK_CLASSES[head])
+    if config.is_encoder_decoder or type(config) not in kind._model_mapping:
+        raise ModelError(f"model {source.name}: no head for {head} is known for {config.model_type} models")
+    drawn = frozenset[str]()
+    if seed is not None:
+        _set_outputs(config, head, labels)
+        model, drawn = _with_new_head(source, kind, config, seed, trust_remote_code)
+    else:
+        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
+        model, missing = pretrained(kind, source, **options)
+        if missing:
+            raise ModelError(
+                f"model {source.name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
+            )
+    model.requires_grad_(True)
+    blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
+    return TunableModel(model, blocks, source.name, drawn)
+
+
+def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> None:
+    if head == "answers":
+        config.num_labels = 2
+        return
+    names = list(labels) if labels is not None else ["number"]
+    config.id2label, config.label2id = dict(enumerate(names)), {name: number for number, name in enumerate(names)}
+    if head == "sentence":
+        config.problem_type = "regression" if labels is None else "single_label_classification"
+
+
+def _with_new_head(
+    source: ModelSource, kind: Any, config: Any, seed: int, trust_remote_code: bool
+) -> tuple[Any, frozenset[str]]:
+    """The model with a head whose weights are drawn anew, and the modules whose weights are."""
+    from transformers import AutoModel
+
+    failed = one_line(f"{source.folder}: the weights do not fit", remedy="check that they belong to its config.json")
+    with failed, torch.random.fork_rng(devices=[]):
+        model = drawn(kind, config, seed, torch.float32, trust_remote_code=trust_remote_code)
+        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
+        body, missing = pretrained(AutoModel, source, **options)
+        weights = model.base_model.state_dict()
+        stored = body.state_dict().items()
+        known = {name: value for name, value in stored if name in weights and name not in missing}
+        model.base_model.load_state_dict(known, strict=False)
+    new = weights.keys() - known.keys()
+    if lost := sorted(name for name in new if not name.startswith("pooler.")):
+        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which would be random; give a whole model")
+    of_head = {name for name, module in model.named_children() if module is not model.base_model}
+    with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
+    return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})

@@ -1,0 +1,809 @@
+"""Models in memory: models of transformers with their tokenizer, encoders, and PyTorch modules of one's own.
+
+The object itself runs. Where it is what files hold, in every weight, attribute and function, and returns what they
+return, it is known by these files, so that results are shared with them, other processes can read it, and a run can be
+repeated: the files that it was loaded from, or a copy in the cache folder, named by the hash of its content. Any other
+object (with hooks, functions or classes of one's own, adapters, in half precision …) is known in this process alone,
+and what runs is a copy of it that was compared with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import re
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertology._files import digest
+from bertology.encoders._encoder import Encoder
+from bertology.encoders._heads import has_causal_head
+from bertology.encoders._modules import (
+    LoadedModel,
+    check_unfamiliar,
+    copied,
+    find_blocks,
+    is_of_library,
+    no_parameters_learn,
+    run_to_layers,
+)
+from bertology.encoders.alignment import PieceReader
+from bertology.encoders.interventions import find_part, watching
+from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer, piece_reader
+from bertology.encoders.resolving import keep_copy, keep_source, resolve_model
+from bertology.encoders.sources import (
+    Init,
+    MemorySource,
+    ModelShape,
+    ModelSource,
+    config_content,
+    model_fingerprint,
+    pretrained,
+    quiet_loading,
+    read_config,
+    save_model,
+    shape_of,
+)
+from bertology.errors import BertologyError, ModelError, SignalError
+
+_PAIR = "give the model and its tokenizer, (model, tokenizer)"
+_IN_MEMORY = "(in memory)"
+_FAMILY_OF_MODULES = "module"
+_TEXTS = ("The old man saw a small dog near the house.", "She sings.", "1 2 3, and they have not been there: a, e.")
+"""Texts that an object reads, and what stands for it."""
+_CLOSE = {"float32": 1e-4, "float64": 1e-4}
+_CLOSE_IN_HALF_PRECISION = 3e-2
+_Returned = dict[str, Tensor]
+"""Hidden states and logits ``[piece, …]`` by name, of all texts one after the other."""
+
+
+def model_name(model: object, *, name: str | None = None) -> str:
+    """The name by which a model is found again in this process: its folder, of a model in memory that files hold.
+
+    Args:
+        model: a name or folder, which is returned as it is; an :class:`Encoder`; a transformers model and its
+            tokenizer ``(model, tokenizer)``; or anything that has both, such as a transformers pipeline.
+        name: the name of a model in memory in tables; when left out, the name that it was loaded by, and ``(in
+            memory)`` where it is no longer what was loaded.
+
+    Raises:
+        ModelError: it is no such object, its tokenizer is missing or does not fit, it has no weights, or it does not
+            return the same for the same text.
+    """
+    return str(model) if isinstance(model, str | Path) else _name_of(_source_of(model, name), model)
+
+
+def model_names(models: Sequence[object], names: Sequence[str | None] | None = None) -> list[str]:
+    """:func:`model_name` of several models, where ``names`` call those in memory; those of one name are numbered.
+
+    Raises:
+        ModelError: as of :func:`model_name`; or there are not as many names as models, or one for a model that has one.
+    """
+    called = list(names) if names is not None else [None] * len(models)
+    if len(called) != len(models):
+        raise ModelError(f"names: {len(called)} for {len(models)} models; give one for each, None for those of files")
+    given = [name for name in called if name is not None]
+    if doubled := next((name for name in given if given.count(name) > 1), None):
+        raise ModelError(f"names: {doubled} is given twice; give each model a name of its own")
+    found: list[str] = []
+    known: dict[str, str] = {}
+    for model, name in zip(models, called, strict=True):
+        if isinstance(model, str | Path):
+            if name is not None:
+                raise ModelError(f"names: model {model} has a name; give None for it, and names for models in memory")
+            found.append(str(model))
+            continue
+        source = _source_of(model, name)
+        content = model_fingerprint(source)
+        if source.title in known and known[source.title] != content:
+            source = _source_of(model, source.title.replace(_IN_MEMORY, f"(in memory {len(found) + 1})"))
+        known[source.title] = content
+        found.append(_name_of(source, model))
+    return found
+
+
+def open_encoder(model: Any, **loading: Any) -> Encoder:
+    """The encoder of a name, a folder or a model in memory (see :func:`model_name`); an :class:`Encoder` as it is.
+
+    ``loading`` are arguments of :func:`load_encoder`, for a model that is not loaded yet; errors are those of both.
+    """
+    if isinstance(model, Encoder):
+        return model
+    is_named = isinstance(model, str | Path)
+    return load_encoder(str(model) if is_named else _source_of(model, None), **loading)
+
+
+def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
+    """A model of transformers in memory: the files that hold it, or the object as it is; or a module of one's own.
+
+    Args:
+        model: a ``PreTrainedModel``, with or without a head, on any device, in training mode or not; also one that
+            ``torch.compile``, ``DataParallel`` or peft have wrapped.
+        tokenizer: the fast tokenizer that belongs to it.
+        name: as in :func:`model_name`.
+        adapter: of a PyTorch module of one's own, a :class:`ModuleAdapter`: it has no files and is known by ``name``.
+
+    Raises:
+        ModelError: the two do not fit, the model has no weights, or does not return the same for the same text.
+    """
+    if adapter is not None:
+        return _module_source(model, tokenizer, adapter, name=name or type(model).__name__)
+    return _Object(model, tokenizer, name, None).source()
+
+
+def _source_of(model: object, name: str | None) -> ModelSource:
+    """The source of a model in memory."""
+    if not isinstance(model, Encoder):
+        if not (isinstance(model, tuple) and len(model) == 2):
+            if not (hasattr(model, "model") and hasattr(model, "tokenizer")):
+                raise ModelError(f"model: a {type(model).__name__} is no name, and has no tokenizer; {_PAIR}")
+            model = (model.model, model.tokenizer)
+        return in_memory(*model, name=name)
+    if model.init != "pretrained":
+        raise ModelError(
+            f"model {model.name}: an encoder with random weights is asked for by the model's name, with init='random'"
+        )
+    if model.is_gated:
+        raise ModelError(f"model {model.name}: its heads are gated; leave gated_heads first")
+    body, is_held = model.model.body, isinstance(model.source, MemorySource)
+    called = name or (model.name if is_held else None)
+    if isinstance(body, ModuleBody):
+        return _module_source(body.module, model.tokenizer, body.adapter, name=called or model.name)
+    return _Object(model.model.outermost, model.tokenizer, called, None if is_held else model.source).source()
+
+
+def _name_of(source: ModelSource, model: object) -> str:
+    """The name by which :func:`resolve_model` finds a source."""
+    is_found = isinstance(source, MemorySource)
+    if not is_found and isinstance(model, Encoder) and source.revision is None:
+        is_found = (known := _found(source.name)) is not None and known.folder == source.folder
+    return source.name if is_found else str(source.folder)
+
+
+def _found(called: str) -> ModelSource | None:
+    """The model of a name, if there is one on this machine."""
+    try:
+        return resolve_model(called) if called else None
+    except BertologyError:
+        return None  # moved, deleted or made up: what is in memory counts
+
+
+def _title(name: str) -> str:
+    """A name that a folder can have."""
+    plain, where, number = re.sub(r" \(in memory", "\0(in memory", name).partition("\0")
+    return (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + (f" {number}" if where else "")
+
+
+def _unwrapped(model: Any) -> tuple[Any, Any]:
+    """The module of an object that runs, and the model of transformers in it, without ``torch.compile`` and such."""
+    runs = model
+    while isinstance(model, nn.Module):
+        if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
+            inside = runs = inner
+        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inside = runs = model.module
+        elif type(model).__module__.startswith("peft.") and hasattr(model, "get_base_model"):
+            inside = model.get_base_model()  # type: ignore[operator]
+        else:
+            break
+        if model._forward_hooks or model._forward_pre_hooks:
+            raise ModelError(f"model {type(model).__name__}: hooks of a wrapper; put them on the model that it wraps")
+        model = inside
+    return runs, model
+
+
+def _check(model: Any, tokenizer: Any) -> None:
+    from transformers import PreTrainedModel
+
+    which = f"model {type(model).__name__}"
+    if not isinstance(model, PreTrainedModel):
+        raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"{which}: its tokenizer, a {type(tokenizer).__name__}, gives no character offsets; "
+            "give a fast one (AutoTokenizer.from_pretrained)"
+        )
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise ModelError(f"{which}: its weights are on the meta device; load them first")
+    embeddings: Any = model.get_input_embeddings()
+    highest, rows = max(tokenizer.get_vocab().values()), int(embeddings.num_embeddings)
+    if highest >= rows:
+        raise ModelError(
+            f"{which}: the tokenizer does not fit it (its numbers go up to {highest:,}, the "
+            f"embeddings have {rows:,} rows); give the tokenizer that belongs to the model"
+        )
+
+
+class _Object:
+    """A model of transformers in memory, and all that tells whether files hold it."""
+
+    def __init__(self, given: Any, tokenizer: Any, name: str | None, origin: ModelSource | None) -> None:
+        self._runs, self._model = _unwrapped(given)
+        _check(self._model, tokenizer)
+        self._given, self._tokenizer, self._name = tokenizer, _own_tokenizer(tokenizer), name
+        called = str(getattr(self._model, "name_or_path", "") or "")
+        self._origin, self._is_encoder = origin or _found(called), origin is not None
+        self._title = _title(name or f"{Path(called).name or type(self._model).__name__} {_IN_MEMORY}")
+        self._parts, self._size = _taken_apart(self._model, self._title)
+        # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
+        is_bare = self._model.base_model is self._model
+        self._without = {key for key in self._model.state_dict() if is_bare and key.startswith("pooler.")}
+
+    def source(self) -> ModelSource:
+        """The files that hold the model, or else the model as it is."""
+        description = _Description()
+        described = description.of_module(self._model, without=self._without)
+        runs = self._parts.body if self._model.config.is_encoder_decoder else self._runs
+        returned = _returned_by(runs, self._parts, self._tokenizer, name=self._title)
+        if not description.foreign and self._runs is self._model and self._could_be_loaded():
+            if self._name is None and self._origin and self._is_in(self._origin, described, returned):
+                return self._origin
+            if (folder := self._saved(described, returned)) is not None:
+                return ModelSource(self._title, folder)
+        return self._held(_content_digest([described, _tokenizer_content(self._tokenizer)]), returned)
+
+    def _could_be_loaded(self) -> bool:
+        """Whether its modules are those that its class makes of its configuration, in float32."""
+        kind, config = type(self._model), self._model.config
+        if not kind.__module__.startswith("transformers.") or any(
+            weight.dtype != torch.float32 for weight in self._model.parameters()
+        ):
+            return False
+        with quiet_loading(), torch.device("meta"):
+            fresh = kind._from_config(type(config).from_dict(config.to_dict()))
+        stock, own = (
+            [(name, type(part)) for name, part in model.named_modules(remove_duplicate=False)]
+            for model in (fresh, self._model)
+        )
+        return stock == own
+
+    def _is_in(self, source: ModelSource, described: list[Any], returned: _Returned) -> bool:
+        """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
+        kind = type(self._model)
+        try:
+            # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
+            has_heads = self._is_encoder and source == self._origin
+            if not has_heads and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
+                return False
+            encoder = load_encoder(source, dtype="float32", device="cpu")
+            stored, missing = encoder.model.outermost, frozenset[str]()
+            if type(stored) is not kind:
+                stored, missing = pretrained(kind, source, dtype=torch.float32)
+            of_files = _tokenizer_content(load_tokenizer(source))
+        except (OSError, ValueError, RuntimeError, BertologyError):
+            return False  # files that this class cannot be read from are not those of this model
+        return (
+            missing <= self._without
+            and of_files == _tokenizer_content(self._given)
+            and _Description().of_module(stored, without=self._without) == described
+            and _difference(returned, _returned_in(encoder), dtype="float32") is None
+        )
+
+    def _saved(self, described: list[Any], returned: _Returned) -> Path | None:
+        """The folder of a copy in the cache folder; None where a model that is loaded from it is not the same."""
+
+        def write(folder: Path) -> str | None:
+            save_model(self._model, folder, tokenizer=self._given, left_out=self._without)
+            source = ModelSource(self._title, folder)
+            return model_fingerprint(source) if self._is_in(source, described, returned) else None
+
+        return keep_copy(self._title, write)
+
+    def _held(self, content: str, returned: _Returned) -> MemorySource:
+        """The model as the object that it is."""
+        held = _snapshot(self._parts)
+        held.body.config.use_cache = False  # type: ignore[union-attr]
+        check_unfamiliar(held.body, held.blocks, family=self._size.family)
+        source = _held_source(self._title, held, self._tokenizer, self._size, partial(_redrawn, held, self._title))
+        source = _checked(replace(source, content=content), returned, list(self._runs.modules()))
+        keep_source(source)
+        return source
+
+
+def _taken_apart(model: Any, name: str) -> tuple[LoadedModel, ModelShape]:
+    """The parts of a model of transformers, with the heads that it has."""
+    from transformers.models.auto import modeling_auto as known
+
+    config = model.config
+    size = shape_of(config.to_dict(), f"model {name}, its configuration")
+    body = body_of(model)
+    blocks = find_blocks(body, n_layers=size.n_layers, family=size.family)
+
+    def as_one(mapping: Any) -> Any:
+        is_one = type(config) in mapping and isinstance(model, mapping[type(config)])
+        return model if is_one and not config.is_encoder_decoder else None
+
+    masked = as_one(known.MODEL_FOR_MASKED_LM_MAPPING)
+    classifier = as_one(known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
+    return LoadedModel(body, blocks, masked, classifier=classifier, whole=model), size
+
+
+@dataclass(frozen=True)
+class ModuleAdapter:
+    """Description of a PyTorch module read as an encoder, whose blocks pass hidden states ``[batch, piece, dim]`` on.
+
+    Layer 0 is what goes into the first block, layer l what goes into block l + 1, and the last layer what ``forward``
+    returns, a final norm included.
+    """
+
+    blocks: Callable[[Any], Sequence[nn.Module]]
+    """The blocks of the module in the order in which they run; the hidden states are the first argument of each."""
+    embeddings: Callable[[Any], nn.Embedding]
+    """The table of piece embeddings of the module."""
+    forward: Callable[[Any, Tensor, Tensor | None], Tensor] = lambda module, ids, mask: module(ids, mask)
+    """Function from the module, piece numbers ``[batch, piece]`` and a mask (1 for pieces, 0 for padding; None where
+    nothing is padded) to the last hidden states ``[batch, piece, dim]``."""
+    n_heads: int = 1
+    """Attention heads in each block, for the record: attention maps of such a module cannot be read."""
+    max_pieces: int = 512
+    """The most pieces that the module reads at once, special tokens included."""
+    fresh: Callable[[int], nn.Module] | None = None
+    """Function from a seed to a module of the same shape with random weights, for the control ``random``."""
+
+
+class ModuleBody(nn.Module):
+    """A module behind the interface that transformers models have."""
+
+    def __init__(self, module: nn.Module, adapter: ModuleAdapter) -> None:
+        super().__init__()
+        self.module, self.adapter = module, adapter
+        self.config = SimpleNamespace(max_position_embeddings=adapter.max_pieces, _attn_implementation="sdpa")
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The table of piece embeddings."""
+        return self.adapter.embeddings(self.module)
+
+    def set_attn_implementation(self, name: str) -> None:
+        """Raises, as no maps of a module of one's own are known."""
+        raise NotImplementedError("maps of a module of one's own are not known")
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any) -> SimpleNamespace:
+        """The last hidden states."""
+        return SimpleNamespace(last_hidden_state=self.adapter.forward(self.module, input_ids, attention_mask))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleBody:
+        return ModuleBody(copy.deepcopy(self.module, memo), self.adapter)  # functions of the adapter are shared
+
+    def loaded(self) -> LoadedModel:
+        """The module as the parts of a model."""
+        return LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
+
+
+def _module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *, name: str) -> MemorySource:
+    """A module of one's own as a model that is known by ``name`` in this process.
+
+    Raises:
+        ModelError: the adapter does not fit the module, or the tokenizer the embeddings.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(f"model {name}: its tokenizer gives no character offsets; give a fast one of transformers")
+    width = adapter.embeddings(module).embedding_dim
+    size = ModelShape(len(adapter.blocks(module)), width, adapter.n_heads, _FAMILY_OF_MODULES)
+    body = ModuleBody(module, adapter)
+    held, read = _snapshot(body.loaded()), _own_tokenizer(tokenizer)
+
+    def fresh(init: Init, seed: int) -> LoadedModel:
+        if init != "random" or adapter.fresh is None:
+            raise ModelError(
+                f"model {name}: no {init.replace('_', ' ')} weights can be drawn of a module of one's own without "
+                "ModuleAdapter(fresh=…), which makes them random; give it, or leave the control random out"
+            )
+        return ModuleBody(adapter.fresh(seed), adapter).loaded()
+
+    source = _held_source(name, held, read, size, fresh)
+    _check_adapter(source.held.encoder(source, device="cpu"))
+    returned = _returned_by(body, body.loaded(), read, name=name)
+    _checked(source, returned, list(body.modules()))
+    # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
+    content = [_Description(is_strict=False).of_module(module), _tokenizer_content(read)]
+    parts = [_content_digest(content), *(repr(_tensor_content(values)) for values in returned.values())]
+    source = replace(source, content=digest([b"module", *(part.encode() for part in parts)]))
+    keep_source(source)
+    return source
+
+
+def _check_adapter(encoder: Encoder) -> None:
+    """Check on a few pieces that every layer is passed and has the width of the embeddings."""
+    body: Any = encoder.model.body
+    try:
+        ids = torch.arange(min(7, body.get_input_embeddings().num_embeddings), device=encoder.device)[None]
+        with torch.inference_mode():
+            layers = frozenset(range(encoder.n_layers + 1))
+            states = run_to_layers(body, encoder.model.blocks, {"input_ids": ids}, layers)
+    except ModelError:
+        raise
+    except Exception as error:
+        # Whatever a module of a person's own raises.
+        reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
+        raise ModelError(f"model {encoder.name}: a trial reading failed ({reason}); check the ModuleAdapter") from error
+    wanted = (*ids.shape, encoder.dim)
+    for layer, state in states.items():
+        if tuple(state.shape) != wanted:
+            raise ModelError(
+                f"model {encoder.name}: layer {layer} of {ids.shape[1]} pieces is of shape {tuple(state.shape)}, which "
+                f"should be {wanted}; check blocks and forward of the ModuleAdapter"
+            )
+
+
+@dataclass(frozen=True)
+class HeldModel:
+    """A copy of a model in memory as it was when it was given, from which encoders are made."""
+
+    model: LoadedModel
+    tokenizer: Any
+    fresh: Callable[[Init, int], LoadedModel]
+    """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
+
+    def reader(self, source: MemorySource, max_pieces: int | None) -> PieceReader:
+        """The tokenizer, ready to align words to pieces."""
+        return piece_reader(source, self.tokenizer, self.model.body, max_pieces=max_pieces)
+
+    def encoder(
+        self,
+        source: MemorySource,
+        *,
+        device: str,
+        init: Init = "pretrained",
+        seed: int = 0,
+        dtype: str | None = None,
+        max_pieces: int | None = None,
+    ) -> Encoder:
+        """An encoder around a copy of the modules, in evaluation mode; see :func:`load_encoder`."""
+        if dtype not in (None, source.dtype):
+            raise ModelError(
+                f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
+                f"the object itself (model.to(torch.{dtype}))"
+            )
+        if init != "pretrained":
+            model = self.fresh(init, seed)
+        else:
+            is_there = torch.device(device) == next(self.model.outermost.parameters()).device
+            model = copied(self.model, list(self.model.outermost.modules()), share=is_there)
+        model.outermost.to(device)
+        no_parameters_learn(model.outermost)
+        facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": source.dtype, "eager": False}
+        reader = self.reader(source, max_pieces)
+        return Encoder(source, source.size, model, tokenizer=self.tokenizer, reader=reader, **facts)
+
+
+def _held_source(
+    name: str, model: LoadedModel, tokenizer: Any, size: ModelShape, fresh: Callable[[Init, int], LoadedModel]
+) -> MemorySource:
+    kinds = (weight.dtype for weight in model.outermost.parameters())
+    dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
+    return MemorySource(
+        *(name, Path(name)),
+        size=size,
+        dtype=dtype,
+        has_masked_lm_head=model.with_head is not None,
+        held=HeldModel(model, tokenizer, fresh),
+    )
+
+
+def _snapshot(model: LoadedModel) -> LoadedModel:
+    """A copy of a model in evaluation mode, with weights of its own."""
+    made = copied(model, list(model.outermost.modules()), share=False)
+    no_parameters_learn(made.outermost)
+    return made
+
+
+def _own_tokenizer(tokenizer: Any) -> Any:
+    """A copy of a tokenizer that never truncates or pads."""
+    made = copy.deepcopy(tokenizer)
+    made.backend_tokenizer.no_truncation()
+    made.backend_tokenizer.no_padding()
+    return made
+
+
+def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
+    """Hidden states of all layers, and logits, that an object returns for each of a few texts alone.
+
+    ``run`` is the object, or what is around it; ``model`` its parts, and ``name`` its name in errors.
+
+    Raises:
+        ModelError: it does not run.
+        SignalError: what it returns is not finite.
+    """
+    found: dict[str, list[Tensor]] = {}
+    body, n_layers = model.body, len(model.blocks)
+
+    def keep(place: str, state: Tensor) -> None:
+        found.setdefault(place, []).append(state[0].detach().clone())
+
+    def keep_last(module: nn.Module, args: Any, output: Any) -> None:
+        keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
+
+    with _as_in_use(run), _explained(name), torch.no_grad(), contextlib.ExitStack() as stack:
+        stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
+        stack.callback(body.register_forward_hook(keep_last).remove)
+        for ids in _ids_of(tokenizer):
+            output = run(input_ids=ids.to(next(body.parameters()).device))
+            named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
+            logits = output[0] if isinstance(output, tuple) else next((one for one in named if one is not None), None)
+            if logits is not None:
+                keep("logits", logits)
+    made = {
+        place: torch.cat([part if part.ndim > 1 else part[None] for part in parts]).cpu()
+        for place, parts in found.items()
+    }
+    wrong = next((place for place, values in made.items() if not values.isfinite().all()), None)
+    if wrong is not None:
+        raise SignalError(f"model {name}: {wrong} is not finite; mend the weight, hook or forward that makes it so")
+    return made
+
+
+def _returned_in(encoder: Encoder) -> _Returned:
+    """The signals of :func:`_returned_by`, read through an encoder from all texts together."""
+    rows = _ids_of(encoder.tokenizer)
+    ids = nn.utils.rnn.pad_sequence([row[0] for row in rows], batch_first=True, padding_value=encoder.pad_id)
+    lengths = torch.tensor([row.shape[1] for row in rows])
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    places, n_layers = mask.nonzero(), encoder.n_layers
+    with _explained(encoder.name):
+        states = encoder.hidden_states(ids, mask, layers=range(n_layers + 1))
+        found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
+        if encoder.has_masked_lm_head:
+            found["logits"] = encoder.masked_logits(ids, places, attention_mask=mask)[n_layers]
+        elif encoder.model.classifier is not None:
+            found["logits"] = encoder.class_logits(ids, mask)
+        elif has_causal_head(encoder.model.outermost) and (causal := encoder.causal_head) is not None:
+            found["logits"] = causal.head.logits(causal.head.features(found[f"layer {n_layers}"]))
+    return {name: values.cpu() for name, values in found.items()}
+
+
+def _difference(theirs: _Returned, ours: _Returned, *, dtype: str) -> str | None:
+    """The first place in which two results differ by more than rounding; None where they are the same."""
+    close = _CLOSE.get(dtype, _CLOSE_IN_HALF_PRECISION)
+    for place, values in ours.items():
+        expected = theirs.get(place)
+        if expected is None or expected.shape != values.shape:
+            return place
+        moved = (expected.float() - values.float()).abs().max()
+        if moved > close * expected.float().abs().max().clamp_min(1e-6):
+            return place
+    return None
+
+
+def _checked(source: MemorySource, theirs: _Returned, modules: Sequence[nn.Module]) -> MemorySource:
+    """Compare a copy of an object with what the object returned.
+
+    Returns:
+        The source; where parts of blocks do not run that those of its family have, of a family that is not known, so
+        that nothing is read from these parts.
+
+    Raises:
+        ModelError: they differ, or the copy runs modules of the object, which are ``modules``.
+    """
+    own, ran = set(map(id, modules)), dict[int, nn.Module]()
+
+    def note(module: nn.Module, args: Any) -> None:
+        ran[id(module)] = module
+
+    device = next(source.held.model.outermost.parameters()).device
+    encoder: Encoder = source.held.encoder(source, device=str(device))
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(note)
+    try:
+        ours = _returned_in(encoder)
+    finally:
+        handle.remove()
+    if called := [type(module).__name__ for place, module in ran.items() if place in own]:
+        raise ModelError(
+            f"model {source.name}: a function of it runs a {called[0]} of the object, so that no copy can be made; let "
+            "forwards and hooks use the module that they are called with"
+        )
+    if (place := _difference(theirs, ours, dtype=source.dtype)) is not None:
+        raise ModelError(
+            f"model {source.name}: {place} of a few texts read together is not what the object returns for each alone; "
+            "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
+            "changes around its encoder"
+        )
+    parts = [part for block in encoder.model.blocks for part in _known_parts(block, encoder.family)]
+    if all(part is not None and id(part) in ran for part in parts):
+        return source
+    return replace(source, size=replace(source.size, family=f"changed {source.size.family}"))
+
+
+def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel:
+    """A copy of a model of transformers whose weights are drawn as its authors initialise them.
+
+    Raises:
+        ModelError: it has weights of which it is not known how they are drawn.
+    """
+    made = _snapshot(held)
+    whole: Any = made.outermost
+    weights, known = dict(whole.named_parameters()), {name for name, _ in whole.named_buffers()}
+    apart = sorted(whole.state_dict().keys() - dict(whole.named_parameters(remove_duplicate=False)).keys() - known)
+    apart += [place for place, weight in weights.items() if not weight.is_floating_point()]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        for weight in weights.values():
+            if weight.is_floating_point():
+                weight.fill_(torch.nan)
+        for module in whole.modules():
+            vars(module).pop("_is_hf_initialized", None)
+        torch.manual_seed(seed)
+        whole.initialize_weights()
+        for place, weight in weights.items():
+            if weight.is_floating_point() and not weight.isfinite().all():
+                # Of a module that is none of transformers, such as an adapter.
+                if weight.ndim < 2:
+                    apart.append(place)
+                else:
+                    weight.normal_(0.0, float(getattr(whole.config, "initializer_range", 0.02)))
+    if apart:
+        raise ModelError(
+            f"model {name}: it is not known how {apart[0]} is drawn at random; leave the control random out "
+            "(controls='majority')"
+        )
+    if init == "random_blocks":
+        copy_embeddings(held.outermost, whole)
+    return made
+
+
+def _known_parts(block: nn.Module, family: str) -> Iterator[nn.Module | None]:
+    """The parts of a block that are known for its family; None for one that the block does not have."""
+    for site in ("head", "values", "feed_forward_output"):
+        with contextlib.suppress(ModelError):  # not known for the family
+            try:
+                part = find_part(block, family, site)
+            except AttributeError:
+                part = None
+            yield part
+
+
+def _ids_of(tokenizer: Any) -> list[Tensor]:
+    return [torch.tensor([tokenizer(text, verbose=False)["input_ids"]]) for text in _TEXTS]
+
+
+@contextlib.contextmanager
+def _as_in_use(run: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the context, then the mode of before, module by module."""
+    modes = [(module, module.training) for module in run.modules()]
+    run.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Errors of modules, hooks and forwards of a person's own become one line."""
+    try:
+        yield
+    except BertologyError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
+        raise ModelError(f"model {name} does not run a few texts ({reason}); mend its forward or hooks") from error
+
+
+_NOT_CONTENT = frozenset(
+    {"_modules", "_parameters", "_buffers", "_non_persistent_buffers_set", "training", "config", "generation_config"}
+    | {"name_or_path", "warnings_issued", "_output_capturing_hooks_installed", "_is_hf_initialized"}
+)
+"""Attributes that are described on their own, or that change nothing: passes are made in evaluation mode."""
+_NOT_CONFIG = frozenset({"use_cache", "architectures", "dtype", "torch_dtype"})
+_STANDARD_ATTENTION = frozenset({None, "eager", "sdpa"})
+"""Implementations of attention with the same result up to rounding."""
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class _Description:
+    """Describes modules by plain values, which are equal for modules that compute the same."""
+
+    is_strict: bool = True
+    """Describe what is of no library (a hook, a function in place of a method, a class) by a number that is drawn anew
+    each time, so that a module with it is equal to no other; otherwise by its name."""
+    foreign: list[str] = field(default_factory=list)
+    """Names of what was of no library in modules that were described."""
+
+    def of_module(self, model: nn.Module, *, without: Collection[str] = ()) -> list[Any]:
+        """A description of everything that a module computes with, but for the parameters ``without``."""
+        hooks = torch.nn.modules.module.__dict__
+        found: list[Any] = [self._of(hooks.get(f"_global_forward{kind}_hooks"), 0) for kind in ("", "_pre")]
+        for name, module in model.named_modules(remove_duplicate=False):
+            held = {**module._parameters, **module._buffers}
+            weights = {
+                key: None if value is None else _tensor_content(value)
+                for key, value in held.items()
+                if (f"{name}.{key}" if name else key) not in without
+            }
+            facts = sorted((key, self._of_attribute(key, value)) for key, value in vars(module).items())
+            # A model that was loaded has private attributes that one which was built has not.
+            kept = [(key, fact) for key, fact in facts if fact and not (key[0] == "_" and fact in ("None", "False"))]
+            found.append([name, self._of_class(type(module)), kept, sorted(weights.items())])
+        config: Any = getattr(model, "config", None)
+        if hasattr(config, "to_dict"):
+            plain = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
+            attention = getattr(config, "_attn_implementation", None)
+            found += [config_content(plain), "" if attention in _STANDARD_ATTENTION else self._foreign(attention)]
+        return found
+
+    def _of_attribute(self, key: str, value: Any) -> Any:
+        if key in _NOT_CONTENT:
+            return []
+        if "_hooks" in key and isinstance(value, dict):
+            # By what they do, since their numbers only grow. Those by which transformers gathers what it returns stay.
+            return [self._of(one, 0) for one in value.values() if not _is_of_transformers(one)]
+        return self._of(value, 0)
+
+    def _of(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
+            return repr(value)
+        if depth > _DEEPEST:
+            return self._foreign(type(value).__qualname__)
+        if isinstance(value, Tensor):
+            return _tensor_content(value)
+        if isinstance(value, Mapping):
+            return sorted([repr(key), self._of(one, depth + 1)] for key, one in value.items())
+        if isinstance(value, set | frozenset):
+            return sorted(repr(self._of(one, depth + 1)) for one in value)
+        if isinstance(value, tuple | list):
+            return [self._of(one, depth + 1) for one in value]
+        if isinstance(value, type):
+            return self._of_class(value)
+        if isinstance(value, MethodType):
+            return [self._of(value.__func__, depth + 1), self._of(value.__self__, depth + 1)]
+        if isinstance(value, partial):
+            return [self._of(part, depth + 1) for part in (value.func, value.args, value.keywords)]
+        if isinstance(value, FunctionType | BuiltinFunctionType):
+            name = f"{value.__module__}.{value.__qualname__}"
+            is_named = _is_of_transformers(value) or "<" not in name
+            return name if is_named and is_of_library(value.__module__) else self._foreign(name)
+        if isinstance(value, nn.Module):
+            return self._of_class(type(value))  # described where it stands in the model
+        if hasattr(value, "to_dict"):
+            return self._of(value.to_dict(), depth + 1)
+        held = vars(value) if hasattr(value, "__dict__") else None
+        kind = self._of_class(type(value))
+        return [kind, self._foreign(type(value).__qualname__) if held is None else self._of(held, depth + 1)]
+
+    def _of_class(self, kind: type) -> str:
+        """The name of a class of a library, none of whose methods was replaced."""
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        functions = [value for base in kind.__mro__ for value in vars(base).values() if isinstance(value, FunctionType)]
+        are_librarys = all(
+            is_of_library(module) for module in (kind.__module__, *(one.__module__ for one in functions))
+        )
+        return name if are_librarys else self._foreign(name)
+
+    def _foreign(self, name: object) -> str:
+        self.foreign.append(str(name))
+        return uuid.uuid4().hex if self.is_strict else str(name)
+
+
+def _tensor_content(values: Tensor) -> list[Any]:
+    """Type, shape and a hash of the values of a tensor."""
+    plain = values.detach().cpu()
+    if plain.is_quantized:
+        return [str(plain.dtype), *_tensor_content(plain.dequantize())]
+    flat = plain.contiguous().flatten()
+    return [str(plain.dtype), list(plain.shape), digest([flat.view(torch.uint8).numpy().data if len(flat) else b""])]
+
+
+def _tokenizer_content(tokenizer: Any) -> list[Any]:
+    """The settings by which a tokenizer reads texts, except truncation and padding, which are set by callers."""
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    left = {key: value for key, value in content.items() if key not in ("truncation", "padding")}
+    return [left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length]
+
+
+def _content_digest(content: list[Any]) -> str:
+    """Hash of a description."""
+    return digest([repr(content).encode()])
+
+
+def _is_of_transformers(function: Any) -> bool:
+    return isinstance(function, FunctionType) and function.__module__.startswith("transformers.")

@@ -1,0 +1,460 @@
+"""Tokenizers: how they cut a text into subwords step by step, and how they cut a corpus."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._inputs import opened
+from bertology.corpora import Sentences, Texts, as_sentences
+from bertology.encoders.alignment import PieceReader
+from bertology.errors import CorpusError, ModelError, quoted
+from bertology.measures import bootstrap_ratio, ratio_intervals
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+__all__ = [
+    "MorphScores",
+    "TokenStep",
+    "TokenTrace",
+    "TokenizerScore",
+    "WordTrace",
+    "morph_scores",
+    "piece_ranges",
+    "read_morphs",
+    "tokenizer_parity",
+    "tokenizer_scores",
+    "trace_tokens",
+]
+
+ALPHA = 2.5
+"""The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
+_UNBOUNDED = 1 << 30
+_MARKS = "▁Ġ"
+_CONTINUED = "##"
+
+
+@dataclass(frozen=True)
+class TokenizerScore:
+    """One measure of a tokenizer on a text, with its 95 % interval over sentences."""
+
+    measure: str
+    value: float
+    ci_low: float
+    ci_high: float
+
+
+def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 2000) -> tuple[TokenizerScore, ...]:
+    """Measures of a tokenizer on a text whose words are known.
+
+    ``fertility`` is pieces for each word, ``continued_share`` the share of words of two pieces or more (Rust et al.
+    2021), ``unknown_share`` that of words with an unknown piece; ``characters_per_piece`` and
+    ``single_character_share`` are about pieces of words; ``renyi_efficiency`` is H_α of the pieces' frequencies over
+    the logarithm of the size of the vocabulary, α = 2.5 (Zouhar et al. 2023); ``vocabulary_used`` is the share of the
+    vocabulary that occurs, which grows with the text and has no interval. A piece that several words share, as those of
+    *don't* and French *du* (*de* and *le*) may, is counted once among pieces.
+
+    Args:
+        reader: the tokenizer, as :func:`bertology.encoders.load_reader` gives it.
+        texts: sentences, or plain texts.
+        n_resamples: of the bootstrap over sentences.
+
+    Raises:
+        CorpusError: the text has no word that the tokenizer can read.
+    """
+    sentences = as_sentences(texts)
+    all_ids, ranges = _read(reader, sentences)
+    n_pieces = ranges[:, 1] - ranges[:, 0]
+    read = np.flatnonzero(n_pieces)
+    if not len(read):
+        raise CorpusError("no word of the text can be tokenised: give text with words")
+    word, places = _places(ranges[read])
+    has_unknown = np.bincount(word, all_ids[places] == reader.unknown_id, minlength=len(read)) > 0
+    places, firsts = np.unique(places, return_index=True)
+    ids = all_ids[places]
+    vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
+    is_single = _single_characters(reader, vocabulary)[ids]
+    lengths = _new_characters(sentences)[read]
+    _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
+    of_piece = cluster[word[firsts]]
+
+    def by_sentence(values: Any, clusters: Integers) -> Floats:
+        sums = np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
+        return np.asarray(sums, dtype=np.float64)
+
+    words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
+    ratios = {
+        "fertility": (all_pieces, words),
+        "continued_share": (by_sentence(n_pieces[read] > 1, cluster), words),
+        "unknown_share": (by_sentence(has_unknown, cluster), words),
+        "characters_per_piece": (by_sentence(lengths, cluster), all_pieces),
+        "single_character_share": (by_sentence(is_single, of_piece), all_pieces),
+        "renyi_efficiency": _renyi(ids, of_piece, vocabulary),
+    }
+    over, under = (np.stack([pair[number] for pair in ratios.values()]) for number in (0, 1))
+    are_shares = [name.endswith("_share") for name in ratios]
+    found = ratio_intervals(over, under, are_shares=are_shares, n_resamples=n_resamples)
+    columns = zip(ratios, found.values, found.ci_low, found.ci_high, strict=True)
+    scores = [TokenizerScore(name, float(value), float(low), float(high)) for name, value, low, high in columns]
+    used = len(np.unique(ids)) / vocabulary
+    return (*scores, TokenizerScore("vocabulary_used", used, float("nan"), float("nan")))
+
+
+def piece_ranges(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
+    """``[word, 2]`` the first piece of each word of some texts and the end of its pieces, counted through all texts:
+    equal where a word cannot be read, overlapping where words share pieces."""
+    return _read(reader, as_sentences(texts))[1]
+
+
+def tokenizer_parity(
+    reader: PieceReader, texts: Texts, reference: Texts, *, n_resamples: int = 2000
+) -> TokenizerScore | None:
+    """Pieces of a text over pieces of its translation, ``reference`` (the *premium* of Petrov et al. 2023).
+
+    Sentences are translations of one another if they have the same id; others are left out.
+
+    Args:
+        reader: the tokenizer.
+        texts: sentences with ids, as those of parallel treebanks.
+        reference: the same in the language that is compared with.
+        n_resamples: of the bootstrap over pairs of sentences.
+
+    Returns:
+        1 where the same is said in as many pieces; None where no sentence of one text has an id of the other.
+    """
+    lengths = []
+    for one in (as_sentences(texts), as_sentences(reference)):
+        word, places = _places(piece_ranges(reader, one))
+        _, firsts = np.unique(places, return_index=True)
+        of_sentence = np.bincount(one.sentence_of_word[word[firsts]], minlength=len(one))
+        lengths.append({one.id(number): n for number, n in enumerate(of_sentence.tolist()) if one.id(number) and n})
+    shared = [name for name in lengths[0] if name in lengths[1]]
+    if not shared:
+        return None
+    over, under = (np.array([[of_text[name] for name in shared]]) for of_text in lengths)
+    found = bootstrap_ratio(over, under, metric="parity", n_resamples=n_resamples)
+    return TokenizerScore("parity", float(found.values[0]), float(found.ci_low[0]), float(found.ci_high[0]))
+
+
+def _read(reader: PieceReader, sentences: Sentences) -> tuple[Integers, NDArray[np.int64]]:
+    """``[piece]`` numbers in the vocabulary, and :func:`piece_ranges`: each sentence is read whole, however long."""
+    pieces = replace(reader, max_pieces=_UNBOUNDED).tokenize(sentences)
+    ranges = np.stack([pieces.word_first, pieces.word_last], axis=1).astype(np.int64)
+    return pieces.ids, ranges + pieces.window_starts[pieces.word_window][:, None]
+
+
+def _places(ranges: Integers) -> tuple[Integers, Integers]:
+    """``[range · piece]`` the number of each range, and its pieces."""
+    lengths = ranges[:, 1] - ranges[:, 0]
+    number = np.repeat(np.arange(len(ranges)), lengths)
+    return number, np.arange(len(number)) - np.repeat(lengths.cumsum() - lengths - ranges[:, 0], lengths)
+
+
+def _new_characters(sentences: Sentences) -> Integers:
+    """``[word]`` number of its characters that no word before it has."""
+    base = sentences.sentence_of_word.astype(np.int64) * _UNBOUNDED
+    begin, end = sentences.char_spans.T + base
+    before = np.append(0, np.maximum.accumulate(end)[:-1]) if len(end) else end
+    return np.asarray(np.maximum(end - np.maximum(begin, before), 0))
+
+
+def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_]:
+    """``[piece]`` whether a piece of the vocabulary is one character, marks of words aside."""
+    flags = np.zeros(vocabulary, dtype=bool)
+    for number in range(vocabulary):
+        piece = reader.backend.id_to_token(number) or ""
+        flags[number] = len(piece.removeprefix(_CONTINUED).lstrip(_MARKS).removesuffix("</w>")) == 1
+    return flags
+
+
+def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, Floats]:
+    """Rényi efficiency as a mean over sentences: itself, and to first order what each sentence changes of it."""
+    n_clusters = int(clusters.max()) + 1
+    _, codes = np.unique(ids, return_inverse=True)
+    shares = np.bincount(codes) / len(ids)
+    total = (shares**ALPHA).sum()
+    efficiency = np.log(total) / (1 - ALPHA) / np.log(vocabulary)
+    # The derivative of Σ p^α by the weight of each piece of the text.
+    of_pieces = ALPHA * (shares[codes] ** (ALPHA - 1) - total) / len(ids)
+    changes = np.bincount(clusters, of_pieces, minlength=n_clusters) / (total * (1 - ALPHA) * np.log(vocabulary))
+    return efficiency + n_clusters * (changes - changes.mean()), np.ones(n_clusters)
+
+
+@dataclass(frozen=True)
+class MorphScores:
+    """Agreement of the boundaries of pieces with those of morphs."""
+
+    precision: float
+    """Share of boundaries between pieces that are boundaries of morphs."""
+    recall: float
+    """Share of boundaries of morphs that are boundaries between pieces."""
+    f1: float
+    morph_score: float
+    """Share of words that are cut at all which are cut at the boundary of their morphs (Arnett & Bergen 2024)."""
+    n_words: int
+    n_whole: int
+    """Words that are one piece."""
+
+
+def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphScores:
+    """Boundaries of pieces against gold morphs.
+
+    Words of one piece have no boundary: they count for recall, and are left out of ``morph_score`` as by its authors.
+
+    Args:
+        reader: the tokenizer.
+        words: of each word its morphs in order, which make up the word: ``("light", "ed")``.
+
+    Raises:
+        CorpusError: there is no word of two morphs or more.
+    """
+    gold_boundaries = cut_boundaries = shared = n_words = n_whole = hits = 0
+    for morphs in words:
+        parts = [part for part in morphs if part]
+        if len(parts) < 2:
+            continue
+        gold = set(np.cumsum([len(part) for part in parts[:-1]]).tolist())
+        word = "".join(parts)
+        encoded = reader.backend.encode(word, add_special_tokens=False)
+        # A boundary is where one piece ends and the next begins; marks of words stand for no character.
+        cut = {start for start, end in encoded.offsets if 0 < start < len(word) and end > start}
+        n_words += 1
+        n_whole += not cut
+        gold_boundaries += len(gold)
+        cut_boundaries += len(cut)
+        shared += len(gold & cut)
+        hits += bool(gold & cut)
+    if not n_words:
+        raise CorpusError("no word of two morphs or more: give words with their morphs")
+    precision = shared / cut_boundaries if cut_boundaries else float("nan")
+    recall = shared / gold_boundaries
+    f1 = 2 * shared / (gold_boundaries + cut_boundaries)
+    score = hits / (n_words - n_whole) if n_words > n_whole else float("nan")
+    return MorphScores(precision, recall, f1, score, n_words, n_whole)
+
+
+def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
+    """The words of a CSV or TSV file with their morphs, as those of MorphScore.
+
+    A header names the columns: ``pt1`` and ``rest``, or else every column after one called ``word`` or ``full_word``.
+
+    Raises:
+        CorpusError: there is no such file, or no such columns.
+    """
+    with opened(path, error=CorpusError) as raw:
+        lines = raw.read().decode("utf-8-sig").splitlines()
+    rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    header = [name.strip().lower() for name in next(rows, [])]
+    if {"pt1", "rest"} <= set(header):
+        columns = [header.index("pt1"), header.index("rest")]
+    elif words := [place for place, name in enumerate(header) if name in ("word", "full_word")]:
+        columns = list(range(words[0] + 1, len(header)))
+    else:
+        raise CorpusError(
+            f"{path}:1: {quoted(','.join(header))} where a header with pt1 and rest, or with word, was due"
+        )
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise CorpusError(f"{path}:{number}: {len(row)} fields where the header has {len(header)}")
+        yield tuple(row[place].strip() for place in columns)
+
+
+_UNKNOWN_PENALTY = 10.0
+"""By how much the logarithm of an unknown character's probability is below that of the least probable piece: the
+constant of SentencePiece."""
+
+
+@dataclass(frozen=True)
+class TokenStep:
+    """One step: the pieces after it, and what was done."""
+
+    pieces: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class WordTrace:
+    """A stretch of text that the tokenizer cuts by itself, mostly a word, and how it cuts it."""
+
+    text: str
+    """The text, normalised and marked: ``▁unhappy``, ``Ġunhappy``."""
+    span: tuple[int, int]
+    """Its place in the normalised text, characters from 0, the end exclusive."""
+    steps: tuple[TokenStep, ...]
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces in the end."""
+        return self.steps[-1].pieces
+
+
+@dataclass(frozen=True)
+class TokenTrace:
+    """The pieces of a text and how they were arrived at."""
+
+    text: str
+    kind: str
+    """``WordPiece``, ``BPE`` or ``Unigram``."""
+    words: tuple[WordTrace, ...]
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces of the text, without special tokens."""
+        return tuple(itertools.chain.from_iterable(word.pieces for word in self.words))
+
+
+def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
+    """The steps by which a tokenizer cuts a text.
+
+    WordPiece takes the longest piece of its vocabulary that the rest of a word begins with, again and again; if none
+    fits, the whole word is unknown (Devlin et al. 2019). BPE begins with characters or bytes and merges the pair that
+    was merged first in training (Sennrich et al. 2016). Unigram takes the most probable of all ways to cut (Kudo 2018).
+
+    Args:
+        tokenizer: of transformers, with a fast implementation, or a ``tokenizers.Tokenizer``.
+        text: what to cut; special tokens inside it are cut like any text.
+        n_best: ways to cut that are shown of Unigram, the best first.
+
+    Raises:
+        ModelError: the tokenizer has no fast implementation, or is of another kind.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        raise ModelError(f"{type(tokenizer).__name__} has no fast implementation, whose rules could be followed")
+    model = json.loads(backend.to_str())["model"]
+    tracers: dict[str, Callable[[Mapping[str, Any]], Callable[[str], Iterator[TokenStep]]]] = {
+        "WordPiece": _WordPiece,
+        "BPE": _Bpe,
+        "Unigram": lambda of: _Unigram(of, n_best),
+    }
+    if model["type"] not in tracers:
+        raise ModelError(f"a tokenizer of kind {model['type']} cannot be followed: {', '.join(tracers)} can")
+    trace = tracers[model["type"]](model)
+    normalised = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+    cut = backend.pre_tokenizer
+    parts = [(normalised, (0, len(normalised)))] if cut is None else cut.pre_tokenize_str(normalised)
+    words = (WordTrace(part, span, tuple(trace(part))) for part, span in parts if part)
+    return TokenTrace(text, model["type"], tuple(words))
+
+
+class _WordPiece:
+    def __init__(self, model: Mapping[str, Any]) -> None:
+        self._vocabulary = model["vocab"].keys()
+        self._prefix, self._unknown = model["continuing_subword_prefix"], model["unk_token"]
+        self._most = model["max_input_chars_per_word"]
+
+    def __call__(self, word: str) -> Iterator[TokenStep]:
+        yield TokenStep((word,), "the word")
+        if len(word) > self._most:
+            yield TokenStep((self._unknown,), f"longer than {self._most} characters: unknown")
+            return
+        found: list[str] = []
+        start = 0
+        while start < len(word):
+            candidates = ((end, self._marked(word[start:end], start)) for end in range(len(word), start, -1))
+            taken = next(((end, piece) for end, piece in candidates if piece in self._vocabulary), None)
+            if taken is None:
+                rest = self._marked(word[start:], start)
+                yield TokenStep((self._unknown,), f"no piece begins {quoted(rest)}: the whole word is unknown")
+                return
+            start, piece = taken
+            found.append(piece)
+            left = [self._marked(word[start:], start)] if start < len(word) else []
+            yield TokenStep((*found, *left), f"{piece} is the longest piece that the rest begins with")
+
+    def _marked(self, part: str, start: int) -> str:
+        return self._prefix + part if start else part
+
+
+class _Bpe:
+    def __init__(self, model: Mapping[str, Any]) -> None:
+        self._model, self._vocabulary = model, model["vocab"].keys()
+        pairs = (tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"])
+        self._rank = {pair: rank for rank, pair in enumerate(pairs, 1)}
+
+    def __call__(self, word: str) -> Iterator[TokenStep]:
+        prefix, suffix = self._model.get("continuing_subword_prefix") or "", self._model.get("end_of_word_suffix") or ""
+        if self._model.get("ignore_merges") and word in self._vocabulary:
+            yield TokenStep((word,), "the word is in the vocabulary")
+            return
+        letters = [letter if place == 0 else prefix + letter for place, letter in enumerate(word)]
+        letters[-1] += suffix
+        pieces = list(itertools.chain.from_iterable(map(self._known, letters)))
+        yield TokenStep(tuple(pieces), "characters" if len("".join(pieces)) == len(word) else "characters and bytes")
+        while pairs := [
+            (self._rank[p], place) for place, p in enumerate(itertools.pairwise(pieces)) if p in self._rank
+        ]:
+            rank, place = min(pairs)
+            left, right = pieces[place : place + 2]
+            pieces[place : place + 2] = [left + right.removeprefix(prefix)]
+            yield TokenStep(tuple(pieces), f"{left} + {right}: merge {rank:,} of {len(self._rank):,}")
+
+    def _known(self, letter: str) -> list[str]:
+        """A character as the vocabulary has it: itself, its bytes, or the unknown piece."""
+        if letter in self._vocabulary:
+            return [letter]
+        as_bytes = [f"<0x{byte:02X}>" for byte in letter.encode()]
+        if self._model.get("byte_fallback") and all(piece in self._vocabulary for piece in as_bytes):
+            return as_bytes
+        return [self._model["unk_token"]] if self._model.get("unk_token") else []
+
+
+class _Unigram:
+    def __init__(self, model: Mapping[str, Any], n_best: int) -> None:
+        self._scores = dict(model["vocab"])
+        self._longest = max(map(len, self._scores))
+        self._unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+        self._byte_fallback, self._n_best = bool(model.get("byte_fallback")), n_best
+
+    @cached_property
+    def _unknown_score(self) -> float:
+        return float(min(self._scores.values())) - _UNKNOWN_PENALTY
+
+    def __call__(self, word: str) -> Iterator[TokenStep]:
+        best = self._ways(word)
+        for number, (score, pieces) in reversed(list(enumerate(best, 1))):
+            margin = "" if number == 1 else f", {best[0][0] - score:.2f} below the best"
+            what = "the most probable way to cut" if number == 1 else f"number {number}"
+            yield TokenStep(self._shown(pieces), f"{what}: log probability {score:.2f}{margin}")
+
+    def _ways(self, word: str) -> list[tuple[float, tuple[str, ...]]]:
+        """The most probable ways to cut a word, best first."""
+        ways: list[list[tuple[float, tuple[str, ...]]]] = [[(0.0, ())]]
+        for end in range(1, len(word) + 1):
+            found = []
+            for start in range(max(0, end - self._longest), end):
+                piece = word[start:end]
+                if piece in self._scores and piece != self._unknown:
+                    score = self._scores[piece]
+                elif end - start == 1:
+                    score = self._unknown_score
+                else:
+                    continue
+                found += [(before + score, (*pieces, piece)) for before, pieces in ways[start]]
+            ways.append(heapq.nlargest(self._n_best, found, key=lambda way: way[0]))
+        return ways[-1]
+
+    def _shown(self, pieces: tuple[str, ...]) -> tuple[str, ...]:
+        """With unknown characters as the tokenizer gives them: as bytes, or a run of them as one piece."""
+        shown: list[str] = []
+        for known, run in itertools.groupby(pieces, key=self._scores.__contains__):
+            if known:
+                shown += run
+                continue
+            text = "".join(run)
+            as_bytes = [f"<0x{byte:02X}>" for byte in text.encode()]
+            if self._byte_fallback and all(piece in self._scores for piece in as_bytes):
+                shown += as_bytes
+            else:
+                shown.append(text)
+        return tuple(shown)

@@ -1,0 +1,230 @@
+"""The weights of a model, stored or loaded, one tensor at a time, with the layer and part of each."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from bertology.encoders._modules import LoadedModel, find_blocks
+from bertology.encoders.loading import check_files
+from bertology.encoders.sources import (
+    AGAIN,
+    MemorySource,
+    ModelSource,
+    load_config,
+    model_shape,
+    one_line,
+    quiet_loading,
+    weight_files,
+)
+from bertology.errors import ModelError
+
+WeightKind = Literal["embeddings", "query", "key", "value", "query_key_value", "output", "feed_forward", "norm", "head"]
+"""Part of an encoder: embedding tables; the four projections of attention (``query_key_value`` where a family has one
+matrix for three); the feed-forward layers; norms, wherever they are; and the heads, the pooler among them."""
+
+# What architectures call these projections, at the end of a path within a block; the first that fits counts.
+_KINDS: tuple[tuple[WeightKind, str], ...] = (
+    ("norm", r"(layer_?norm|norm\d?|ln_\w|.*_layer_norm|.*_norm)"),
+    ("query_key_value", r"(attn\.(Wqkv|c_attn)|attention\.self\.in_proj)"),
+    ("query", r".*(att|Att)[\w.]*\.(query(_proj)?|q_lin|q_proj|q|pos_query_proj|pos_q_proj)"),
+    ("key", r".*(att|Att)[\w.]*\.(key(_proj)?|k_lin|k_proj|k|pos_key_proj|pos_proj)"),
+    ("value", r".*(att|Att)[\w.]*\.(value(_proj)?|v_lin|v_proj|v)"),
+    ("output", r"(attention\.output\.dense|.*(att|Att)[\w.]*\.(dense|out_lin|out_proj|o|Wo|c_proj))"),
+)
+_ABOVE_BLOCKS = re.compile(r"(encoder\.)?(norm|final_norm|final_layer_norm|emb_layer_norm_after|ln_f)\.")
+_LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))
+"""Endings of the parameters of norms in old checkpoints of BERT."""
+
+
+@dataclass(frozen=True)
+class WeightPlace:
+    """The place of a tensor in a model."""
+
+    layers: tuple[int, ...]
+    """0 for the embeddings, 1…L for the blocks, of which ALBERT's tensors serve several; empty for the heads."""
+    kind: WeightKind
+
+
+class StoredWeights:
+    """The tensors of floating point in a model's files; a context manager.
+
+    Names are those of the encoder without the prefix of the class that saved it (``encoder.layer.0.…``), so that the
+    same weights have the same name with every head; tied weights are there once. Files are mapped, not loaded.
+
+    Args:
+        source: the model's files.
+
+    Raises:
+        ModelError: the model has no files, or they cannot be read.
+    """
+
+    def __init__(self, source: ModelSource) -> None:
+        if isinstance(source, MemorySource):
+            raise ModelError(
+                f"model {source.name} is in memory alone, as no files hold it: give a model that was saved"
+            )
+        check_files(source, "pretrained", torch.float32)
+        self.name, self.source = source.title, source
+        self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
+        """Total size of the files of weights."""
+        self._stack = contextlib.ExitStack()
+        skeleton = _Skeleton(source)
+        self._readers: dict[str, Callable[[], Tensor]] = {}
+        for name, (dtype, read) in self._stored().items():
+            known = skeleton.name(name)
+            if known is not None and dtype.is_floating_point:
+                self._readers[known] = read
+        places = [(name, skeleton.place(name)) for name in self._readers]
+        places.sort(key=lambda place: place[1].layers or (skeleton.n_layers + 1,))
+        self.places: Mapping[str, WeightPlace] = dict(places)
+        """By name, in the order of layers, the heads last."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._readers.clear()
+        self._stack.close()
+
+    def read(self, name: str) -> Tensor:
+        """The values of a tensor, as they are stored."""
+        return self._readers[name]()
+
+    def _stored(self) -> dict[str, tuple[torch.dtype, Callable[[], Tensor]]]:
+        """By stored name the type of a tensor, and a function that reads it."""
+        found: dict[str, tuple[torch.dtype, Callable[[], Tensor]]] = {}
+        for path in weight_files(self.source.folder):
+            with one_line(f"{path}: the weights cannot be read", remedy=AGAIN):
+                if path.suffix == ".safetensors":
+                    found |= self._of_safetensors(path)
+                else:
+                    # Files of torch before 1.6 cannot be mapped.
+                    is_mapped = zipfile.is_zipfile(path)
+                    loaded: dict[str, Tensor] = torch.load(path, "cpu", mmap=is_mapped, weights_only=True)
+                    found |= {name: (value.dtype, lambda value=value: value) for name, value in loaded.items()}  # type: ignore[misc]
+        return found
+
+    def _of_safetensors(self, path: Any) -> Iterator[tuple[str, tuple[torch.dtype, Callable[[], Tensor]]]]:
+        from safetensors import safe_open
+
+        opened: Any = self._stack.enter_context(safe_open(path, framework="pt"))
+        for name in opened.keys():  # noqa: SIM118 - no mapping
+            empty = opened.get_slice(name)[:0] if opened.get_slice(name).get_shape() else opened.get_tensor(name)
+            yield name, (empty.dtype, lambda name=name: opened.get_tensor(name))  # type: ignore[misc]
+
+
+class LoadedWeights:
+    """The tensors of a model in memory, by the names that :class:`StoredWeights` gives them.
+
+    Args:
+        model: the modules of an encoder, ``encoder.model``; of heads it has the one of masked pieces at most.
+        name: of the model.
+    """
+
+    def __init__(self, model: LoadedModel, name: str) -> None:
+        if not model.is_stock:
+            raise ModelError(
+                f"model {name} was changed in memory, so that its tensors are no plain weights: save it first"
+            )
+        self.name = name
+        body = {id(value): name for name, value in model.body.named_parameters()}
+        values = {body.get(id(value), name): value for name, value in model.outermost.named_parameters()}
+        places = weight_places(model.body, model.blocks)
+        self._values = values
+        self.places: Mapping[str, WeightPlace] = {name: places.get(name, WeightPlace((), "head")) for name in values}
+        """By name."""
+
+    def read(self, name: str) -> Tensor:
+        """The values of a tensor, on the processor."""
+        return self._values[name].detach().cpu()
+
+
+class _Skeleton:
+    """The modules of a model without values: which names its weights have, and in which layer they are."""
+
+    def __init__(self, source: ModelSource) -> None:
+        shape = model_shape(source)
+        self.n_layers = shape.n_layers
+        with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
+            config = load_config(source, False)
+            if config.is_encoder_decoder:
+                raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
+            with torch.device("meta"):
+                model = _class_of(config)._from_config(config)
+        self._prefix = f"{model.base_model_prefix}."
+        body: nn.Module = model.base_model
+        self._body = {name for name, _ in body.named_parameters(remove_duplicate=False)}
+        self._tied = frozenset(getattr(model, "all_tied_weights_keys", None) or {})
+        blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
+        self._places = weight_places(body, blocks)
+
+    def name(self, stored: str) -> str | None:
+        """The name of a stored tensor; None for one that is tied to another."""
+        if stored in self._tied:
+            return None
+        plain = stored.removeprefix(self._prefix)
+        for old, new in _LEGACY:
+            if plain.endswith(old) and plain not in self._body:
+                plain = plain.removesuffix(old) + new
+        # A head may have a tensor of the name that the encoder has under the prefix: it keeps its own.
+        return plain if plain in self._body else stored
+
+    def place(self, name: str) -> WeightPlace:
+        return self._places.get(name, WeightPlace((), "head"))
+
+
+def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, WeightPlace]:
+    """The place of each parameter of an encoder, by its name in it; a pooler is a head.
+
+    Args:
+        body: the encoder proper.
+        blocks: its blocks in the order in which they run.
+    """
+    layers: dict[int, list[int]] = {}
+    for layer, block in enumerate(blocks, 1):
+        layers.setdefault(id(block), []).append(layer)
+    prefixes = {f"{path}.": layers[id(module)] for path, module in body.named_modules() if id(module) in layers}
+    found = {}
+    for name, _ in body.named_parameters(remove_duplicate=False):
+        path = name.rpartition(".")[0]
+        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
+        if name.startswith("pooler."):
+            place = WeightPlace((), "head")
+        elif prefix is not None:
+            place = WeightPlace(tuple(prefixes[prefix]), _kind(path.removeprefix(prefix)))
+        elif _ABOVE_BLOCKS.match(name):
+            place = WeightPlace((len(blocks),), _kind(path))
+        else:
+            place = WeightPlace((0,), "norm" if _kind(path) == "norm" else "embeddings")
+        found[name] = place
+    return found
+
+
+def _class_of(config: Any) -> Any:
+    import transformers
+
+    name = (config.architectures or [""])[0]
+    kind = getattr(transformers, name, None)
+    if kind is not None and hasattr(kind, "_from_config"):
+        return kind
+    return transformers.MODEL_MAPPING[type(config)]
+
+
+def _kind(path: str) -> WeightKind:
+    """The kind of a module by its path within a block; what is neither attention nor norm is feed-forward."""
+    last = path.rpartition(".")[2]
+    for kind, pattern in _KINDS:
+        if re.fullmatch(pattern, last if kind == "norm" else path, flags=re.IGNORECASE if kind == "norm" else 0):
+            return kind
+    return "feed_forward"

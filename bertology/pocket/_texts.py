@@ -1,0 +1,565 @@
+"""Texts of the pocket world: trees read as annotated sentences, the probing corpus and its packed file, documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice, pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bertology._files import cache_folder, digest, write_atomically
+from bertology._temporary import sweep
+from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.errors import CorpusError
+from bertology.pocket import _function_words as fw
+from bertology.pocket._grammar import Clauses, Style, indefinite_article, verbal_group
+from bertology.pocket._words import (
+    HEAD,
+    SINGULAR,
+    VERB_CLASSES,
+    Dice,
+    Part,
+    Phrase,
+    Reach,
+    Tree,
+    Word,
+    head,
+    leaves,
+    lexicon,
+    make_verb,
+    phrase,
+)
+from bertology.pocket._world import N_THEMES, Fact, Scene, facts, people, proper_noun
+
+Layers = Mapping[str, tuple[str | None, ...]]
+Targets = Mapping[str, tuple[Target, ...]]
+
+
+class Line(NamedTuple):
+    """A sentence of a text: its tree, and the relation between two referents that it states, if any."""
+
+    tree: Phrase
+    relation: tuple[str, int, int] | None = None
+
+
+class _Reader:
+    """Collects words, heads and spans of a tree in one walk, left to right."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.heads: list[int] = []
+        self.relations: list[str] = []
+        self.constituents: list[Target] = []
+        self.entities: list[Target] = []
+        self.roles: list[Target] = []
+        self.mentions: list[tuple[tuple[int, int], int, bool]] = []
+        """Span, referent, and whether it is a pronoun."""
+
+    def walk(self, tree: Tree) -> int:
+        """Read a tree; returns the index of its head word."""
+        start = len(self.words)
+        if isinstance(tree, Word):
+            self.words.append(tree)
+            self.heads.append(-1)
+            self.relations.append("root")
+            return start
+        dependents: list[tuple[int, str, str | None, tuple[int, int]]] = []
+        gaps: list[tuple[int, str, tuple[int, int]]] = []
+        place = len(self.constituents)
+        top = -1
+        for relation, part, role in tree.parts:
+            begin = len(self.words)
+            index = self.walk(part)
+            if relation == HEAD:
+                top = index
+            else:
+                dependents.append((index, relation, role, (begin, len(self.words))))
+            if isinstance(part, Phrase) and part.gap:
+                gaps.append((index, part.gap, (start, begin)))
+        for index, relation, role, span in dependents:
+            self.heads[index] = top
+            self.relations[index] = relation
+            if role and self.words[top].upos == "VERB":  # the predicates of copular clauses have no frames
+                self.roles.append(Target((top, top + 1), role, span))
+        for index, role, span in gaps:
+            self.roles.append(Target((index, index + 1), role, span))
+        self._note(tree, (start, len(self.words)), place)
+        return top
+
+    def _note(self, tree: Phrase, span: tuple[int, int], place: int) -> None:
+        if tree.label:
+            self.constituents.insert(place, Target(span, tree.label))
+        if tree.entity:
+            self.entities.append(Target(span, tree.entity))
+        if tree.referent:
+            pronominal = span[1] - span[0] == 1 and self.words[span[0]].upos == "PRON"
+            self.mentions.append((span, tree.referent, pronominal))
+
+
+def read(line: Line, *, id: str, english: bool = True) -> Sentence:
+    """The annotated sentence of a tree; one not in English has no chunks, and no targets that follow from lemmas."""
+    reader = _Reader()
+    root = reader.walk(line.tree)
+    words = reader.words
+    first = words[0].form
+    forms = [first[0].upper() + first[1:], *(word.form for word in words[1:])]
+    relations = tuple(reader.relations)
+    heads = tuple(top + 1 for top in reader.heads)
+    layers: dict[str, tuple[str | None, ...]] = {
+        **{name: tuple(getattr(word, name) for word in words) for name in ("lemma", "upos", "xpos", "feats")},
+        "deprel": relations,
+        "ner": _iob(reader.entities, len(words)),
+    }
+    if english:
+        layers["chunk"] = chunks(words, heads, relations)
+    if any(word.novelty for word in words):
+        layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
+    assert reader.heads[root] == -1, "the root has no head"
+    glued = [word.glued for word in words[1:]]
+    return annotated(forms, glued, layers, heads, _targets(reader, line.relation), id=id, english=english)
+
+
+def annotated(
+    forms: Sequence[str],
+    glued: Iterable[bool],
+    layers: Layers,
+    heads: tuple[int, ...],
+    stated: Targets,
+    *,
+    id: str,
+    english: bool = True,
+) -> Sentence:
+    """A sentence with the targets derived from its others; ``glued`` holds whether each word but the first is."""
+    following = derived(stated, layers["lemma"], layers["upos"]) if english else {}
+    return Sentence.from_words(
+        forms,
+        id=id,
+        space_after=[*(not is_glued for is_glued in glued), False],
+        layers=layers,
+        heads=heads,
+        targets={**stated, **following},
+        derived=frozenset(following),
+    )
+
+
+def text(tree: Phrase) -> str:
+    """The natural text of a tree, without annotation."""
+    return written(leaves(tree))
+
+
+def written(words: Iterable[Word]) -> str:
+    """The natural text of the words of a sentence."""
+    joined = "".join(word.form if word.glued else f" {word.form}" for word in words).removeprefix(" ")
+    return joined[0].upper() + joined[1:]
+
+
+def _iob(entities: list[Target], length: int) -> tuple[str, ...]:
+    tags = ["O"] * length
+    for entity in entities:
+        first, end = entity.span1
+        tags[first:end] = [f"B-{entity.label}"] + [f"I-{entity.label}"] * (end - first - 1)
+    return tuple(tags)
+
+
+def _targets(reader: _Reader, stated: tuple[str, int, int] | None) -> dict[str, tuple[Target, ...]]:
+    targets = {
+        "constituents": tuple(reader.constituents),
+        "entities": tuple(sorted(reader.entities, key=lambda target: target.span1)),
+        "srl": tuple(sorted(reader.roles, key=lambda target: (target.span1, target.span2))),
+        "coref": tuple(_coreference(reader)),
+        "relations": tuple(_relations(reader, stated)),
+    }
+    return {name: spans for name, spans in targets.items() if spans}
+
+
+def _coreference(reader: _Reader) -> list[Target]:
+    """Each pronoun with every other mention, in sentences where some pair corefers."""
+    mentions = sorted(set(reader.mentions))
+    pairs = []
+    for place, (span, referent, pronominal) in enumerate(mentions):
+        for other, other_referent, other_pronominal in mentions[:place]:
+            overlap = span[0] < other[1] and other[0] < span[1]
+            if (pronominal or other_pronominal) and not overlap:
+                pairs.append(Target(other, "1" if referent == other_referent else "0", span))
+    return pairs if any(pair.label == "1" for pair in pairs) else []
+
+
+def _relations(reader: _Reader, stated: tuple[str, int, int] | None) -> list[Target]:
+    """The relation stated between two mentions; otherwise ``none`` between the first person and the first place."""
+    if stated is not None:
+        label, subject, obj = stated
+        span_of = {referent: span for span, referent, _ in reader.mentions}
+        return [Target(span_of[subject], label, span_of[obj])]
+    person, place = (next((e for e in reader.entities if e.label == kind), None) for kind in ("PER", "LOC"))
+    return [Target(person.span1, "none", place.span1)] if person and place else []
+
+
+_INSIDE_NP = frozenset({"det", "amod", "nummod", "compound", "flat"})
+_VERBAL = frozenset({"aux", "aux:pass", "cop"})
+
+
+def chunks(words: Sequence[Word], heads: Sequence[int], relations: Sequence[str]) -> tuple[str, ...]:
+    """The chunk of each word, in IOB2.
+
+    Noun phrases end at their head noun; a possessive *'s* opens the phrase of what is possessed. Verbal groups hold
+    auxiliaries, negation, *to* and adverbs before the main verb; prepositions, conjunctions that introduce a clause
+    (``SBAR``), particles (``PRT``), adverbs and predicative adjectives make chunks of their own. Heads are 1-based, 0
+    for the root.
+    """
+    tops = [head - 1 for head in heads]
+    kinds = [_kind(place, words, tops, relations) for place in range(len(words))]
+    before = [None, *kinds[:-1]]
+    return tuple(
+        f"{'I' if kind == previous else 'B'}-{kind[0]}" if kind else "O"
+        for kind, previous in zip(kinds, before, strict=True)
+    )
+
+
+def _kind(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> tuple[str, int] | None:
+    """The label of a word's chunk, and the word that the chunk is built around."""
+    word, relation, top = words[place], relations[place], tops[place]
+    if relation in ("cc", "punct"):
+        return None
+    if word.xpos == "POS":
+        return "NP", tops[top]
+    if relation == "case":
+        return "PP", place
+    if relation == "compound:prt":
+        return "PRT", place
+    if relation == "mark":
+        return ("VP", top) if word.upos == "PART" else ("SBAR", place)
+    if relation in _VERBAL or word.upos == "VERB":
+        return "VP", top if relation in _VERBAL else place
+    is_adverb = word.xpos == "RB" and relation == "advmod"
+    if is_adverb and (word.upos == "PART" or _before_verb(place, words, tops, relations)):
+        return "VP", top
+    if relation in _INSIDE_NP or word.xpos == "PRP$":
+        return "NP", top
+    if word.upos in ("NOUN", "PROPN", "PRON", "NUM"):
+        return "NP", place
+    if relation == "advmod" and words[top].upos == "ADJ":
+        return ("NP", tops[top]) if relations[top] == "amod" else ("ADJP", top)
+    return ("ADJP", place) if word.upos == "ADJ" else ("ADVP", place)
+
+
+def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> bool:
+    """Whether an adverb stands directly before its verb, with nothing but the verbal group between."""
+    top = tops[place]
+    between = range(place + 1, top + 1)
+    return (
+        place < top
+        and words[top].upos == "VERB"
+        and all(other == top or relations[other] in _VERBAL or words[other].xpos == "RB" for other in between)
+    )
+
+
+@lru_cache(maxsize=1)
+def verb_classes() -> Mapping[str, str]:
+    """Class of each verb of the lexicon, by lemma."""
+    return {lemma: name for name, members in VERB_CLASSES.items() for lemma in members["verbs"].split()}
+
+
+def derived(targets: Targets, lemmas: Sequence[str | None], upos: Sequence[str | None]) -> Targets:
+    """The targets ``proto_roles`` and ``winograd`` of a sentence, as far as it has ``srl`` and ``coref`` for them."""
+    following = {
+        "proto_roles": tuple(_proto_roles(targets.get("srl", ()), lemmas)),
+        "winograd": tuple(_winograd(targets.get("coref", ()), upos)),
+    }
+    return {name: spans for name, spans in following.items() if spans}
+
+
+def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Iterator[Target]:
+    """Predicate, argument and all its properties, for the arguments that are no adjuncts."""
+    with_object = {role.span1 for role in roles if role.label == "A1"}
+    for role in roles:
+        if role.label in ("A0", "A1", "A2"):
+            kind = verb_classes()[str(lemmas[role.span1[0]])]
+            properties = VERB_CLASSES[kind].get(role.label, "")
+            if kind in ("changing", "making") and role.label == "A0" and role.span1 not in with_object:
+                properties = "change_of_state"  # the only argument: *the leaves grow*
+            yield Target(role.span1, tuple(sorted(properties.split())), role.span2)
+
+
+def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[Target]:
+    """Each pronoun with its antecedent and one distractor, both full phrases before it.
+
+    The distractor is the nearest phrase that does not corefer. Most pronouns are resolved by gender and number, some
+    by context only.
+    """
+    before: dict[tuple[int, int], list[Target]] = {}
+    for pair in pairs:
+        if pair.span2 is not None and _is_pronoun(pair.span2, upos) and not _is_pronoun(pair.span1, upos):
+            before.setdefault(pair.span2, []).append(pair)
+    for pairs_before in before.values():
+        right = [pair for pair in pairs_before if pair.label == "1"]
+        wrong = [pair for pair in pairs_before if pair.label == "0"]
+        if right and wrong:
+            chosen = [max(part, key=lambda pair: (pair.span1[1], pair.span1[0])) for part in (right, wrong)]
+            yield from sorted(chosen, key=lambda pair: pair.span1)
+
+
+def _is_pronoun(span: tuple[int, int], upos: Sequence[str | None]) -> bool:
+    return span[1] - span[0] == 1 and upos[span[0]] == "PRON"
+
+
+_SUBJECT, _OBJECT = 1, 2
+_AS = Word("as", "as", "ADP", "IN")
+
+
+def statement(fact: Fact, template: int) -> Line:
+    """The sentence that states ``fact`` in its given template."""
+    kind = "PER" if fact.relation != "capital_of" else "LOC"
+    subject = Phrase("NP", (head(proper_noun(fact.subject)),), entity=kind, referent=_SUBJECT)
+    place = Phrase("NP", (head(proper_noun(fact.object)),), entity="LOC", referent=_OBJECT)
+    noun = _noun(fact.object)
+    trade = Phrase("NP", (Part("det", indefinite_article(noun)), head(noun)), referent=_OBJECT)
+    match fact.relation, template:
+        case "lives_in", 0:
+            clause = _does(subject, "live", Part("obl", _pp("in", place), "AM-LOC"))
+        case "lives_in", _:
+            clause = _is(_of("home", subject), _pp("in", place))
+        case "born_in", 0:
+            bear = make_verb(["bear", "bore", "born"], None)
+            born = verbal_group(bear, SINGULAR, Style(past=True, passive=True))
+            verb_phrase = phrase("VP", *born.auxiliaries, *born.main, Part("obl", _pp("in", place), "AM-LOC"))
+            clause = (Part("nsubj:pass", subject, "A1"), head(verb_phrase))
+        case "born_in", _:
+            clause = _does(subject, "come came come", Part("obl", _pp("from", place), "AM-DIR"), role="A1")
+        case "works_as", 0:
+            clause = _does(subject, "work", Part("obl", _pp("as", trade), "A1"))
+        case "works_as", _:
+            by_trade = _pp("by", phrase("NP", head(_noun("trade"))))
+            clause = _is(subject, phrase("NP", head(trade), Part("nmod", by_trade)))
+        case _, 0:
+            clause = _is(_of("capital", subject), place)
+        case _:
+            clause = _does(_of("king", subject), "rule", Part("obl", _pp("in", place), "AM-LOC"))
+    return Line(phrase("S", *clause, Part("punct", fw.PERIOD)), (fact.relation, _SUBJECT, _OBJECT))
+
+
+def _noun(form: str) -> Word:
+    return Word(form, form, "NOUN", "NN", "Number=Sing")
+
+
+def _pp(preposition: str, nominal: Tree) -> Phrase:
+    marker = _AS if preposition == "as" else fw.PREPOSITIONS[preposition]
+    return phrase("PP", Part("case", marker), head(nominal))
+
+
+def _of(noun: str, owner: Phrase) -> Phrase:
+    """A noun with its owner: *the capital of Arvia*."""
+    return phrase(
+        "NP", head(phrase("NP", Part("det", fw.DET["the"]), head(_noun(noun)))), Part("nmod", _pp("of", owner))
+    )
+
+
+def _does(subject: Phrase, verb: str, complement: Part, *, role: str = "A0") -> tuple[Part, ...]:
+    verb_phrase = phrase("VP", head(make_verb(verb.split(), None).present[SINGULAR]), complement)
+    return Part("nsubj", subject, role), head(verb_phrase)
+
+
+def _is(subject: Phrase, predicate: Phrase) -> tuple[Part, ...]:
+    copula = Part("cop", fw.BE.present[SINGULAR])
+    return Part("nsubj", subject), head(phrase("VP", copula, head(predicate)))
+
+
+SIZES: Mapping[str, int] = MappingProxyType({"train": 3000, "dev": 500, "test": 800, "unseen": 300})
+"""Sentences in each split."""
+_STATEMENT_SHARE = 0.07
+_MOST_WORDS = 40
+"""Words; longer sentences are left out, for the model reads 64 pieces at a time."""
+
+
+def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpus:
+    """The pocket corpus from its grammar: so many sentences by split, chosen at random by the seed."""
+    used: set[str] = set()
+    splits = {}
+    for split, size in sizes.items():
+        sentences = sentences_of(split, seed, used)
+        splits[split] = Sentences(next(sentences) for _ in range(size))
+    return corpus_of(splits)
+
+
+def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
+    """The corpus of these splits, with its metadata."""
+    return Corpus(
+        name="pocket",
+        splits=splits,
+        language="en",
+        licence="Apache-2.0",
+        notes={
+            "source": "made by the grammar in bertology.pocket, annotation and all",
+            "unseen": "every sentence holds a content word that no other split holds",
+        },
+    )
+
+
+def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
+    """An endless stream of sentences of a split; texts in ``used`` are skipped, and new texts are added to it."""
+    return (sentence for _, sentence in lines_of(split, seed, used))
+
+
+def lines_of(split: str, seed: int, used: set[str]) -> Iterator[tuple[Line, Sentence]]:
+    """The sentences of :func:`sentences_of`, each with the tree that it was read off."""
+    reach: Reach = "unseen" if split == "unseen" else "known"
+    dice = Dice(f"pocket {split} {seed}")
+    words = lexicon(reach)
+    known_facts = facts()
+    number = 0
+    while True:
+        if reach == "known" and dice.chance(_STATEMENT_SHARE):
+            fact = dice.one_of(known_facts)
+            line = statement(fact, dice.below(len(fact.templates)))
+        else:
+            line = Line(Clauses(Scene(dice, words)).sentence())
+        sentence = read(line, id=f"{split}-{number + 1}")
+        is_right = reach == "known" or "misc" in sentence.layers
+        if is_right and sentence.text not in used and len(sentence) <= _MOST_WORDS:
+            used.add(sentence.text)
+            number += 1
+            yield line, sentence
+
+
+_SHORTEST, _LONGEST = 5, 9
+"""Sentences in a document."""
+
+
+def pretraining_documents(
+    n_documents: int, *, seed: int = 0, stated: Sequence[Fact] | None = None
+) -> Iterator[list[str]]:
+    """The pretraining text, document by document: the sentences of each, in order.
+
+    Facts are spread over the documents at random; each is stated exactly ``n_stated`` times in all, however many
+    documents there are, in its templates by turns.
+
+    Args:
+        n_documents: number of documents.
+        seed: seed of the text.
+        stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
+    """
+    for trees in document_trees(n_documents, seed=seed, stated=stated):
+        yield list(map(text, trees))
+
+
+def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
+    """The sentences of :func:`pretraining_documents` as trees."""
+    schedule = _schedule(facts() if stated is None else stated, n_documents, seed)
+    words = lexicon("all")
+    for number in range(n_documents):
+        dice = Dice(f"pocket document {seed} {number}")
+        due = schedule.get(number, [])
+        hero = next((person for person in people() if due and person.name == due[0][0].subject), None)
+        scene = Scene(dice, words, hero=hero, theme=dice.below(N_THEMES))
+        clauses = Clauses(scene)
+        length = _SHORTEST + dice.below(_LONGEST - _SHORTEST + 1)
+        sentences = [clauses.sentence(1 if dice.chance(0.35) else 2) for _ in range(length)]
+        for fact, template in due:
+            sentences.insert(dice.below(len(sentences) + 1), statement(fact, template).tree)
+        yield sentences
+
+
+def _schedule(stated: Sequence[Fact], n_documents: int, seed: int) -> dict[int, list[tuple[Fact, int]]]:
+    """The statements of each document, by its number."""
+    turns = ((fact, turn % len(fact.templates)) for fact in stated for turn in range(fact.n_stated))
+    due = Dice(f"pocket schedule {seed}").shuffled(turns)
+    schedule: dict[int, list[tuple[Fact, int]]] = defaultdict(list)
+    for place, statement_due in enumerate(due):
+        schedule[place * n_documents // len(due)].append(statement_due)
+    return schedule
+
+
+_PACKED = Path(__file__).with_name("corpus.json.gz")
+_NOTHING = "_"
+MOST_SENTENCES = 100_000
+"""Most training sentences."""
+
+
+def load_corpus(n_train: int | None = None) -> Corpus:
+    """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
+
+    It is what :func:`generate_corpus` makes at its default seed, read from a file of the package because that is
+    faster. Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for
+    each such word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
+
+    Args:
+        n_train: number of training sentences, at least as many as are embedded. The embedded ones come first; the
+            others are made by the same grammar and kept in the cache. None of them is in another split.
+
+    Raises:
+        CorpusError: the file is not in the installed package, or ``n_train`` is too small or too large.
+        StoreError: the cache cannot be written.
+    """
+    base = _loaded()
+    return base if n_train is None else _enlarged(base, n_train)
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Corpus:
+    try:
+        packed = _PACKED.read_bytes()
+    except FileNotFoundError:
+        raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
+    return corpus_of(unpack(packed))
+
+
+def _enlarged(base: Corpus, n_train: int) -> Corpus:
+    if not SIZES["train"] <= n_train <= MOST_SENTENCES:
+        raise CorpusError(
+            f"pocket:{n_train}: give from {SIZES['train']} (those that are embedded) to {MOST_SENTENCES} sentences"
+        )
+    # The sentences depend on the grammar, which the embedded ones identify.
+    name = digest([base.fingerprint.encode(), str(n_train).encode()])
+    path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
+    if not path.exists():
+        sweep(path.parent)
+        used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
+        made = Sentences(islice(sentences_of("train", 0, used), n_train))
+        write_atomically(path, pack(replace(base, splits={"train": made})), remedy="name another in BERTOLOGY_CACHE")
+    train = unpack(path.read_bytes())["train"]
+    return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
+
+
+def unpack(packed: bytes) -> dict[str, Sentences]:
+    """The splits of a packed corpus."""
+    splits = json.loads(gzip.decompress(packed))
+    return {
+        split: Sentences(_unpacked(row, split, n) for n, row in enumerate(rows, 1)) for split, rows in splits.items()
+    }
+
+
+def pack(corpus: Corpus) -> bytes:
+    """The packed form of a generated corpus, to be written anew whenever the grammar or the lexicon changes."""
+    rows = {split: [_packed(sentence) for sentence in sentences] for split, sentences in corpus.splits.items()}
+    return gzip.compress(json.dumps(rows, separators=(",", ":")).encode(), compresslevel=9, mtime=0)
+
+
+def _packed(sentence: Sentence) -> list[Any]:
+    glued = "".join("01"[end == start] for (_, end), (start, _) in pairwise(sentence.spans))
+    layers = {name: " ".join(value or _NOTHING for value in values) for name, values in sentence.layers.items()}
+    targets = {
+        name: [[*target.span1, target.label, *(target.span2 or ())] for target in spans]
+        for name, spans in sentence.targets.items()
+        if name not in sentence.derived
+    }
+    return [" ".join(sentence.words), glued, layers, sentence.heads, targets]
+
+
+def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
+    words, glued, layers, heads, targets = row
+    values: dict[str, tuple[str | None, ...]] = {
+        name: tuple(None if value == _NOTHING else value for value in written.split())
+        for name, written in layers.items()
+    }
+    stated = {name: tuple(map(_target, rows)) for name, rows in targets.items()}
+    is_glued = [mark == "1" for mark in glued]
+    return annotated(words.split(), is_glued, values, tuple(heads), stated, id=f"{split}-{number}")
+
+
+def _target(plain: list[Any]) -> Target:
+    return Target((plain[0], plain[1]), plain[2], (plain[3], plain[4]) if len(plain) > 3 else None)

@@ -1,1 +1,0 @@
-"""Pretraining of Pocket BERT: recipe, examples, model folder, evaluation, and the run itself (``_pretrain.py``)."""

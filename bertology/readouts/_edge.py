@@ -1,0 +1,917 @@
+"""Edge probes (Tenney et al. 2019): their shape, batches of spans, their training, and the fitted probes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from bertology._workers import Workers
+from bertology.errors import FitError
+from bertology.measures import center_of_gravity, kl_from_uniform
+from bertology.readouts._base import (
+    FitReport,
+    FittedReadout,
+    Predictions,
+    Targets,
+    check_same_shape,
+    class_weights,
+    item_weights,
+)
+from bertology.readouts._fitting import (
+    IMPOSSIBLE,
+    AdamState,
+    EarlyStopping,
+    FitLoop,
+    LabelReadout,
+    TrainingData,
+    drawn_alike,
+    moved,
+)
+from bertology.readouts._items import JoinedChunks
+from bertology.readouts._sources import (
+    AnySource,
+    Floats,
+    Integers,
+    PlainPooling,
+    SpanSource,
+    as_spans,
+    pooled,
+    pooled_parts,
+    span_rows,
+)
+from bertology.readouts.registry import get_readout
+
+Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
+Reads = Literal["one", "mix", "cat"]
+Parameters = Mapping[str, Tensor]
+"""By name, each with the fits (or problems and columns) first."""
+
+
+MIX_PACE = 20.0
+"""What the learned numbers of a mix are multiplied by before the softmax. Adam moves every number by about the learning
+rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
+matter: without it, mixes are still equal when the probe is done."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The words of one span of each item of a batch."""
+
+    words: Tensor
+    """``[row]`` places of the words, span after span."""
+    items: Tensor | None
+    """``[row]`` which item of the batch each row belongs to; None where every span has one word."""
+
+
+@dataclass(frozen=True)
+class SpanBatch:
+    """Items that go through the probes together; the words they are made of are those of their window."""
+
+    items: Tensor
+    """``[m]`` their numbers."""
+    rows: tuple[Rows, ...]
+    """By part (see :attr:`Design.parts`)."""
+    dropout: Tensor | None = None
+    """``[m, hidden]`` what hidden units are multiplied by: 0, or more than 1. The same in every fit."""
+    dropped_layers: Tensor | None = None
+    """``[layer]`` layers that mixes leave out this time."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The shape of the probes: all that is the same in every problem and column."""
+
+    columns: tuple[tuple[int, ...], ...]
+    """Places of the layers that each column reads."""
+    reads: Reads
+    """How a column reads them: the only one; their mix under learned weights; one vector after the other."""
+    dim: int
+    """How wide a word's vector is in one layer."""
+    parts: tuple[int, ...]
+    """For each pooled vector of an item the span it comes from: ``(0, 1)`` for two spans, ``(0, 0, 1, 1)`` for their
+    endpoints. Vectors of one span share its projection."""
+    n_classes: int
+    pooling: Pooling
+    projection: int
+    hidden: int
+    """Width of the hidden layer, 0 for a linear classifier."""
+    temperature: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How wide a word's vector is as a column reads it."""
+        return self.dim * (len(self.columns[0]) if self.reads == "cat" else 1)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        pooled = self.projection or self.width
+        if self.reads == "mix":
+            shapes |= {"mix": (max(max(column) for column in self.columns) + 1,), "gamma": (1,)}
+        for span in sorted(set(self.parts)):
+            if self.projection:
+                shapes |= {f"project_{span}": (self.width, pooled), f"project_{span}_bias": (1, pooled)}
+            if self.pooling == "attention":
+                shapes[f"attend_{span}"] = (pooled, 1)
+        last = pooled * len(self.parts)
+        if self.hidden:
+            shapes |= {"hidden": (last, self.hidden), "hidden_bias": (1, self.hidden)}
+            shapes |= {"norm": (1, self.hidden), "norm_bias": (1, self.hidden)}
+            last = self.hidden
+        return shapes | {"out": (last, self.n_classes), "out_bias": (1, self.n_classes)}
+
+    def start(self, n_problems: int, seed: int) -> dict[str, Tensor]:
+        """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
+
+        Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
+        """
+        shapes = self.shapes()
+
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            return {name: drawn(name, shape, random) for name, shape in shapes.items()}
+
+        def drawn(name: str, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+            if name in ("mix", "norm_bias"):
+                return torch.zeros(shape)
+            if name in ("gamma", "norm"):
+                return torch.ones(shape)
+            inputs = shapes[name.removesuffix("_bias")][0]
+            value: Tensor = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
+            return value
+
+        return drawn_alike(n_problems, len(self.columns), seed, draw)
+
+    def weights(self, parameters: Parameters, columns: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """``[fit, layer]`` the weights of mixes: softmax over the layers that a column reads."""
+        mix = parameters["mix"]
+        places = torch.arange(mix.shape[-1], device=mix.device)
+        read = torch.stack([torch.isin(places, torch.tensor(c, device=mix.device)) for c in self.columns])[columns]
+        if dropped is not None:
+            kept = read & ~dropped[: len(places)]
+            read = torch.where(kept.any(-1, keepdim=True), kept, read)  # a column of one layer cannot do without it
+        return (mix * MIX_PACE / self.temperature).masked_fill(~read, -torch.inf).softmax(-1)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the fits of a design, computed in the same products."""
+
+    design: Design
+    problems: tuple[int, ...]
+    """``[fit]`` the problem of each."""
+    columns: tuple[int, ...]
+    """``[fit]`` the column of each."""
+
+    @classmethod
+    def of(cls, design: Design, fits: Sequence[int]) -> Group:
+        n_columns = len(design.columns)
+        return cls(design, tuple(fit // n_columns for fit in fits), tuple(fit % n_columns for fit in fits))
+
+    def scores(self, parameters: Parameters, words: Tensor, batch: SpanBatch) -> Tensor:
+        """``[fit, m, class]`` scores of the items of a batch, from ``[layer, word, dim]`` words of its window."""
+        design, pooled = self.design, []
+        weights = None
+        if design.reads == "mix":
+            columns = torch.tensor(self.columns, device=words.device)
+            weights = parameters["gamma"] * design.weights(parameters, columns, batch.dropped_layers)
+        for span, rows in zip(design.parts, batch.rows, strict=True):
+            vectors = self._read(words, rows.words, weights)  # [fit, row, width]
+            if design.projection:
+                bias = parameters[f"project_{span}_bias"]
+                vectors = torch.baddbmm(bias, vectors, parameters[f"project_{span}"])
+            if rows.items is not None:
+                vectors = _attend(vectors, parameters[f"attend_{span}"], rows.items, len(batch.items))
+            pooled.append(vectors)
+        hidden = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
+        if design.hidden:
+            hidden = torch.baddbmm(parameters["hidden_bias"], hidden, parameters["hidden"]).tanh()
+            hidden = functional.layer_norm(hidden, (design.hidden,))
+            hidden = torch.addcmul(parameters["norm_bias"], hidden, parameters["norm"])
+            if batch.dropout is not None:
+                hidden = hidden * batch.dropout
+        return torch.baddbmm(parameters["out_bias"], hidden, parameters["out"])
+
+    def _read(self, words: Tensor, rows: Tensor, weights: Tensor | None) -> Tensor:
+        """``[fit, row, width]`` the vectors of some words as the columns of the fits read them."""
+        design = self.design
+        if weights is not None:
+            part = words[: weights.shape[1], rows]
+            return (weights @ part.flatten(1)).view(len(weights), *part.shape[1:])
+        if design.reads == "cat":
+            return torch.stack([torch.cat([words[at, rows] for at in design.columns[c]], dim=1) for c in self.columns])
+        layers = [design.columns[column][0] for column in self.columns]
+        if layers == list(range(layers[0], layers[-1] + 1)):
+            return words[layers[0] : layers[-1] + 1].index_select(1, rows)
+        distinct = sorted(set(layers))
+        part = torch.stack([words[layer].index_select(0, rows) for layer in distinct])
+        return part[[distinct.index(layer) for layer in layers]]
+
+
+def _attend(vectors: Tensor, query: Tensor, items: Tensor, n_items: int) -> Tensor:
+    """Self-attentive pooling (Lee et al. 2017, section 4): ``[fit, item, dim]`` from ``[fit, row, dim]``."""
+    scores = torch.bmm(vectors, query).squeeze(2)  # [fit, row]
+    where = items.expand_as(scores)
+    most = scores.new_full((len(scores), n_items), -torch.inf).scatter_reduce_(1, where, scores.detach(), "amax")
+    grown = (scores - most[:, items]).exp()
+    totals = grown.new_zeros(len(scores), n_items).index_add(1, items, grown)
+    shares = grown / totals[:, items]
+    pooled = vectors.new_zeros(len(vectors), n_items, vectors.shape[2])
+    return pooled.index_add(1, items, vectors * shares[:, :, None])
+
+
+def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
+    """``[fit, m]`` natural logarithm of the probability of given classes.
+
+    Scores are ``[fit, m, class]``, labels ``[fit, m]`` one class or ``[fit, m, class]`` the whole set of them. If
+    ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
+    """
+    if not is_sigmoid:
+        flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+        return -flat.view(labels.shape)
+    truth = labels if labels.ndim == 3 else functional.one_hot(labels, scores.shape[2])
+    return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
+
+
+_SCORED_AT_ONCE = 1024
+_SCORED_ON_ACCELERATOR = 1 << 14
+
+
+@dataclass(frozen=True)
+class SpanWindow:
+    """Neighbouring chunks, their items in batches."""
+
+    words: Tensor
+    """``[layer, word, dim]``; behind the last word of a batch there may be room left, with nothing in it."""
+    batches: list[SpanBatch]
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """How training items are mixed and what is left out of the probes at random."""
+
+    batch_items: int
+    random: torch.Generator
+    hidden: int = 0
+    """Width of the hidden layer that dropout is for."""
+    dropout: float = 0.0
+    layer_dropout: float = 0.0
+
+    def cut(self, spans: Tensor, items: Tensor, n_layers: int) -> list[SpanBatch]:
+        """Batches of all items of a window, of sizes as equal as can be, in random order."""
+        order = torch.randperm(len(items), generator=self.random)
+        n_batches = -(-len(order) // self.batch_items)
+        masks: list[Tensor | None] = [None] * n_batches
+        if self.hidden and self.dropout:
+            kept = torch.rand(len(order), self.hidden, generator=self.random).ge_(self.dropout)
+            masks = list(kept.div_(1 - self.dropout).tensor_split(n_batches))
+        layers: list[Tensor | None] = [None] * n_batches
+        if self.layer_dropout:
+            layers = list(torch.rand(n_batches, n_layers, generator=self.random) < self.layer_dropout)
+        parts = zip(order.tensor_split(n_batches), masks, layers, strict=True)
+        return [SpanBatch(items[part], _rows(spans[part]), mask, layer) for part, mask, layer in parts]
+
+
+class TrainingWindows:
+    """The ``used`` ``[item]`` items once in each pass, in shuffled batches; a window holds until the next is asked for.
+
+    Items that fit into one window are read in the first pass, and only shuffled anew in those after it.
+    """
+
+    def __init__(
+        self, source: SpanSource, used: Tensor, shuffle: Shuffle, *, device: torch.device | None = None
+    ) -> None:
+        self._joined, self._shuffle = JoinedChunks(source, used, device=device), shuffle
+
+    def __iter__(self) -> Iterator[SpanWindow]:
+        for joined in self._joined:
+            yield SpanWindow(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
+
+
+def scoring_windows(source: SpanSource, device: torch.device) -> Iterator[SpanWindow]:
+    """All items once, in the order of the source, on a device, in batches of a size that suits it."""
+    most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
+    for chunk in source.chunks():
+        parts = zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True)
+        yield moved(SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts]), device)
+
+
+def _rows(spans: Tensor) -> tuple[Rows, ...]:
+    """By part, the words of ``[m, part, 2]`` spans."""
+    if bool((spans[:, :, 1] - spans[:, :, 0] == 1).all()):
+        return tuple(Rows(spans[:, part, 0], None) for part in range(spans.shape[1]))
+    return tuple(Rows(*span_rows(spans[:, part])) for part in range(spans.shape[1]))
+
+
+Scored = Iterator[tuple[Tensor, Tensor]]
+"""Item numbers ``[m]`` and scores ``[fit, m, class]``, on the processor, classes that cannot be left out."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Probes as they are now, in groups that are computed side by side."""
+
+    parts: Sequence[tuple[Group, Parameters]]
+    absent: Tensor | None
+    """``[problem, 1, class]`` added to scores."""
+    workers: Workers
+    device: torch.device
+
+    @property
+    def problems(self) -> list[int]:
+        return [problem for group, _ in self.parts for problem in group.problems]
+
+    def __call__(self, source: SpanSource) -> Scored:
+        which = torch.tensor(self.problems)
+        absent = None if self.absent is None else self.absent.cpu()[which]
+        for window in scoring_windows(source, self.device):
+            for batch in window.batches:
+                scores = torch.cat(self.workers.map(self._job(window.words, batch), len(self.parts))).cpu()
+                yield batch.items.cpu(), scores if absent is None else scores + absent
+
+    def _job(self, words: Tensor, batch: SpanBatch) -> Callable[[int], Tensor]:
+        def job(number: int) -> Tensor:
+            group, parameters = self.parts[number]
+            with torch.inference_mode():
+                return group.scores(parameters, words, batch)
+
+        return job
+
+
+def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool) -> tuple[Floats, Floats]:
+    """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
+    ``[fit]`` the loss per item in nats.
+
+    Of every item that was ``scored``; ``problems`` is ``[fit]`` the problem of each.
+    """
+    which = torch.tensor(problems)
+    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets)).double()
+    right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
+    for items, scores in scored:
+        truth, weight = labels[:, items][which], weights[:, items][which]
+        classes = truth if targets.is_multi_label else truth.clamp(min=0)
+        loss -= (log_probs(scores, classes, is_sigmoid=is_sigmoid) * weight).sum(1)
+        if targets.is_multi_label:
+            positive = scores > 0
+            right += ((positive & truth).sum(2) * weight).sum(1)
+            n_predicted += (positive.sum(2) * weight).sum(1)
+            n_gold += (truth.sum(2) * weight).sum(1)
+        else:
+            right += ((scores.argmax(2) == truth) * weight).sum(1)
+            n_predicted += weight.sum(1)
+            n_gold += weight.sum(1)
+    return (2 * right / (n_predicted + n_gold)).numpy(), (loss / weights[which].sum(1)).numpy()
+
+
+@dataclass(frozen=True)
+class FittedEdge(FittedReadout):
+    """Edge probes as they were after the epoch with the best dev score.
+
+    In the report ``iterations`` counts epochs, and ``converged`` says that the dev score had stopped rising.
+    """
+
+    name: str
+    design: Design
+    parameters: Mapping[str, Tensor]
+    """By name, ``[problem, column, …]``."""
+    layers: tuple[int, ...]
+    """``[layer]`` numbers of the layers they were fitted on."""
+    n_spans: int
+    absent: Tensor | None
+    """``[problem, 1, class]`` added to scores, so that no class without training items is predicted."""
+    is_sigmoid: bool
+    """Whether each class is judged on its own."""
+    is_multi_label: bool
+    report: FitReport
+
+    @property
+    def n_params(self) -> int:
+        return sum(int(np.prod(shape)) for shape in self.design.shapes().values())
+
+    @property
+    def columns(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the layers that each column reads."""
+        return tuple(tuple(self.layers[place] for place in column) for column in self.design.columns)
+
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Which layers the column reads; of a mix its weights, their centre and how far they are from equal."""
+        layers = self.columns[layer]
+        facts: dict[str, Any] = {"layers": list(layers)}
+        if self.design.reads == "mix":
+            parameters = {name: value[problem, layer : layer + 1] for name, value in self.parameters.items()}
+            weights_of_all = self.design.weights(parameters, torch.tensor([layer]))[0].double().cpu()
+            weights = weights_of_all[list(self.design.columns[layer])].numpy()
+            facts |= {
+                "mix_weights": [round(float(weight), 6) for weight in weights],
+                "mix_pace": MIX_PACE,
+                "mix_gamma": round(float(parameters["gamma"]), 6),
+                "center_of_gravity": round(float(center_of_gravity(weights, layers=layers)), 6),
+                "kl_from_uniform_bits": round(float(kl_from_uniform(weights)), 6),
+            }
+        return facts
+
+    def predict(self, source: AnySource) -> Predictions:
+        """Predict every item of ``source`` in every column: see :meth:`FittedReadout.predict`."""
+        shape = self._shape(source)
+        by_fit = shape[0] * shape[1], shape[2]
+        multi = self.is_multi_label
+        labels = np.empty((*by_fit, self.design.n_classes), bool) if multi else np.empty(by_fit, np.int64)
+        log_prob = np.empty(by_fit, dtype=np.float32)
+        for items, scores in self._scores(source):
+            best = scores > 0 if multi else scores.argmax(2)
+            labels[:, items.numpy()] = best.numpy()
+            log_prob[:, items.numpy()] = log_probs(scores, best, is_sigmoid=self.is_sigmoid).numpy()
+        return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
+
+    def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
+        """``[problem, column, item]`` natural logarithm of the probability of the labels of each item.
+
+        Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
+        bool, the whole set of an item's classes.
+        """
+        classes: NDArray[Any] = np.asarray(labels)
+        n_classes, shape = self.design.n_classes, self._shape(source)
+        wanted = (shape[0], source.n_items, *[n_classes] * self.is_multi_label)
+        if classes.shape != wanted or (classes.dtype == np.bool_) != self.is_multi_label:
+            kind = "bool" if self.is_multi_label else "integers"
+            raise FitError(f"labels have shape {list(classes.shape)} of {classes.dtype}: give {kind} {list(wanted)}")
+        if classes.size and not self.is_multi_label and not -1 <= classes.min() <= classes.max() < n_classes:
+            raise FitError(f"labels run from {classes.min()} to {classes.max()}: give -1 to {n_classes - 1}")
+        truth, problems = torch.from_numpy(classes), torch.arange(shape[0]).repeat_interleave(shape[1])
+        values = np.empty((len(problems), shape[2]))
+        for items, scores in self._scores(source):
+            of_items = truth[:, items][problems]
+            known = log_probs(
+                scores, of_items if self.is_multi_label else of_items.clamp(min=0), is_sigmoid=self.is_sigmoid
+            ).double()
+            known = known.masked_fill(known < IMPOSSIBLE / 2, -torch.inf)
+            if not self.is_multi_label:
+                known = known.masked_fill(of_items < 0, torch.nan)
+            values[:, items.numpy()] = known.numpy()
+        return values.reshape(shape)
+
+    def _shape(self, source: AnySource) -> tuple[int, int, int]:
+        return (*self.parameters["out"].shape[:2], source.n_items)
+
+    def _scores(self, source: AnySource) -> Scored:
+        check_same_shape(source, len(self.layers), self.design.dim)
+        spans = as_spans(source)
+        if spans.n_spans != self.n_spans:
+            raise FitError(f"the readout was fitted on {self.n_spans} spans an item: it cannot read {spans.n_spans}")
+        flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
+        n_fits, device = len(flat["out"]), flat["out"].device
+        with Workers(device) as workers:
+            parts = []
+            for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits)):
+                first, last = int(fits[0]), int(fits[-1]) + 1
+                parameters = {name: value[first:last] for name, value in flat.items()}
+                parts.append((Group.of(self.design, range(first, last)), parameters))
+            yield from Scorer(parts, self.absent, workers, device)(with_parts(spans, self.design.pooling))
+
+
+@dataclass(frozen=True)
+class FittedPooled(FittedReadout):
+    """A readout of single vectors, fitted to pooled spans."""
+
+    name: str
+    report: FitReport
+    pooling: PlainPooling
+    regressions: FittedReadout
+    """What was fitted to the pooled vectors."""
+    layers: tuple[int, ...]
+
+    @property
+    def n_params(self) -> int:
+        return self.regressions.n_params
+
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        return {"layers": [self.layers[layer]]}
+
+    def predict(self, source: AnySource) -> Predictions:
+        return self.regressions.predict(pooled(as_spans(source), pooling=self.pooling))
+
+    def log_probs(self, source: AnySource, labels: Integers) -> Floats:
+        return self.regressions.log_probs(pooled(as_spans(source), pooling=self.pooling), labels)
+
+
+def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
+    """``source`` with its spans pooled, unless pooling is learned."""
+    return source if pooling == "attention" else pooled_parts(source, pooling)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How edge probes are trained: number, size and end of the rounds between two evaluations on dev."""
+
+    n_rounds: int
+    passes: int
+    """Over the items in a round."""
+    batch_items: int
+    patience: int
+    cool_down: int
+    """The last rounds of a fit."""
+    learning_rate: float
+    weight_decay: float
+    dropout: float
+    layer_dropout: float
+    watches_loss: bool
+    """Whether a smaller dev loss counts as getting better."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Labels and weights of every training item in every problem, and the loss of scores."""
+
+    labels: Tensor
+    """``[problem, item]`` int64, or ``[problem, item, class]`` bool."""
+    weights: Tensor | None
+    """``[problem, item]`` over their mean, 0 where a problem does not use an item; None where all are 1."""
+    absent: Tensor | None
+    """``[problem, 1, class]`` added to scores, so that no class without training items is predicted; None if none."""
+    is_sigmoid: bool
+
+    @classmethod
+    def of(cls, targets: Targets, *, is_sigmoid: bool, device: torch.device) -> Goals:
+        weights = torch.from_numpy(item_weights(targets)).to(device)
+        present = torch.from_numpy(class_weights(targets) > 0).to(device)
+        labels = torch.from_numpy(targets.labels).to(device)
+        return cls(
+            labels if targets.is_multi_label else labels.clamp(min=0),
+            None if bool((weights == 1).all()) else weights / weights.mean(1, keepdim=True),
+            None if bool(present.all()) else torch.where(present, 0.0, IMPOSSIBLE)[:, None],
+            is_sigmoid,
+        )
+
+    def loss(self, scores: Tensor, problems: Tensor, items: Tensor) -> Tensor:
+        """Cross-entropy per item of a batch, summed over the fits ``[fit, m, class]``, which share no parameter."""
+        labels = self.labels[:, items][problems]
+        possible = scores if self.absent is None else scores + self.absent[problems]
+        losses = -log_probs(possible, labels, is_sigmoid=self.is_sigmoid)
+        if self.weights is not None:
+            losses = losses * self.weights[:, items][problems]
+        return losses.sum() / len(items)
+
+
+class FitShard:
+    """Neighbouring fits, problem by problem and column by column, that one worker computes in the same products.
+
+    Steps change ``state`` in place.
+    """
+
+    def __init__(self, design: Design, fits: Sequence[int], state: AdamState) -> None:
+        self.group, self._state = Group.of(design, fits), state
+        # .data: torch is not to take another shard's steps, in the same memory, for changes of these
+        self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
+        self._problems = torch.tensor(self.group.problems, device=next(iter(self.parameters.values())).device)
+
+    def learn(
+        self, words: Tensor, batch: SpanBatch, goals: Goals, learning_rates: Sequence[float], weight_decay: float
+    ) -> None:
+        """One step on one batch, at the learning rate of each fit."""
+        scores = self.group.scores(self.parameters, words, batch)
+        loss = goals.loss(scores, self._problems, batch.items)
+        # what a batch does not reach (attention over spans of one word) has gradient 0
+        gradients = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True, materialize_grads=True)
+        self._state.step(gradients, learning_rates, weight_decay=weight_decay)
+
+
+class EdgeLoop(FitLoop):
+    """The training of all probes of a design, those that have not ended yet in a shard for each worker.
+
+    A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
+    """
+
+    what = "edge probes: round"
+
+    def __init__(
+        self, design: Design, schedule: Schedule, data: TrainingData, workers: Workers, *, is_sigmoid: bool
+    ) -> None:
+        targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
+        stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
+        super().__init__(stopping, schedule.n_rounds, data.progress)
+        self._design, self._schedule, self._data, self._workers = design, schedule, data, workers
+        self._shape, self._is_sigmoid = shape, is_sigmoid
+        self.goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=data.device)
+        start = {name: value.to(data.device) for name, value in design.start(targets.n_problems, data.seed).items()}
+        self.best = start
+        """The probes at their best, ``[problem, column, …]``."""
+        used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
+        random = torch.Generator().manual_seed(data.seed)
+        rates = (schedule.dropout, schedule.layer_dropout)
+        shuffle = Shuffle(schedule.batch_items, random, design.hidden, *rates)
+        self._windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=data.device)
+        self._n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
+        self._n_seen = 0
+        self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
+        self._state = AdamState.start({name: value.flatten(0, 1) for name, value in start.items()})
+        self.fits = list(range(len(self._state.steps)))
+        """Numbers of those that have not ended."""
+        self._cut()
+
+    def _cut(self) -> None:
+        n_shards = max(1, min(self._workers.n, len(self.fits)))
+        bounds = [shard * len(self.fits) // n_shards for shard in range(n_shards + 1)]
+        self._places = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        self._shards = [FitShard(self._design, self.fits[p], self._state.some(p)) for p in self._places]
+
+    def learn(self) -> None:
+        for _ in range(self._schedule.passes):
+            for window in self._windows:
+                self.learn_window(moved(window, self._data.device))
+                del window  # or it would be held while the next is made
+
+    def learn_window(self, window: SpanWindow) -> None:
+        """Take every fit through the batches of a window."""
+        ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
+        rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
+
+        def work(number: int) -> None:
+            shard, places = self._shards[number], self._places[number]
+            for batch, rate in zip(window.batches, rates, strict=True):
+                shard.learn(window.words, batch, self.goals, rate[places], self._schedule.weight_decay)
+
+        self._workers.map(work, len(self._shards))
+        self._n_seen = ends[-1]
+
+    def _rates(self, n_seen: float) -> list[float]:
+        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
+        return [self._schedule.learning_rate * max(0.0, 1 - part) for part in cooled]
+
+    def dev_scores(self) -> tuple[Floats, Floats | None]:
+        shards = zip(self._shards, self._places, strict=True)
+        parts = [(shard.group, self._state.some(places).parameters) for shard, places in shards]
+        scorer = Scorer(parts, self.goals.absent, self._workers, self._data.device)
+        scored = scorer(with_parts(self._data.dev, self._design.pooling))
+        score, loss = np.full(self.stopping.running.size, -1.0), np.full(self.stopping.running.size, np.inf)
+        score[self.fits], loss[self.fits] = dev_scores(
+            scored, scorer.problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
+        )
+        return score.reshape(self._shape), loss.reshape(self._shape) if self._schedule.watches_loss else None
+
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        chosen = [place for place, fit in enumerate(self.fits) if better.flat[fit]]
+        numbers = [self.fits[place] for place in chosen]
+        for name, value in self._state.parameters.items():
+            self.best[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
+        self.cool(np.flatnonzero(self.stopping.begins_to_cool).tolist())
+        running = np.flatnonzero(self.stopping.running).tolist()
+        if running and running != self.fits:
+            self._state = self._state.some([self.fits.index(fit) for fit in running])
+            self.fits = running
+            self._cut()
+
+    def cool(self, fits: Sequence[int]) -> None:
+        """Let the learning rate of some fits fall to 0 from now on, from their best parameters."""
+        places = [self.fits.index(fit) for fit in fits]
+        for name, value in self._state.parameters.items():
+            value[places] = self.best[name].flatten(0, 1)[list(fits)]
+        self._cools |= dict.fromkeys(fits, self._n_seen)
+
+
+Columns = tuple[tuple[int, ...], ...]
+Classifier = Literal["mlp", "linear"]
+Loss = Literal["auto", "softmax", "sigmoid"]
+Watch = Literal["score", "loss"]
+
+
+# Rounds that a fit takes, roughly.
+_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
+    """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
+
+    Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
+    own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
+    trained side by side on the same batches by Adam, without shared parameters, until their own dev score stops
+    rising: accuracy, or micro F1 where items have several labels. A fit then goes back to its best round, and learns on
+    from there while its learning rate falls to 0. Every column begins with the same parameters and leaves the same
+    hidden units out.
+
+    Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus. Items of single
+    words are spans of one word. Without attention, projection and hidden layer, ``edge`` is a logistic regression on
+    pooled vectors and is fitted as one, by ``linear`` without extensions of its path: standardised, with the L2 penalty
+    chosen on dev. The seed is that of the initial weights (each problem its own), of the order of the items and of what
+    is left out.
+    """
+
+    gives_sets: ClassVar[bool] = True
+    stem: ClassVar[str]
+    """The registered name without its version."""
+    reads: ClassVar[Reads]
+    """How a column reads its layers."""
+
+    pooling: Pooling = "attention"
+    """How the words of a span become one vector; all but ``attention`` have no parameters."""
+    projection: int = 256
+    """Width that words are projected to, 0 for none."""
+    classifier: Classifier = "mlp"
+    """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
+    hidden: int = 512
+    """Width of that hidden layer."""
+    dropout: float = 0.2
+    """Part of the hidden units that a batch does without."""
+    loss: Loss = "auto"
+    """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
+    ``auto``: softmax unless items have several labels."""
+    learning_rate: float = 2e-3
+    """Of Adam, in batches of ``batch_items``."""
+    weight_decay: float = 0.0
+    batch_items: int = 256
+    """Items of a batch at most."""
+    least_batch: int = 32
+    """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
+    learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
+    max_epochs: int = 40
+    """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
+    max_steps: int = 5000
+    """Steps after which no further round begins, so that of many items there are fewer rounds; 0 for no limit."""
+    patience: int = 6
+    """Rounds without getting better on dev after which a fit cools down, and ends."""
+    cool_down: int = 8
+    """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
+    watch: Watch = "score"
+    """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
+    dev items goes up in steps: with many training items a fit may learn for long between two of them."""
+    round_steps: int = 100
+    """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
+
+    @abstractmethod
+    def columns(self, layers: Sequence[int]) -> Columns:
+        """Which of the ``layers`` each column of a fit reads; columns take the place of layers in all that is fitted.
+
+        Raises:
+            FitError: there are too few layers.
+        """
+
+    @property
+    def name(self) -> str:
+        return f"{self.stem}.v1"
+
+    def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
+        batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
+        steps = min(self.max_epochs, _ROUNDS) * max(self.round_steps, n_items // batch)
+        width = self.projection or dim
+        # Of two spans of two words each; then the layers of the classifier. Forward and backward are three products.
+        item = 4 * width * dim + 2 * width * self.hidden + self.hidden * n_classes
+        return 6.0 * item * batch * min(steps, self.max_steps or steps)
+
+    @property
+    def mixing(self) -> tuple[float, float]:
+        """Temperature of the weights of mixes, and how often a layer is left out of a batch."""
+        settings = asdict(self)
+        return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
+
+    def fit_to(self, data: TrainingData) -> FittedEdge | FittedPooled:
+        is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
+        self._check(data.targets)
+        train, dev = as_spans(data.train), as_spans(data.dev)
+        if train.n_spans != dev.n_spans:
+            raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
+        layers = tuple(train.layers)
+        is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
+        if self.reads == "one" and is_linear and not is_sigmoid:
+            pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
+            assert isinstance(regression, LabelReadout)
+            on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
+            fitted = regression.fit_to(on_pooled)
+            return FittedPooled(self.name, fitted.report, pooling, fitted, layers)
+        n_parts = 2 if self.pooling == "endpoints" else 1
+        design = Design(
+            columns=tuple(tuple(map(layers.index, column)) for column in self.columns(layers)),
+            reads=self.reads,
+            dim=train.dim,
+            parts=tuple(span for span in range(train.n_spans) for _ in range(n_parts)),
+            n_classes=data.targets.n_classes,
+            pooling=self.pooling,
+            projection=self.projection,
+            hidden=self.hidden if self.classifier == "mlp" else 0,
+            temperature=self.mixing[0],
+        )
+        schedule = self._schedule(int((item_weights(data.targets) > 0).any(axis=0).sum()))
+        with Workers(data.device) as workers:
+            spans = replace(data, train=train, dev=dev)
+            loop = EdgeLoop(design, schedule, spans, workers, is_sigmoid=is_sigmoid)
+            report = loop.run().report()
+        return FittedEdge(
+            name=self.name,
+            design=design,
+            parameters=loop.best,
+            layers=layers,
+            n_spans=train.n_spans,
+            absent=loop.goals.absent,
+            is_sigmoid=is_sigmoid,
+            is_multi_label=data.targets.is_multi_label,
+            report=report,
+        )
+
+    def _schedule(self, n_items: int) -> Schedule:
+        batch_items = min(self.batch_items, max(self.least_batch, n_items // self.round_steps))
+        steps = math.ceil(n_items / batch_items)
+        passes = math.ceil(self.round_steps / steps)
+        most = math.ceil(self.max_steps / (passes * steps)) if self.max_steps else self.max_epochs
+        n_rounds = min(self.max_epochs, most)
+        return Schedule(
+            n_rounds=n_rounds,
+            passes=passes,
+            batch_items=batch_items,
+            patience=self.patience,
+            cool_down=min(self.cool_down, n_rounds // 2),
+            learning_rate=self.learning_rate * math.sqrt(batch_items / self.batch_items),
+            weight_decay=self.weight_decay,
+            dropout=self.dropout,
+            layer_dropout=self.mixing[1],
+            watches_loss=self.watch == "loss",
+        )
+
+    def _check(self, targets: Targets) -> None:
+        choices = {"pooling": Pooling, "classifier": Classifier, "loss": Loss, "watch": Watch}
+        for name, kind in choices.items():
+            if getattr(self, name) not in get_args(kind):
+                raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
+        positive = ("hidden", "batch_items", "least_batch", "max_epochs", "patience", "round_steps")
+        for name in (*positive, "max_steps", "cool_down", "projection"):
+            least = int(name in positive)
+            if getattr(self, name) < least:
+                raise FitError(f"{name} is {getattr(self, name)}: give {least} or more")
+        temperature, layer_dropout = self.mixing
+        if not self.learning_rate > 0 or not self.weight_decay >= 0 or not temperature > 0:
+            raise FitError("learning_rate and temperature must be above 0, weight_decay 0 or above")
+        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1):
+            raise FitError("dropout and layer_dropout must be 0 or above and below 1")
+        if self.loss == "softmax" and targets.is_multi_label:
+            raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
+
+
+@dataclass(frozen=True)
+class EdgeReadout(SpanReadout):
+    """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
+
+    stem: ClassVar[str] = "edge"
+    reads: ClassVar[Reads] = "one"
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        return tuple((layer,) for layer in layers)
+
+
+@dataclass(frozen=True)
+class MixReadout(SpanReadout):
+    """A probe of a mix of layers, γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
+
+    The weights s are the softmax of what is learned; they and γ are among the ``details`` of a fit, with their centre
+    of gravity and how far they are from equal.
+    """
+
+    reads: ClassVar[Reads] = "mix"
+
+    temperature: float = 1.0
+    """What the learned numbers are divided by before the softmax: below 1, weights part sooner."""
+    layer_dropout: float = 0.0
+    """Part of the batches that each layer is left out of; a column of one layer keeps it."""
+
+
+@dataclass(frozen=True)
+class EdgeMixReadout(MixReadout):
+    """``edge_mix.v1``: one mix of all layers."""
+
+    stem: ClassVar[str] = "edge_mix"
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        return (tuple(layers),)
+
+
+@dataclass(frozen=True)
+class EdgeCumulativeReadout(MixReadout):
+    """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
+
+    What the score gains from column to column says where a task is solved (``measures.differential_scores``,
+    ``measures.expected_layer``).
+    """
+
+    stem: ClassVar[str] = "edge_cumulative"
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
+
+
+@dataclass(frozen=True)
+class EdgeCatReadout(SpanReadout):
+    """``edge_cat.v1``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
+
+    stem: ClassVar[str] = "edge_cat"
+    reads: ClassVar[Reads] = "cat"
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        if len(layers) < 2:
+            raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
+        return ((layers[0], layers[-1]),)

@@ -1,0 +1,722 @@
+"""Structural probes (Hewitt & Manning 2019): a linear map under which squared distances are distances in a tree."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._workers import Workers
+from bertology.errors import FitError, ResultsError
+from bertology.readouts._base import Progress, Settings, check_same_shape, check_weights
+from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
+from bertology.readouts._items import JoinedChunks
+from bertology.readouts._kept import load_fit, save_fit
+from bertology.readouts._sources import Floats, Integers, SpanSource, check_finite
+
+Asks = Literal["distances", "depths"]
+_BLOCK_WORDS = 2048
+"""How many words are computed in the same products, at most (but for a single sentence)."""
+
+
+@dataclass(frozen=True)
+class TreeTargets:
+    """Distances or depths in the trees of the sentences of a source.
+
+    Raises:
+        FitError: shapes that do not fit, or weights that are negative or not finite.
+    """
+
+    asks: Asks
+    values: Sequence[NDArray[np.integer[Any]]]
+    """For each sentence ``[word, word]`` distances, or ``[word]`` depths."""
+    weights: NDArray[np.float32] | None = None
+    """``[problem, sentence]`` how often each counts in each problem (resampling by seed); one problem in which each
+    counts once when left out."""
+
+    def __post_init__(self) -> None:
+        if self.asks not in ("distances", "depths"):
+            raise FitError(f"asks is {self.asks!r}: give distances or depths")
+        wanted = 2 if self.asks == "distances" else 1
+        wrong = next((n for n, value in enumerate(self.values) if value.ndim != wanted or not value.size), None)
+        if wrong is not None:
+            kind = "[word, word]" if wanted == 2 else "[word]"
+            raise FitError(f"sentence {wrong}: {self.asks} of shape {list(self.values[wrong].shape)}: give {kind}")
+        if self.weights is not None:
+            if self.weights.ndim != 2 or self.weights.shape[1] != len(self.values):
+                raise FitError(f"weights have shape {list(self.weights.shape)}: give [problem, {len(self.values)}]")
+            check_weights(self.weights)
+
+    @property
+    def n_problems(self) -> int:
+        """Number of problems."""
+        return 1 if self.weights is None else len(self.weights)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentences in rows of ``n`` words, as long as the longest of them; short ones stand in a row one after another.
+
+    Where pairs of words are asked about, what is computed of two words in different sentences is for nothing; but
+    operations are few, and where batches are small that saves more than it costs.
+    """
+
+    first: int
+    """Words of the batch that come before theirs, those that fill rows up counted."""
+    gold: Tensor
+    """``[row, n, n]`` distances, or ``[row, n]`` depths; 0 between sentences and where rows are filled up."""
+    share: Tensor
+    """Shaped as ``gold``: 1 over the number of a sentence's pairs (or words), 0 between sentences and where filled."""
+    weights: Tensor | None
+    """``[problem, row, n]`` how often the sentence that a word is in counts."""
+
+    @property
+    def words(self) -> slice:
+        """Which words of the batch are theirs, row after row."""
+        n_rows, n = self.gold.shape[:2]
+        return slice(self.first, self.first + n_rows * n)
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """Sentences that go through the probes together."""
+
+    words: Tensor
+    """``[word]`` places of their words in the window, block after block and row after row; where a row is filled up,
+    that of any word."""
+    n_sentences: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class TreeWindow:
+    """Sentences with their vectors, batch after batch."""
+
+    words: Tensor
+    """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
+    batches: Sequence[TreeBatch]
+
+    def gathered(self, batch: TreeBatch, layers: Sequence[int]) -> Tensor:
+        """``[layer, word, dim]`` the words of a batch in some layers."""
+        n_words, dim = self.words.shape[1:]
+        # One selection of whole rows, so that no more of the window is touched than the batch needs.
+        starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
+        places = (starts + batch.words).flatten()
+        return self.words.view(-1, dim).index_select(0, places).view(len(layers), -1, dim)
+
+
+class TreeWindows:
+    """The sentences of a source (one span each) that count in some problem, window after window."""
+
+    def __init__(
+        self, source: SpanSource, targets: TreeTargets, *, batch_sentences: int, device: torch.device | None = None
+    ) -> None:
+        self._targets, self._batch_sentences = targets, batch_sentences
+        used = torch.ones(len(targets.values), dtype=torch.bool)
+        if targets.weights is not None:
+            used = torch.from_numpy((targets.weights > 0).any(axis=0))
+        self._joined = JoinedChunks(source, used, device=device)
+
+    def all(self, random: torch.Generator | None = None) -> Iterator[TreeWindow]:
+        """All of them once, shuffled within a window if by ``random``; each window holds until the next is asked for.
+
+        Raises:
+            FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
+        """
+        for joined in self._joined:
+            items, spans = joined.items.numpy(), joined.spans[:, 0].numpy()
+            _check_lengths(items, spans, self._targets)
+            order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
+            cuts = [order[at : at + self._batch_sentences] for at in range(0, len(order), self._batch_sentences)]
+            batches = [_batch(items[cut], spans[cut], self._targets) for cut in cuts]
+            yield TreeWindow(joined.words.contiguous(), batches)
+
+
+def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[TreeWindow]:
+    """All sentences of a source once, chunk by chunk; no chunk is needed when the next is asked for."""
+    for chunk in source.chunks():
+        check_finite(source, chunk.words.sum(dim=(1, 2)))
+        items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
+        _check_lengths(items, spans, targets)
+        yield TreeWindow(chunk.words.contiguous(), [_batch(items, spans, targets)])
+        del chunk  # or it would be held while the next is read
+
+
+def _batch(items: Integers, spans: Integers, targets: TreeTargets) -> TreeBatch:
+    lengths = spans[:, 1] - spans[:, 0]
+    # The longest come first, so that sentences of like length are neighbours.
+    order = np.argsort(-lengths, kind="stable")
+    items, spans, lengths = items[order], spans[order], lengths[order]
+    words: list[Integers] = []
+    blocks: list[Block] = []
+    first = n_words = 0
+    ends = lengths.cumsum()
+    while first < len(items):
+        before = int(ends[first] - lengths[first])
+        last = max(first + 1, int(np.searchsorted(ends, before + _BLOCK_WORDS, side="right")))
+        part = slice(first, last)
+        places, block = _block(items[part], spans[part], targets, n_words)
+        words.append(places)
+        blocks.append(block)
+        first, n_words = last, n_words + len(places)
+    return TreeBatch(torch.from_numpy(np.concatenate(words)), len(items), tuple(blocks))
+
+
+def _block(items: Integers, spans: Integers, targets: TreeTargets, before: int) -> tuple[Integers, Block]:
+    """The places of the words of a block in the window, and the block; sentences come longest first."""
+    lengths = (spans[:, 1] - spans[:, 0]).tolist()
+    is_pairs = targets.asks == "distances"
+    n = lengths[0] if is_pairs else sum(lengths)  # nothing is computed for words that are not asked about in pairs
+    places, n_rows = _rows(lengths, n)
+    words = np.full((n_rows, n), spans[0, 0])
+    gold = np.zeros((n_rows, n, n) if is_pairs else (n_rows, n), np.float32)
+    share = np.zeros_like(gold)
+    weights = None if targets.weights is None else np.zeros((targets.n_problems, n_rows, n), np.float32)
+    for item, start, length, (row, at) in zip(items.tolist(), spans[:, 0].tolist(), lengths, places, strict=True):
+        inside = slice(at, at + length)
+        area = (row, inside, inside) if is_pairs else (row, inside)
+        words[row, inside] = np.arange(start, start + length)
+        gold[area] = targets.values[item]
+        share[area] = 1 / (length * length if is_pairs else length)
+        if weights is not None and targets.weights is not None:
+            weights[:, row, inside] = targets.weights[:, item, None]
+    word_weights = None if weights is None else torch.from_numpy(weights)
+    return words.ravel(), Block(before, torch.from_numpy(gold), torch.from_numpy(share), word_weights)
+
+
+def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
+    """Lay sentences, the longest first, into rows of ``n`` words: each where least room is left after it.
+
+    Returns the row of each and where in it the sentence begins; and how many rows there are.
+    """
+    places: list[tuple[int, int]] = []
+    rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order
+    n_rows = 0
+    for length in lengths:
+        best = bisect_left(rooms, (length, -1))
+        if best == len(rooms):
+            free, row = n, n_rows
+            n_rows += 1
+        else:
+            free, row = rooms.pop(best)
+        places.append((row, n - free))
+        insort(rooms, (free - length, row))
+    return places, n_rows
+
+
+def _check_lengths(items: Integers, spans: Integers, targets: TreeTargets) -> None:
+    for item, (start, end) in zip(items.tolist(), spans.tolist(), strict=True):
+        if len(targets.values[item]) != end - start:
+            raise FitError(
+                f"sentence {item} has {end - start} words and {targets.asks} of {len(targets.values[item])}: "
+                "give one tree over all of its words"
+            )
+
+
+_START = 0.05
+"""Maps begin uniform within ± this (as the authors' code has it)."""
+_RANK = 64
+"""The rank of a map where none is given, of vectors that are as wide."""
+_LEAST_GAIN = 1e-4
+"""By which a dev loss must fall to be a new minimum (as the authors' code has it)."""
+
+
+class Maps:
+    """The linear maps of one rank, of some layers and all problems, and the state of their optimisers.
+
+    Fits are numbered by layer, and by problem within a layer.
+    """
+
+    def __init__(self, state: AdamState, rates: NDArray[np.float32]) -> None:
+        self.state, self.rates = state, rates
+        n_layers, n_problems = rates.shape  # learning rates
+        flat = state.parameters["map"]
+        self.values = flat.view(n_layers, n_problems, *flat.shape[1:])
+        """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
+
+    @classmethod
+    def start(
+        cls, rank: int, *, n_layers: int, dim: int, n_problems: int, seed: int, rate: float, device: torch.device
+    ) -> Maps:
+        """Maps as they begin: each problem its own, in which all layers begin alike."""
+
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            return {"map": _START * (2 * torch.rand(dim, rank, generator=random) - 1).T}
+
+        drawn = drawn_alike(n_problems, n_layers, seed, draw)["map"].transpose(0, 1)
+        state = AdamState.start({"map": drawn.flatten(0, 1).contiguous().to(device)})
+        return cls(state, np.full((n_layers, n_problems), rate, dtype=np.float32))
+
+    @property
+    def rank(self) -> int:
+        return int(self.values.shape[2])
+
+    def some(self, layers: list[int]) -> Maps:
+        """Copies of the maps of some layers."""
+        return Maps(self.state.some(self._fits(layers)), self.rates[layers])
+
+    def put(self, layers: list[int], other: Maps) -> None:
+        """Take over the maps of some layers."""
+        self.state.put(self._fits(layers), other.state)
+
+    def _fits(self, layers: list[int]) -> list[int]:
+        n_problems = self.rates.shape[1]
+        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
+
+    def slow_down(self, which: NDArray[np.bool_], factor: float) -> None:
+        """Begin the optimiser of some ``[layer, problem]`` anew, at a lower rate."""
+        self.state.reset(np.flatnonzero(which).tolist())
+        self.rates = np.where(which, self.rates * np.float32(factor), self.rates)
+
+    def mapped(self, words: Tensor) -> Tensor:
+        """``[layer, word, problem × rank]`` vectors ``[layer, word, dim]`` under the maps."""
+        # Products with a transpose are slow where it is not a matrix in memory.
+        return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
+
+    def step(self, gradients: Tensor) -> None:
+        """One step of Adam on gradients shaped as ``values``."""
+        self.state.step([gradients.flatten(0, 1)], self.rates.ravel().tolist())
+
+
+def learn(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
+    """Take maps through a batch, whose words are ``[layer, word, dim]`` of the layers of these maps."""
+    mapped = maps.mapped(words)
+    pulls = [_pull(_vectors(mapped, block, maps), block, asks) for block in batch.blocks]
+    pull = torch.cat([_by_word(own) for own in pulls], dim=1) if len(pulls) > 1 else _by_word(pulls[0])
+    # Distances pull both words of a pair, each of which stands in two pairs.
+    scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
+    gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
+    maps.step(gradients.view_as(maps.values))
+
+
+def losses(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
+    """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
+    total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
+    mapped = maps.mapped(words)
+    for block in batch.blocks:
+        missing = _missing(_vectors(mapped, block, maps), block, asks)
+        total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
+    return total.mul_(2) if asks == "distances" else total
+
+
+def squared_distances(vectors: Tensor) -> Tensor:
+    """``[…, n, n]`` squared distances between ``[…, n, dim]`` vectors."""
+    products = vectors @ vectors.transpose(-1, -2)
+    norms = products.diagonal(dim1=-2, dim2=-1).clone()
+    return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
+
+
+def _vectors(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
+    """``[layer, problem, row, n, rank]`` the mapped vectors of a block."""
+    n_problems, rank = maps.values.shape[1:3]
+    vectors = mapped[:, block.words].view(len(mapped), *block.gold.shape[:2], n_problems, rank)
+    return vectors.permute(0, 3, 1, 2, 4).contiguous()
+
+
+def _by_word(vectors: Tensor) -> Tensor:
+    """``[layer, word, problem × rank]`` from what :func:`_vectors` is shaped as."""
+    return vectors.permute(0, 2, 3, 1, 4).flatten(3).flatten(1, 2)
+
+
+def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """What is missing to gold: ``[layer, problem, row, n]`` of depths, ``[…, n, n]`` half of it of distances."""
+    if asks == "depths":
+        return block.gold - vectors.square().sum(-1)
+    flat = vectors.flatten(0, 2)
+    products = torch.bmm(flat, flat.transpose(1, 2).contiguous())
+    halves = products.diagonal(dim1=1, dim2=2) / 2
+    products.sub_(halves[:, :, None]).sub_(halves[:, None])
+    return products.view(*vectors.shape[:-1], -1).add_(block.gold, alpha=0.5)
+
+
+def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """Shaped as ``vectors``: the slope of the loss by them (Hewitt & Manning 2019, sections 2.2 and 2.3), unscaled."""
+    # The slope of |missing|: a sign, times how much the pair (or word) counts.
+    slope = _missing(vectors, block, asks).sign_().mul_(block.share)
+    if block.weights is not None:
+        slope.mul_(block.weights if asks == "depths" else block.weights[..., None])
+    if asks == "depths":
+        return slope[..., None] * vectors
+    # Σ_j s_ij (v_j − v_i), as one product
+    slope.diagonal(dim1=-2, dim2=-1).sub_(slope.sum(-1))
+    return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
+
+
+class MapShard(NamedTuple):
+    """Maps of one rank and some layers, by their places, which one worker trains."""
+
+    rank: int
+    layers: list[int]
+    maps: Maps
+
+
+class MapLoop(FitLoop):
+    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
+
+    After an epoch without a new minimum of the dev loss, the optimiser of a map begins anew at a lower rate.
+    """
+
+    what = "structural probes: epoch"
+
+    def __init__(
+        self,
+        readouts: Sequence[StructuralReadout],
+        train: SpanSource,
+        targets: TreeTargets,
+        dev: SpanSource,
+        dev_targets: TreeTargets,
+        seed: int,
+        workers: Workers,
+        device: torch.device,
+        progress: Progress,
+    ) -> None:
+        readout = readouts[0]  # alike but for their rank
+        shape = len(readouts), train.n_layers, targets.n_problems
+        stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
+        super().__init__(stopping, readout.max_epochs, progress)
+        self._asks, self._slow_down, self._workers, self._device = targets.asks, readout.slow_down, workers, device
+        self._dev, self._dev_targets = dev, replace(dev_targets, weights=None)
+        self._windows = TreeWindows(train, targets, batch_sentences=readout.batch_sentences, device=device)
+        self._random = torch.Generator().manual_seed(seed)
+        alike: dict[str, Any] = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
+        alike |= {"seed": seed, "rate": readout.learning_rate, "device": device}
+        ranks = [min(_RANK, train.dim) if one.rank is None else one.rank for one in readouts]
+        self._maps = [Maps.start(rank, **alike) for rank in ranks]
+        self.best = [maps.values.clone() for maps in self._maps]
+        """By rank, the maps at their best, ``[layer, problem, rank, dim]``."""
+        self._shards: list[list[MapShard]] = []
+
+    def learn(self) -> None:
+        self._shards = self._dealt()
+
+        def take(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
+            learn(shard.maps, words, batch, self._asks)
+
+        for window in self._windows.all(self._random):
+            self._each(moved(window, self._device), take)
+
+    def _dealt(self) -> list[list[MapShard]]:
+        """The maps that go on, by worker: the largest first, to the worker with the least to compute."""
+        jobs = [
+            (maps.rank, place, layer)
+            for place, maps in enumerate(self._maps)
+            for layer in np.flatnonzero(self.stopping.running[place].any(axis=1)).tolist()
+        ]
+        loads = [0.0] * self._workers.n
+        layers: list[dict[int, list[int]]] = [{} for _ in loads]
+        for rank, place, layer in sorted(jobs, key=lambda job: (-job[0], job[1:])):
+            worker = loads.index(min(loads))
+            # What a map costs beside its products, in units of rank.
+            loads[worker] += rank + 8
+            layers[worker].setdefault(place, []).append(layer)
+        return [
+            [MapShard(place, sorted(chosen), self._maps[place].some(sorted(chosen))) for place, chosen in dealt.items()]
+            for dealt in layers
+        ]
+
+    def dev_scores(self) -> tuple[Floats, None]:
+        """``[rank, layer, problem]`` the dev loss, negative: the lower the better."""
+        totals = np.zeros(self.stopping.running.shape)
+
+        def add(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
+            totals[shard.rank, shard.layers] += losses(shard.maps, words, batch, self._asks).cpu().numpy()
+
+        for window in held_out(self._dev, self._dev_targets):
+            self._each(moved(window, self._device), add)
+            del window  # or it would be held while the next is read
+        for shard in itertools.chain.from_iterable(self._shards):
+            self._maps[shard.rank].put(shard.layers, shard.maps)
+        return -totals / self._dev.n_items, None
+
+    def keep(self, better: NDArray[np.bool_]) -> None:
+        slower = self.stopping.running & ~better
+        for place, maps in enumerate(self._maps):
+            chosen = torch.from_numpy(better[place]).to(maps.values.device)
+            self.best[place][chosen] = maps.values[chosen]
+            maps.slow_down(slower[place], self._slow_down)
+
+    def _each(self, window: TreeWindow, job: Callable[[MapShard, Tensor, TreeBatch], None]) -> None:
+        """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
+
+        def work(worker: int) -> None:
+            for batch in window.batches:
+                gathered: dict[tuple[int, ...], Tensor] = {}  # shards of the same layers share them
+                for shard in self._shards[worker]:
+                    layers = tuple(shard.layers)
+                    if layers not in gathered:
+                        gathered[layers] = window.gathered(batch, layers)
+                    job(shard, gathered[layers], batch)
+
+        self._workers.map(work, len(self._shards))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStructural:
+    """Linear maps as they were after the epoch with the lowest dev loss."""
+
+    readout: str
+    """Registered name of what fitted them."""
+    asks: Asks
+    maps: Tensor
+    """``[problem, layer, dim, rank]``"""
+    layers: tuple[int, ...]
+    """``[layer]`` numbers of the layers they were fitted on."""
+    dev_loss: Floats
+    """``[problem, layer]`` the lowest dev loss: the mean absolute difference, over sentences."""
+    epochs: Integers
+    """``[problem, layer]`` number of epochs."""
+    converged: NDArray[np.bool_]
+    """``[problem, layer]`` whether the dev loss had stopped falling."""
+
+    @property
+    def rank(self) -> int:
+        """Dimensions that vectors are mapped to."""
+        return int(self.maps.shape[3])
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self.maps.shape[2])
+
+    @property
+    def n_params(self) -> int:
+        """Trained parameters of one layer's map for one problem."""
+        return self.dim * self.rank
+
+    def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each sentence, in the order of the chunks of ``source``, and its squared distances
+        ``[problem, layer, word, word]`` or depths ``[problem, layer, word]``.
+
+        Raises:
+            FitError: the source has other layers or another width than the maps were fitted on.
+        """
+        check_same_shape(source, len(self.layers), self.dim, what="probe")
+        n_problems, n_layers = self.maps.shape[:2]
+        flat = self.maps.permute(1, 2, 0, 3).flatten(2)  # [layer, dim, problem × rank]
+        for chunk in source.chunks():
+            mapped = torch.bmm(chunk.words, flat).view(n_layers, -1, n_problems, self.rank).permute(2, 0, 1, 3)
+            for item, (start, end) in zip(chunk.items.tolist(), chunk.spans[:, 0].tolist(), strict=True):
+                vectors = mapped[:, :, start:end]
+                if self.asks == "distances":
+                    yield item, squared_distances(vectors).clamp_(min=0).numpy()
+                else:
+                    yield item, vectors.square().sum(-1).numpy()
+
+
+@dataclass(frozen=True)
+class StructuralReadout(Settings):
+    """A linear map of rank ``rank`` (Hewitt & Manning 2019, sections 2.2 and 2.3).
+
+    Squared distances between mapped vectors are fitted to distances in the tree, or their squared lengths to depths,
+    by the mean absolute difference, of which every sentence has the same share. Adam in batches of whole sentences;
+    after an epoch without a new minimum of the dev loss it begins anew at a tenth of its rate. The maps of all layers,
+    problems and ranks are trained on the same batches and share no parameter. Memory is bounded by a window
+    of words, whatever the corpus.
+    """
+
+    rank: int | None = None
+    """Dimensions that vectors are mapped to, at most those they have; 64, or the width of narrower vectors, when left
+    out."""
+    learning_rate: float = 1e-3
+    batch_sentences: int = 20
+    max_epochs: int = 40
+    patience: int = 5
+    """Epochs without a new minimum after which a fit ends."""
+    slow_down: float = 0.1
+    """What the learning rate is multiplied by after an epoch without a new minimum."""
+
+    @property
+    def name(self) -> str:
+        return "structural.v1"
+
+
+def fit_ranks(
+    readouts: Sequence[StructuralReadout],
+    train: SpanSource,
+    targets: TreeTargets,
+    *,
+    dev: SpanSource,
+    dev_targets: TreeTargets,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[FittedStructural]:
+    """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
+
+    The result of a rank does not depend on the other ranks. Arguments that are not named here are as in
+    :meth:`Readout.fit`, of whole sentences, one span an item.
+
+    Args:
+        readouts: alike but for their rank.
+        dev: other sentences, to see when to slow down and when to stop.
+        seed: of the initial maps (each problem its own) and of the order of the sentences.
+
+    Raises:
+        FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
+            their rank, sentences that do not fit their trees, or vectors that are not finite.
+    """
+    _check(readouts, train, targets, dev, dev_targets)
+    device_of_all, tell = torch.device(device), progress or (lambda line: None)
+    data = train, targets, dev, dev_targets
+    with Workers(device_of_all) as workers:
+        loop = MapLoop(readouts, *data, seed, workers, device_of_all, tell)
+        stopping = loop.run()
+    return [
+        FittedStructural(
+            readout=readout.name,
+            asks=targets.asks,
+            maps=loop.best[place].permute(1, 0, 3, 2).contiguous().cpu(),
+            layers=tuple(train.layers),
+            dev_loss=-stopping.score[place].T,
+            epochs=stopping.epochs[place].T,
+            converged=~stopping.running[place].T,
+        )
+        for place, readout in enumerate(readouts)
+    ]
+
+
+def _check(
+    readouts: Sequence[StructuralReadout],
+    train: SpanSource,
+    targets: TreeTargets,
+    dev: SpanSource,
+    dev_targets: TreeTargets,
+) -> None:
+    plain = readouts[0]
+    if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
+        raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
+    for readout in readouts:
+        if readout.rank is not None and not 1 <= readout.rank <= train.dim:
+            raise FitError(f"rank {readout.rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
+    for name in ("batch_sentences", "max_epochs", "patience"):
+        if getattr(plain, name) < 1:
+            raise FitError(f"{name} is {getattr(plain, name)}: give 1 or more")
+    if not (plain.learning_rate > 0 and math.isfinite(plain.learning_rate) and 0 < plain.slow_down <= 1):
+        raise FitError("learning_rate must be above 0, slow_down above 0 and at most 1")
+    for what, source, values in (("train", train, targets), ("dev", dev, dev_targets)):
+        if source.n_items != len(values.values) or not source.n_items:
+            raise FitError(f"{what} has {source.n_items} sentences and {len(values.values)} trees: give one for each")
+        if source.n_spans != 1:
+            raise FitError(f"{what} has items of {source.n_spans} spans: give one, the whole sentence")
+    if dev_targets.asks != targets.asks or (dev.n_layers, dev.dim) != (train.n_layers, train.dim):
+        raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
+    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
+        raise FitError("a problem has no training sentence: give some of them a weight above 0")
+
+
+@dataclass(frozen=True)
+class ProbeOrigin:
+    """What a probe was fitted on, which decides to which vectors it applies."""
+
+    model: str
+    model_fingerprint: str
+    layer: int
+    dim: int
+    pooling: str
+    task: str
+    corpus: str
+    train_fingerprint: str
+    """Of the sentences it was fitted on."""
+    readout: str
+    relations: tuple[str, ...] = ()
+    """Names of the relations, in the order of the probe's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe:
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
+
+    Raises:
+        FitError: a map has another width than the vectors, or that of relations another number of them.
+    """
+
+    origin: ProbeOrigin
+    distance: Tensor | None = None
+    """``[dim, rank]``"""
+    depth: Tensor | None = None
+    """``[dim, rank]``"""
+    relation: Tensor | None = None
+    """``[dim + 1, relation]``, the last row what is added."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._tensors().items():
+            wide = self.origin.dim + (name == "relation")
+            if value.ndim != 2 or len(value) != wide:
+                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
+        names = self.origin.relations
+        if self.relation is not None and self.relation.shape[1] != len(names):
+            raise FitError(
+                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
+            )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        return {name: value for name, value in tensors.items() if value is not None}
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        origin = self.origin
+        if model_fingerprint != origin.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
+                "ask it of that one, or fit one on this"
+            )
+        if layer != origin.layer:
+            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
+        if pooling != origin.pooling:
+            raise FitError(
+                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
+            )
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.distance)
+        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.depth)
+        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
+        if self.relation is None:
+            return None
+        mapped = self._mapped(vectors, self.relation[:-1])
+        assert mapped is not None
+        scores = mapped + self.relation[-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
+
+    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
+            raise FitError(
+                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
+            )
+        return None if by is None else vectors.float() @ by
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        save_fit(path, self._tensors(), asdict(self.origin))
+
+    @classmethod
+    def load(cls, path: Path) -> TreeProbe:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        tensors, plain = load_fit(path)
+        try:
+            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
+        except (KeyError, TypeError, FitError) as error:
+            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

@@ -1,0 +1,223 @@
+"""Any annotation by its name: which label, or which number, does each word, sentence or pair of texts have in a column?
+
+- ``word_label:COLUMN``: every word that has a label in the layer COLUMN of the corpus: tags of one's own, or any
+  annotation that a corpus comes with (``word_label:lemma``). The method is that of ``pos`` (Liu et al. 2019,
+  *Linguistic Knowledge and Transferability of Contextual Representations*, §4).
+- ``sentence_label:COLUMN``: every sentence that is labelled as a whole, such as by the sentiment of a review, read off
+  the mean over its words (Conneau et al. 2018, *What you can cram into a single vector*).
+- ``pair_label:COLUMN``: every pair of texts, read as one text: does one follow from the other, do they mean the same?
+  A linear readout has the vectors u and v of both, their difference |u − v| and their product u · v by dimension
+  (Conneau et al. 2017, *Supervised Learning of Universal Sentence Representations from Natural Language Inference
+  Data*, §3.1): of u and v alone, no linear readout can tell whether they are alike. A readout of spans has the words
+  of both instead.
+- ``word_number:COLUMN``, ``sentence_number:COLUMN``: numbers of words (frequency, reading time), or of sentences
+  (length, a rating), by ridge regression; R² is of the test split. Reading times were first read off language models'
+  vectors this way by Toneva & Wehbe (2019), *Interpreting and improving natural-language processing (in machines) with
+  natural language-processing (in the brain)*; similarity off sentence vectors by Conneau & Kiela (2018), *SentEval*.
+
+What to compare with: the most frequent label, for words that of the word's form, for texts a logistic regression on
+words and bigrams (``lexical``), the same encoder with random weights, and a control task. As few texts occur twice,
+nothing that helps on test can be memorised: selectivity of sentences is about as much as accuracy is above chance.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import ClassVar
+
+from bertology.corpora import IGNORED, Sentences
+from bertology.errors import CorpusError, listed, quoted
+from bertology.probing import (
+    Examples,
+    ProbeFamily,
+    RepresentationProbe,
+    SentenceProbe,
+    layer_examples,
+    sentence_examples,
+    target_examples,
+)
+
+_MOST_NUMBERS = 20
+"""Distinct whole numbers that may still be classes, such as ratings."""
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(inf|nan)", re.IGNORECASE | re.ASCII)
+_WHOLE = re.compile(r"[-+]?\d+(\.0)?", re.ASCII)
+"""A whole number; of those with gaps pandas makes floats, ``1.0``."""
+
+
+@dataclass(frozen=True)
+class _Column(RepresentationProbe):
+    column: str
+    stem: ClassVar[str]
+    subject = "labels of your own"
+
+    @property
+    def readout(self) -> str:
+        """The linear readout; of numbers ridge regression."""
+        return "linear.v1"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of classes; of numbers others."""
+        return ("accuracy", "macro_f1")
+
+    @property
+    def task(self) -> str:
+        """The kind of annotation and the column."""
+        return f"{self.stem}:{self.column}"
+
+
+class WordLabel(_Column):
+    """Which label does each word have in a column?"""
+
+    stem = "word_label"
+    question = "Which label does each word have in a column of the corpus?"
+    reference = "Liu et al. 2019, §4"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every word that has a label in the column."""
+        return _classes(_word_column(sentences, self.column), self.column, numbers="word_number")
+
+
+class SentenceLabel(_Column, SentenceProbe):
+    """Which label does each sentence have in a column?"""
+
+    stem = "sentence_label"
+    question = "Which label does each sentence have in a column of the corpus?"
+    reference = "Conneau et al. 2018"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every sentence that has a label in the column."""
+        return _classes(_sentence_column(sentences, self.column), self.column, numbers="sentence_number")
+
+
+class PairLabel(_Column, SentenceProbe):
+    """Which label does each pair of texts have in a column?"""
+
+    stem = "pair_label"
+    question = "Which label does each pair of texts have in a column of the corpus?"
+    reference = "Conneau et al. 2017, §3"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every pair that has a label in the column."""
+        return _classes(_pair_column(sentences, self.column), self.column)
+
+
+class WordNumber(_Column):
+    """How much of a number of each word can be predicted from its vector?"""
+
+    stem = "word_number"
+    question = "How much of a number of each word can be predicted from its vector?"
+    reference = "ridge regression, as Toneva & Wehbe 2019"
+    readout = "ridge_regression.v1"
+    metrics = ("r2", "spearman")
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every word that has a number in the column."""
+        return _word_column(sentences, self.column)
+
+
+class SentenceNumber(_Column):
+    """How much of a number of each sentence can be predicted from its vector?"""
+
+    stem = "sentence_number"
+    question = "How much of a number of each sentence can be predicted from its vector?"
+    reference = "ridge regression; Conneau & Kiela 2018"
+    readout = "ridge_regression.v1"
+    metrics = ("r2", "spearman")
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every sentence that has a number in the column."""
+        return _sentence_column(sentences, self.column)
+
+
+def _word_column(sentences: Sentences, column: str) -> Examples:
+    """Every word that has a label in a layer of the corpus.
+
+    Raises:
+        CorpusError: no word has one.
+    """
+    if column not in sentences.layers:
+        raise _no_column(column, "word", sentences.layers, others=sentences.target_layers)
+    return layer_examples(sentences, column)
+
+
+def _sentence_column(sentences: Sentences, column: str) -> Examples:
+    """Every sentence that is labelled as a whole.
+
+    Raises:
+        CorpusError: none is, parts of sentences are, or a sentence has several labels.
+    """
+    labels: list[str | None] = [None] * len(sentences)
+    for number, targets in sentences.targets(column):
+        name, n_words = sentences.id(number) or number + 1, sentences.starts[number + 1] - sentences.starts[number]
+        if len(targets) > 1 or not isinstance(targets[0].label, str):
+            raise CorpusError(f"sentence {name} has several labels in column {quoted(column)}: give one a sentence")
+        if targets[0].span2 is not None:
+            raise CorpusError(f"column {quoted(column)} labels pairs of texts, not sentences: take pair_label")
+        if targets[0].span1 != (0, n_words):
+            raise CorpusError(f"column {quoted(column)} labels parts of sentences (sentence {name}): label whole ones")
+        labels[number] = targets[0].label
+    if all(label is None for label in labels):
+        raise _no_column(column, "sentence", sentences.target_layers, others=sentences.layers)
+    n_without = labels.count(None)
+    examples = sentence_examples(sentences, labels)
+    return replace(examples, skipped={f"no {column} label": n_without} if n_without else {})
+
+
+def _pair_column(sentences: Sentences, column: str) -> Examples:
+    """Every labelled pair of texts, or of other spans of one sentence.
+
+    Raises:
+        CorpusError: there is none, single spans are labelled, or a pair has several labels.
+    """
+    if column not in sentences.target_layers:
+        raise _no_column(column, "pair of texts", sentences.target_layers, others=sentences.layers)
+    examples = target_examples(sentences, column, spans=2)
+    if examples.is_multi_label:
+        raise CorpusError(f"column {quoted(column)} has several labels a pair: give one")
+    n_without = len(sentences) - len(set(examples.clusters.tolist()))
+    return replace(examples, skipped={f"no {column} label": n_without} if n_without else {})
+
+
+def _no_column(column: str, what: str, known: Iterable[str], *, others: Collection[str]) -> CorpusError:
+    """The error for a column that no word, sentence or pair has a label in, with the nearest ones there are."""
+    names = sorted(known)
+    near = get_close_matches(column, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns of labels of that kind are {listed(names)}"
+    if column in others:
+        hint = f"it labels {'sentences or spans' if what == 'word' else 'words'}; {hint}"
+    return CorpusError(f"no {what} has a label in column {quoted(column)}: {hint}")
+
+
+def _classes(examples: Examples, column: str, *, numbers: str | None = None) -> Examples:
+    """The same items, whose labels are classes.
+
+    Args:
+        examples: the items.
+        column: what their labels are called.
+        numbers: the task for numbers of such items, if there is one.
+
+    Raises:
+        CorpusError: the labels are numbers, more than 20 distinct ones or some that are not whole.
+    """
+    examples = examples.without_ignored()
+    values = [value for value in examples.values if value not in IGNORED]
+    if values and all(map(_NUMBER.fullmatch, values)):
+        fraction = next((value for value in values if not _WHOLE.fullmatch(value)), None)
+        if fraction is not None or len(values) > _MOST_NUMBERS:
+            what = f"{quoted(fraction)} among them" if fraction is not None else f"{len(values):,} distinct ones"
+            remedy = f"take {numbers}:{column}" if numbers else "name classes in the column, such as low and high"
+            raise CorpusError(f"column {quoted(column)} holds numbers ({what}), not classes: {remedy}")
+    return examples
+
+
+def _among(kind: type[_Column], argument: str, *shown: str) -> ProbeFamily:
+    return ProbeFamily(argument, shown, str(kind.question), str(kind.reference), kind)
+
+
+WORD_LABEL = _among(WordLabel, "column of labels of words", "COLUMN", "upos")
+SENTENCE_LABEL = _among(SentenceLabel, "column of labels of sentences", "COLUMN", "label")
+PAIR_LABEL = _among(PairLabel, "column of labels of pairs", "COLUMN", "label")
+WORD_NUMBER = _among(WordNumber, "word layer of numbers", "length")
+SENTENCE_NUMBER = _among(SentenceNumber, "column of numbers", "length")

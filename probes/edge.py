@@ -1,0 +1,171 @@
+"""Edge probing: one span of a sentence, or two, are given; which label do they have?
+
+After Tenney et al. (2019a), *What do you learn from context?*, §2.1: nine tasks that one readout of spans is put to, so
+that their profiles by layer can be compared. Where the spans begin and end is given.
+
+- ``edge_pos``: the question of ``pos``, with its universal labels where the paper has those of the Penn Treebank.
+- ``edge_constituents``: the category of a phrase (``NP``, ``SBAR`` …), without grammatical functions.
+- ``edge_entities``: the kind of a name.
+- ``edge_dependencies``: a dependent, its head, and the relation as the treebank writes it (``nmod:poss`` is a label of
+  its own). The root has no head among the words and is not asked about.
+- ``edge_srl``: a predicate, an argument and a PropBank role (``A0``, ``AM-TMP`` …). Roles of relative pronouns and of
+  continued arguments (``R-A0``, ``C-A1``) state how a sentence is built rather than who did what: only ``edge_srl:all``
+  has them.
+- ``edge_proto_roles`` (Reisinger et al. 2015, *Semantic Proto-Roles*): each property (awareness, volition …) of an
+  argument holds or not, so that an item may have any number of labels. The score counts each yes that is right.
+- ``edge_coreference``: all pairs of mentions of a sentence, ``1`` if they corefer and ``0`` if not. Most do not, so
+  the main metric is F1 of ``1`` alone, as in the paper.
+- ``edge_relations``: SemEval-2010 Task 8 (Hendrickx et al. 2010), nine directed relations and ``Other``. The main
+  metric is the official one: F1 of each relation, both directions together but right only with the right one,
+  ``Other`` left out, mean over relations.
+- ``edge_winograd``: the definite pronouns of Rahman & Ng (2012), *Resolving Complex Cases of Definite Pronouns*. Each
+  candidate is an item with its pronoun, ``1`` if it is the one meant. Half of the items are ``1``, so the main metric
+  is accuracy, which stays at 50 % where nothing is known.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, listed
+from bertology.measures import Metric, grouped_macro_f1, micro_f1
+from bertology.probing import AnnotationProbe, Examples, ProbeFamily, pair_examples, target_examples
+
+_UNRELATED = ("Other", "none")
+
+
+@dataclass(frozen=True)
+class _Edge(AnnotationProbe):
+    reference = "Tenney et al. 2019a, §2.1"
+    readout = "edge.v1"
+    spans = 2
+
+    @property
+    def metrics(self) -> tuple[str | Metric, ...]:
+        """F1 of single items, and of labels."""
+        return ("micro_f1", "macro_f1")
+
+
+class EdgePartsOfSpeech(_Edge):
+    """Which universal part of speech does a word have, asked as an edge probe?"""
+
+    task, layer, spans = "edge_pos", "upos", 0
+    subject = "word classes"
+    question = "As an edge probe: which universal part of speech does each word have?"
+    about = "Every word with its upos label."
+
+
+class EdgeConstituents(_Edge):
+    """Which category does a phrase have?"""
+
+    task, layer, spans = "edge_constituents", "constituents", 1
+    subject = "syntax"
+    question = "Which category does each phrase have?"
+    about = "Every phrase with its category."
+
+
+class EdgeEntities(_Edge):
+    """Of what kind is the thing that a name names?"""
+
+    task, layer, spans = "edge_entities", "entities", 1
+    question = "Of what kind is the thing that a name names?"
+    about = "Every name with its kind."
+
+
+class EdgeProtoRoles(_Edge):
+    """Which proto-role properties hold of an argument?"""
+
+    task, layer = "edge_proto_roles", "proto_roles"
+    question = "Which properties (volition, awareness …) hold of an argument of a predicate?"
+    about = "Every predicate and argument with all properties that hold."
+    reference = "Tenney et al. 2019a, §2.1; Reisinger et al. 2015"
+
+
+class EdgeCoreference(_Edge):
+    """Do two mentions mean the same?"""
+
+    task, layer = "edge_coreference", "coref"
+    question = "Do two mentions in a sentence mean the same?"
+    about = "Every pair of mentions with 1 or 0."
+    metrics = (micro_f1(without=("0",)), "accuracy")
+
+
+class EdgeWinograd(_Edge):
+    """Does a hard pronoun mean this candidate?"""
+
+    task, layer = "edge_winograd", "winograd"
+    question = "Does a pronoun mean this candidate, where only sense can tell?"
+    about = "Every candidate and its pronoun with 1 or 0."
+    reference = "Tenney et al. 2019a, §2.1; Rahman & Ng 2012"
+    metrics = ("accuracy", "macro_f1")
+
+
+def _relation(label: str) -> str | None:
+    """The relation without its direction; None where there is none."""
+    return None if label in _UNRELATED else label.partition("(")[0]
+
+
+class EdgeRelations(_Edge):
+    """How are two named things related?"""
+
+    task, layer = "edge_relations", "relations"
+    question = "How are two things that a sentence names related?"
+    about = "Every pair of nominals with its relation."
+    reference = "Tenney et al. 2019a, §2.1; Hendrickx et al. 2010"
+    metrics = (
+        grouped_macro_f1(
+            "macro_f1", "mean F1 over relations, both directions of one together, Other left out", group=_relation
+        ),
+        micro_f1(without=_UNRELATED),
+    )
+
+
+class EdgeDependencies(_Edge):
+    """Which relation joins a word to its head?"""
+
+    task, layer = "edge_dependencies", "deprel"
+    subject = "syntax"
+    question = "Which grammatical relation joins a word to its head?"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every word that has a head, with that head and the relation."""
+        relations = sentences.layers.get("deprel")
+        if sentences.heads is None or relations is None:
+            there = listed(sorted(sentences.layers))
+            raise CorpusError(f"no word has a head and a relation to it: the annotation layers are {there}")
+        has_arc = (sentences.heads > 0) & (relations.codes >= 0)
+        dependents = np.flatnonzero(has_arc)
+        heads = (sentences.starts[sentences.sentence_of_word] + sentences.heads - 1)[dependents]
+        labels = [relations.values[code] for code in relations.codes[dependents].tolist()]
+        n_without = int(((sentences.heads != 0) & ~has_arc).sum())
+        skipped = {"no head or no deprel label": n_without} if n_without else {}
+        return pair_examples(sentences, dependents, heads, labels, skipped=skipped)
+
+
+@dataclass(frozen=True)
+class EdgeSemanticRoles(_Edge):
+    """Which semantic role does an argument play?"""
+
+    with_references: bool = False
+    """Whether roles that begin with R- and C- are asked about."""
+    question = "Which semantic role does an argument play for its predicate?"
+
+    @property
+    def task(self) -> str:
+        """``edge_srl``, or ``edge_srl:all``."""
+        return "edge_srl:all" if self.with_references else "edge_srl"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every predicate and argument with its role."""
+        return target_examples(sentences, "srl", spans=2, label=lambda role: role if self._is_asked(role) else None)
+
+    def _is_asked(self, role: str) -> bool:
+        return self.with_references or not role.upper().startswith(("R-", "C-"))
+
+
+POS, CONSTITUENTS, ENTITIES, DEPENDENCIES = EdgePartsOfSpeech(), EdgeConstituents(), EdgeEntities(), EdgeDependencies()
+PROTO_ROLES, COREFERENCE, WINOGRAD, RELATIONS = EdgeProtoRoles(), EdgeCoreference(), EdgeWinograd(), EdgeRelations()
+SRL = ProbeFamily.among(
+    [EdgeSemanticRoles(with_references=True)], argument="choice of roles", default=EdgeSemanticRoles()
+)

@@ -1,0 +1,112 @@
+"""Labels of words that treebanks and taggers give, read off by a linear readout as in ``pos``.
+
+- ``xpos``: the finer word classes of one treebank, after Liu et al. (2019), *Linguistic Knowledge and Transferability
+  of Contextual Representations*, §4, whose parts of speech are Penn Treebank tags.
+- ``chunk`` and ``ner``: labels in IOB2, after the same section (chunks of CoNLL 2000, Tjong Kim Sang & Buchholz 2000;
+  names of CoNLL 2003). The main metric is micro F1 over the labels other than ``O``, which nearly all words have where
+  names are asked about. It scores words, not whole chunks or names.
+- ``deprel``: the relation of a word to its head, read off the word's own vector; the readout does not see which word
+  the head is. (Liu et al. 2019 and Tenney et al. 2019 label arcs from both ends, as ``edge_dependencies`` does.)
+  Universal relations only, the part before the colon, so that treebanks can be compared.
+- ``feats:Number``: the value of a feature (``Sing``, ``Plur``) of every word that has it. Probing morphology word by
+  word goes back to Belinkov et al. (2017), *What do Neural Machine Translation Models Learn about Morphology?*;
+  features and values are those of Universal Dependencies (Nivre et al. 2020).
+"""
+
+from dataclasses import dataclass, replace
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, listed, quoted
+from bertology.probing import (
+    AnnotationProbe,
+    Examples,
+    ProbeFamily,
+    layer_examples,
+    mapped_examples,
+)
+
+_LIU = "Liu et al. 2019, §4"
+
+
+@dataclass(frozen=True)
+class TreebankTags(AnnotationProbe):
+    """Which treebank-specific tag does each word have?"""
+
+    task = layer = "xpos"
+    subject = "word classes"
+    question = "Which treebank-specific tag does each word have?"
+    about = "Every word with its xpos label."
+    reference = _LIU
+
+
+@dataclass(frozen=True)
+class Chunks(AnnotationProbe):
+    """Which part of which kind of chunk is each word?"""
+
+    task = layer = "chunk"
+    subject = "syntax"
+    question = "Which part of which kind of chunk is each word?"
+    about = "Every word with its chunk label."
+    reference = _LIU
+    metrics = ("micro_f1", "macro_f1", "accuracy")
+
+
+@dataclass(frozen=True)
+class NamedEntities(AnnotationProbe):
+    """Which part of which kind of name is each word?"""
+
+    task = layer = "ner"
+    question = "Which part of which kind of name is each word?"
+    about = "Every word with its ner label."
+    reference = _LIU
+    metrics = ("micro_f1", "macro_f1", "accuracy")
+
+
+@dataclass(frozen=True)
+class DependencyRelations(AnnotationProbe):
+    """In which universal relation does each word stand to its head?"""
+
+    task = layer = "deprel"
+    subject = "syntax"
+    question = "In which universal relation does each word stand to its head?"
+    reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every word with its universal relation (``nmod:poss`` counts as ``nmod``)."""
+        labelled = layer_examples(sentences, "deprel")
+        universal = {value: value.partition(":")[0] for value in labelled.values}
+        return replace(mapped_examples(sentences, "deprel", universal), skipped=labelled.skipped)
+
+
+@dataclass(frozen=True)
+class Feature(AnnotationProbe):
+    """Which value of one UD feature does each word that has it show?"""
+
+    feature: str
+    layer = "feats"
+    subject = "word classes"
+    question = "Which value of a UD feature (Number, Tense …) does each word that has it show?"
+    reference = "Belinkov et al. 2017"
+
+    @property
+    def task(self) -> str:
+        """``feats:`` and the feature."""
+        return f"feats:{self.feature}"
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every word that has the feature, with its value."""
+        values = {feats: _features(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
+        if not any(values.values()):
+            known = sorted({name for feats in values for name in _features(feats)})
+            raise CorpusError(f"no word has the feature {quoted(self.feature)}: the features are {listed(known)}")
+        return mapped_examples(sentences, "feats", values)
+
+
+def _features(feats: str) -> dict[str, str]:
+    """``Number=Sing|Person=3`` as a dictionary."""
+    pairs = (pair.partition("=") for pair in feats.split("|"))
+    return {name: value for name, _, value in pairs}
+
+
+XPOS, CHUNK, NER, DEPREL = TreebankTags(), Chunks(), NamedEntities(), DependencyRelations()
+FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature.question, Feature.reference, Feature)

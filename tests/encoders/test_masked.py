@@ -1,0 +1,488 @@
+"""The masked-LM head: logits, features, the last block at few places, and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import Encoder, _faster, batching, load_encoder, masked_lm_loss, masked_loss
+from bertology.encoders._faster import states_at
+from bertology.encoders._heads import MaskedHead, head_logits
+from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
+from bertology.encoders.interventions import changing
+from bertology.errors import ModelError
+from bertology.pocket import load_corpus as load_pocket
+
+Encoders = Callable[[str], Encoder]
+PLACES = torch.tensor([[0, 3], [1, 1], [1, 5], [0, 3]])
+
+
+def padded(encoder: Encoder) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(6, len(encoder.tokenizer), (2, 11), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(ids)
+    mask[1, 8:] = 0
+    ids[1, 8:] = encoder.pad_id
+    ids[PLACES[:, 0], PLACES[:, 1]] = encoder.mask_id
+    return ids, mask
+
+
+def test_last_layer_equals_the_model(masked_family: str, tiny: Callable[[str], Path], device: str) -> None:
+    own = load_encoder(str(tiny(masked_family)), device=device)
+    ids, mask = padded(own)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(tiny(masked_family), dtype=torch.float32).eval()
+    with torch.no_grad():
+        expected = model(ids, attention_mask=mask).logits[PLACES[:, 0], PLACES[:, 1]]
+    logits = own.masked_logits(ids, PLACES, attention_mask=mask)
+    assert list(logits) == [own.n_layers]
+    torch.testing.assert_close(logits[own.n_layers].cpu(), expected, rtol=1e-5, atol=1e-5)
+    candidates = torch.tensor([9, 6, 30])
+    some = own.masked_logits(ids, PLACES, attention_mask=mask, candidates=candidates)
+    torch.testing.assert_close(some[own.n_layers].cpu(), expected[:, candidates], rtol=1e-5, atol=1e-5)
+
+
+def cut_after(encoder: Encoder, layer: int) -> Callable[[], None]:
+    """Make every block after ``layer`` hand on what it is given; the function returned undoes it."""
+    ran = [0]
+
+    def skip(module: torch.nn.Module, args: tuple[torch.Tensor, ...], output: object) -> object:
+        ran[0] += 1
+        if ran[0] <= layer:
+            return None
+        return (args[0], *output[1:]) if isinstance(output, tuple) else args[0]
+
+    handles = [block.register_forward_hook(skip) for block in dict.fromkeys(encoder.model.blocks)]
+
+    def undo() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return undo
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_earlier_layers_pass_the_same_head(masked_family: str, encoder: Encoders, layer: int) -> None:
+    """The lens at a layer is the last layer of a model cut off after it."""
+    own = encoder(masked_family)
+    ids, _ = padded(own)
+    lens = own.masked_logits(ids, PLACES, layers=[layer, 3])
+    assert list(lens) == [layer, 3]
+    whole: Any = own.model.with_head
+    if masked_family == "deberta-v2":
+        # Its convolution runs after the first block, outside of it, and would not be cut off with it.
+        assert whole.deberta.encoder.conv is not None
+        whole.deberta.encoder.conv, convolution = None, whole.deberta.encoder.conv
+        lens = own.masked_logits(ids, PLACES, layers=[layer])
+    undo = cut_after(own, layer)
+    try:
+        with torch.no_grad():
+            expected = whole(ids).logits[PLACES[:, 0], PLACES[:, 1]]
+    finally:
+        undo()
+        if masked_family == "deberta-v2":
+            whole.deberta.encoder.conv = convolution
+    torch.testing.assert_close(lens[layer], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("other", ["t5", "bart", "gpt2"])
+def test_a_model_without_the_head_says_so(encoder: Encoders, other: str) -> None:
+    own = encoder(other)
+    assert not own.has_masked_lm_head
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        own.masked_logits(torch.tensor([[6, 7]]), torch.tensor([[0, 1]]))
+
+
+def test_weights_without_the_head_do_not_get_a_random_one(tmp_path: Path, save_model: Callable[..., Path]) -> None:
+    folder = save_model(tmp_path / "bert", "bert")
+    body = transformers.AutoModelForMaskedLM.from_pretrained(folder).bert
+    body.config.architectures = ["BertForMaskedLM"]
+    state = {f"bert.{name}": value for name, value in body.state_dict().items()}
+    config = (folder / "config.json").read_text()
+    body.save_pretrained(folder, state_dict=state)
+    (folder / "config.json").write_text(config)
+    own = load_encoder(str(folder), device="cpu")
+    with pytest.raises(ModelError, match="no masked-LM head in its weights"):
+        own.masked_logits(torch.tensor([[6, 7]]), torch.tensor([[0, 1]]))
+
+
+def test_electra_discriminator_has_no_masked_lm_head(tmp_path: Path, save_model: Callable[..., Path]) -> None:
+    folder = save_model(tmp_path / "electra", "electra")
+    generator = transformers.ElectraForMaskedLM.from_pretrained(folder)
+    discriminator = transformers.ElectraForPreTraining(generator.config)
+    discriminator.electra = generator.electra
+    discriminator.save_pretrained(folder)
+    own = load_encoder(str(folder), device="cpu")
+    assert not own.has_masked_lm_head
+    assert own.hidden_states(torch.tensor([[6, 7]]), layers=[3])[3].shape == (1, 2, own.dim)
+
+
+def test_lens_of_an_unknown_family(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = encoder("bert")
+    monkeypatch.setattr(own, "family", "newbert")
+    ids = torch.tensor([[6, 7]])
+    assert own.masked_logits(ids, torch.tensor([[0, 1]]))[3].shape[0] == 1
+    with pytest.raises(ModelError, match="layer 1: the logit lens is not known for newbert"):
+        own.masked_logits(ids, torch.tensor([[0, 1]]), layers=[1])
+
+
+def test_features_and_projection_make_the_logits(masked_family: str, encoder: Encoders) -> None:
+    own = encoder(masked_family)
+    hidden = torch.randn(5, own.dim, generator=torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        whole = head_logits(own.model.with_head, hidden)
+        head = own.masked_head
+        features = head.features(hidden)
+    assert whole.shape == (5, head.n_entries)
+    last: Any = own.model.with_head.get_output_embeddings()  # type: ignore[union-attr]
+    assert features.shape == (5, last.in_features)
+    torch.testing.assert_close(head.logits(features), whole, rtol=1e-5, atol=1e-5)
+    some = torch.tensor([9, 6, 9])
+    torch.testing.assert_close(head.logits(features, some), whole[:, some], rtol=1e-5, atol=1e-5)
+    assert "forward" not in last.__dict__
+
+
+class Added(nn.Module):
+    """A model whose logits are more than its output embedding's."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model, self.base_model, self.config = model, model.base_model, model.config
+
+    def get_output_embeddings(self) -> Any:
+        return self.model.get_output_embeddings()
+
+    def forward(self, **inputs: Any) -> Any:
+        output = self.model(**inputs)
+        output.logits = output.logits * 2
+        return output
+
+
+class Unused(Added):
+    """A model that names an output embedding it does not run."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.spare = nn.Linear(model.config.hidden_size, model.config.vocab_size)
+
+    def get_output_embeddings(self) -> Any:
+        return self.spare
+
+
+@pytest.mark.parametrize("kind", [Added, Unused])
+def test_a_head_that_does_not_come_apart_stays_whole(kind: type[Added], encoder: Encoders) -> None:
+    own = encoder("bert")
+    model = kind(own.model.with_head)
+    hidden = torch.randn(4, own.dim, generator=torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        head = MaskedHead(model)
+        features = head.features(hidden)
+        torch.testing.assert_close(features, hidden)
+        whole = head_logits(own.model.with_head, hidden) * 2
+        torch.testing.assert_close(head.logits(features), whole)
+        torch.testing.assert_close(head.logits(features, torch.tensor([7, 8])), whole[:, 7:9])
+    assert head.n_entries == whole.shape[1]
+
+
+def test_a_twin_has_a_head_of_its_own(encoder: Encoders) -> None:
+    own = encoder("bert")
+    assert own.masked_head is own.masked_head
+    assert own.twin().masked_head is not own.masked_head
+
+
+FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+POSITIONS = torch.tensor([[0, 3], [0, 9], [2, 1], [0, 11], [2, 1], [3, 4]])
+"""Three places in a row, none, one twice, one."""
+
+
+def build(family: str, **changes: Any) -> tuple[nn.Module, list[nn.Module]]:
+    """A body of random weights and its blocks."""
+    names = {"distilbert": {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37}}
+    plain = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 37}
+    config = transformers.AutoConfig.for_model(
+        family, vocab_size=50, pad_token_id=1, max_position_embeddings=20, **names.get(family, plain) | changes
+    )
+    torch.manual_seed(3)
+    kind: Any = transformers.AutoModel
+    body: nn.Module = kind.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.2)
+    return body, find_blocks(body, n_layers=3, family=family)
+
+
+def given(*, padded: bool) -> dict[str, Tensor]:
+    inputs = {"input_ids": torch.randint(5, 50, (4, 12), generator=torch.Generator().manual_seed(5))}
+    if padded:
+        lengths = torch.tensor([12, 5, 7, 6])
+        inputs["attention_mask"] = (torch.arange(12) < lengths[:, None]).long()
+        inputs["input_ids"][inputs["attention_mask"] == 0] = 1
+    return inputs
+
+
+def both(
+    family: str, body: nn.Module, blocks: list[nn.Module], layers: set[int], *, padded: bool, positions: Tensor
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """States at some places, and those of the whole computation there."""
+    inputs, wanted = given(padded=padded), frozenset(layers)
+    with torch.inference_mode():
+        at = states_at(LoadedModel(body, blocks, None), inputs, wanted, positions, family=family, n_heads=4)
+        whole = run_to_layers(body, blocks, inputs, wanted)
+    return at, {layer: state[positions[:, 0], positions[:, 1]] for layer, state in whole.items()}
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets one more entry, how many places, whenever a block is computed at places alone."""
+    taken: list[int] = []
+    real = _faster._block_at
+
+    def block_at(parts: Any, hidden: Tensor, mask: Any, positions: Tensor, n_heads: int) -> Tensor:
+        taken.append(len(positions))
+        return real(parts, hidden, mask, positions, n_heads)
+
+    monkeypatch.setattr(_faster, "_block_at", block_at)
+    return taken
+
+
+@pytest.mark.parametrize("layers", [{3}, {2}, {1}, {0, 1, 2, 3}, {0, 2}])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_the_whole_block(family: str, padded: bool, layers: set[int], narrow: list[int]) -> None:
+    at, whole = both(family, *build(family), layers, padded=padded, positions=POSITIONS)
+    assert list(at) == sorted(layers)
+    for layer in layers:
+        torch.testing.assert_close(at[layer], whole[layer], rtol=1e-5, atol=1e-5)
+        assert torch.equal(at[layer], whole[layer]) or layer == max(layers)
+    assert narrow == [6]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_whatever_computes_the_attention(family: str, attention: str, narrow: list[int]) -> None:
+    body, blocks = build(family, attn_implementation=attention)
+    at, whole = both(family, body, blocks, {3}, padded=True, positions=POSITIONS)
+    torch.testing.assert_close(at[3], whole[3], rtol=1e-5, atol=1e-5)
+    assert narrow == [6]
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"), [("bert", {"is_decoder": True}), ("roberta", {"is_decoder": True}), ("albert", {})]
+)
+def test_what_is_built_otherwise_is_run_whole(family: str, changes: dict[str, Any], narrow: list[int]) -> None:
+    at, whole = both(family, *build(family, **changes), {1, 3}, padded=True, positions=POSITIONS)
+    for layer in (1, 3):
+        assert torch.equal(at[layer], whole[layer])
+    assert not narrow
+
+
+def test_relative_positions_are_run_whole(narrow: list[int]) -> None:
+    body: Any
+    body, blocks = build("bert")
+    body.config.position_embedding_type = "relative_key"
+    at, whole = both("bert", body, blocks, {3}, padded=True, positions=POSITIONS)
+    assert torch.equal(at[3], whole[3])
+    assert not narrow
+
+
+def test_half_precision_is_run_whole(narrow: list[int]) -> None:
+    body, blocks = build("bert")
+    at, whole = both("bert", body.to(torch.bfloat16), blocks, {3}, padded=True, positions=POSITIONS)
+    assert torch.equal(at[3], whole[3])
+    assert not narrow
+
+
+def test_a_projection_of_another_kind_is_run_whole(narrow: list[int]) -> None:
+    class Doubled(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return 2 * super().forward(input)
+
+    block: Any
+    body, blocks = build("bert")
+    block = blocks[2]
+    own = block.attention.self.value
+    block.attention.self.value = Doubled(32, 32)
+    block.attention.self.value.load_state_dict(own.state_dict())
+    at, whole = both("bert", body, blocks, {3}, padded=True, positions=POSITIONS)
+    assert torch.equal(at[3], whole[3])
+    assert not narrow
+
+
+@pytest.mark.parametrize(("n_places", "taken"), [(12, [12]), (13, [])])
+def test_many_places_are_run_whole(n_places: int, taken: list[int], narrow: list[int]) -> None:
+    """Of 48 pieces in 4 rows."""
+    places = torch.cartesian_prod(torch.arange(4), torch.arange(12))[:n_places]
+    at, whole = both("bert", *build("bert"), {3}, padded=False, positions=places)
+    torch.testing.assert_close(at[3], whole[3], rtol=1e-5, atol=1e-5)
+    assert narrow == taken
+
+
+def test_the_embeddings_have_no_block(narrow: list[int]) -> None:
+    at, whole = both("bert", *build("bert"), {0}, padded=True, positions=POSITIONS)
+    assert torch.equal(at[0], whole[0])
+    assert not narrow
+
+
+def test_gates_of_heads_are_heeded(encoder: Encoders, narrow: list[int]) -> None:
+    own, ids, places = encoder("bert"), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
+    open_ = own.masked_features(ids, places)[3]
+    assert narrow == [1]
+    with own.gated_heads({(3, 2): 0.0}):
+        gated = own.masked_features(ids, places)[3]
+        expected = own.hidden_states(ids, layers=[3])[3][0, 3][None]
+        with torch.inference_mode():
+            expected = own.masked_head.features(expected)
+    torch.testing.assert_close(gated, expected, rtol=1e-6, atol=1e-6)
+    assert (gated - open_).abs().max() > 1e-3
+    assert narrow == [1]
+
+
+@pytest.mark.parametrize(("layer", "taken"), [(2, [1]), (3, [])])
+def test_changed_states_are_heeded(layer: int, taken: list[int], encoder: Encoders, narrow: list[int]) -> None:
+    own, ids, places = encoder("bert"), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
+    with changing(own.model.body, own.model.blocks, layer, lambda state: state.flip(-1)):
+        found = own.masked_features(ids, places)[3]
+        expected = own.hidden_states(ids, layers=[3])[3][0, 3][None]
+    with torch.inference_mode():
+        expected = own.masked_head.features(expected)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert narrow == taken
+
+
+def test_maps_read_before_do_not_make_it_slow(encoder: Encoders, narrow: list[int]) -> None:
+    """transformers leaves hooks behind that record what blocks make, for its own passes."""
+    own, ids, places = encoder("bert").twin(), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
+    before = own.masked_features(ids, places)[3]
+    own.attentions(ids, layers=[1])
+    assert torch.equal(own.masked_features(ids, places)[3], before)
+    assert narrow == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def own(tiny_bert: Path) -> Encoder:
+    return load_encoder(str(tiny_bert), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def sentences() -> Sentences:
+    return load_pocket()["test"][:40]
+
+
+def places_of(encoder: Encoder, sentences: Sentences, seed: int) -> masked_loss.Places:
+    return masked_loss.MaskedText(encoder, sentences, share=0.15, seed=seed, on_long="window").places
+
+
+def test_equals_a_pass_by_hand(own: Encoder, sentences: Sentences) -> None:
+    """Each sentence on its own, its masked words found through their text."""
+    found = masked_lm_loss(own, sentences, seed=3)
+    pieces = own.tokenize(sentences)
+    places = places_of(own, sentences, 3)
+    for number in (0, 7, 39):
+        ids = torch.from_numpy(pieces.window(number).astype(np.int64))[None]
+        here = places.piece[places.window == number]
+        words = places.word[places.window == number]
+        masked = ids.clone()
+        masked[0, here] = own.mask_id
+        with torch.no_grad():
+            logits = own.model.with_head(input_ids=masked).logits[0, here].double()
+        log_prob = logits.log_softmax(1).gather(1, ids[0, here][:, None])[:, 0]
+        assert found.sentence_bits[number] == pytest.approx(float(-log_prob.sum() / np.log(2)), rel=1e-4)
+        right = (logits.argmax(1) == ids[0, here]).numpy()
+        assert found.sentence_right[number] == sum(right[words == word].all() for word in set(words.tolist()))
+        assert found.sentence_words[number] == len(set(words.tolist()))
+
+
+def test_whole_words_of_every_sentence_are_masked(own: Encoder, sentences: Sentences) -> None:
+    pieces = own.tokenize(sentences)
+    places = places_of(own, sentences, 0)
+    for word in set(places.word.tolist()):
+        expected = list(range(pieces.word_first[word], pieces.word_last[word]))
+        assert places.piece[places.word == word].tolist() == expected
+    lengths = np.diff(sentences.starts)
+    counted = np.bincount(np.searchsorted(sentences.starts, np.unique(places.word), "right") - 1, minlength=40)
+    np.testing.assert_array_equal(counted, np.maximum(1, np.rint(0.15 * lengths)))
+    other = places_of(own, sentences, 1)
+    assert set(places.word.tolist()) != set(other.word.tolist())
+    # what is drawn in a sentence does not depend on those after it
+    fewer = places_of(own, sentences[:9], 0)
+    assert set(fewer.word.tolist()) == {word for word in places.word.tolist() if word < sentences.starts[9]}
+
+
+@pytest.mark.parametrize("layer", [0, 2, 3])
+def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences, layer: int) -> None:
+    from bertology.readouts._erasure import LayerErasure
+
+    nothing = LayerErasure(torch.zeros(32, 2), torch.zeros(2, 32), torch.ones(32))
+    before = masked_lm_loss(own, sentences)
+    after = masked_lm_loss(own, sentences, layer=layer, change=nothing)
+    # Where the last layer is changed its block is run whole, in an order of products that rounds otherwise.
+    np.testing.assert_allclose(before.sentence_bits, after.sentence_bits, rtol=1e-5 if layer == 3 else 0)
+    np.testing.assert_array_equal(before.sentence_right, after.sentence_right)
+    everything = masked_lm_loss(own, sentences, layer=layer, change=torch.zeros_like)
+    assert (everything.sentence_bits != before.sentence_bits).all()
+
+
+def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = masked_lm_loss(own, sentences)
+    monkeypatch.setattr(batching, "PIECES_IN_BATCH", 1)
+    np.testing.assert_allclose(masked_lm_loss(own, sentences).sentence_bits, whole.sentence_bits, rtol=1e-4)
+
+
+def test_sums_and_means(own: Encoder, sentences: Sentences) -> None:
+    found = masked_lm_loss(own, sentences, share=1.0)
+    assert found.n_words == sentences.n_words == found.sentence_words.sum()
+    assert found.bits == pytest.approx(found.sentence_bits.sum() / found.n_words)
+    assert 0 <= found.accuracy <= 1
+    assert found.n_skipped == 0
+    long = sentences[:3]
+    monotone = masked_lm_loss(own, long, share=0.5)
+    assert monotone.n_words < masked_lm_loss(own, long, share=1.0).n_words
+
+
+def test_what_cannot_be_asked(own: Encoder, sentences: Sentences, encoder: Callable[[str], Encoder]) -> None:
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        masked_lm_loss(encoder("t5"), sentences)
+    with pytest.raises(ModelError, match="layers are 0…3"):
+        masked_lm_loss(own, sentences, layer=4, change=torch.zeros_like)
+    with pytest.raises(ModelError, match="belong together"):
+        masked_lm_loss(own, sentences, layer=2)
+    with pytest.raises(ModelError, match="at most 1"):
+        masked_lm_loss(own, sentences, share=0.0)
+    with pytest.raises(ModelError, match="no word to mask"):
+        masked_lm_loss(own, sentences[:0])
+
+
+def test_a_real_model_uses_parts_of_speech(real_model: Path, real_data: Callable[[str], Path]) -> None:
+    """Without them it loses more than without as many random directions."""
+    from bertology.activations import read_words
+    from bertology.readouts import ArrayFeatures, fit_erasure, random_erasure
+
+    layer = 4
+    real = load_encoder(str(real_model), device="cpu")
+    corpus = load_corpus(real_data("ud_english_ewt/en_ewt-ud-dev.conllu"))["dev"][:300]
+    vectors = read_words(real, corpus, layers=[layer])
+    _, labels = np.unique([tag for sentence in corpus for tag in sentence.layers["upos"]], return_inverse=True)
+    erasure = fit_erasure(ArrayFeatures(vectors, layers=(layer,)), labels, int(labels.max()) + 1)
+    held_out = load_corpus(real_data("ud_english_ewt/en_ewt-ud-test.conllu"))["test"][:150]
+    whole = masked_lm_loss(real, held_out)
+    changes = (erasure, random_erasure(erasure))
+    without, at_random = (masked_lm_loss(real, held_out, layer=layer, change=one.layer(layer)) for one in changes)
+    assert erasure.ranks[0] == random_erasure(erasure).ranks[0] >= 10
+    assert without.bits > at_random.bits + 0.2
+    assert without.accuracy < at_random.accuracy
+    assert at_random.bits > whole.bits - 0.1
+
+
+def test_words_can_be_chosen(own: Encoder, sentences: Sentences) -> None:
+    drawn = masked_lm_loss(own, sentences, seed=3)
+    again = masked_lm_loss(own, sentences, words=drawn.words)
+    np.testing.assert_array_equal(again.word_bits, drawn.word_bits)
+    assert drawn.word_bits.sum() == pytest.approx(drawn.sentence_bits.sum())
+    other = masked_lm_loss(own, sentences, words=np.array([2, 5]))
+    assert (other.words.tolist(), other.n_words) == ([2, 5], 2)

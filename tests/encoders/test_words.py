@@ -1,0 +1,241 @@
+"""Words that share subwords, vectors and attention of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from bertology.activations import read_words
+from bertology.activations._store import Recipe
+from bertology.attention import MapBatch, Scope, read_attention, stream_maps
+from bertology.attention._statistic import HeadStatistic
+from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
+from bertology.encoders import Encoder, Pieces, load_encoder, word_attentions
+from bertology.encoders.masked_loss import MaskedText
+
+Encoders = Callable[[str], Encoder]
+FAMILIES = (
+    "bert bert-cased roberta xlm-roberta distilbert albert electra deberta-v2 deberta-v3 mpnet modernbert t5 bart gpt2"
+)
+
+
+@pytest.fixture(params=FAMILIES.split())
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def number_with(space: str) -> Sentence:
+    """A sentence whose third word is a number with white space in it."""
+    words = ("It", "cost", f"5{space}000", "francs", ".")
+    return Sentence("s", f"It cost 5{space}000 francs .", words, ((0, 2), (3, 7), (8, 13), (14, 20), (21, 22)))
+
+
+SENTENCES = Sentences(
+    [
+        sentence_of_text("They don't  know\u00a0why   it's 30\u20ac\tgo.", language="en"),
+        sentence_of_text("They don't  know\u00a0why   it's 30\u20ac\tgo."),
+        sentence_of_text("L'été 🙂🙂 👩\u200d👩\u200d👧 🇩🇪🇫🇷 1\ufe0f\u20e3"),
+        sentence_of_text("“Überraschung!” nai\u0308ve ´ l´été"),
+        sentence_of_text("你好 世界 ，今天 天气 很 。 ქარ", split_at_spaces=True),
+        Sentence.from_words(["今天", "天气", "很", "好", "。"], space_after=[False] * 5),
+        sentence_of_text("Ελλ русский, עברית"),
+        sentence_of_text("العر हिन्दी 한국어."),
+        Sentence.from_words(["aller", "à", "le", "café", "!"], multiword=[MultiwordToken(1, 2, "au")]),
+        Sentence("spaces", "  the \u3000 dogs\n\n ", ("the", "dogs"), ((2, 5), (8, 12))),
+        number_with("\u00a0"),
+        number_with(" "),
+    ]
+)
+
+
+class Kept(HeadStatistic):
+    """The maps themselves."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.batches: list[MapBatch] = []
+
+    def update(self, batch: MapBatch) -> None:
+        self.batches.append(MapBatch(batch.layer, batch.maps.clone(), None, batch.units))
+
+    def merge(self, other: Kept) -> None:
+        self.batches += other.batches
+
+    def finish(self) -> list[MapBatch]:
+        return self.batches
+
+
+def owners(encoder: Encoder, pieces: Pieces, number: int) -> list[set[int]]:
+    """The words that own each piece of a window, special tokens left out."""
+    found: list[set[int]] = [set() for _ in range(int(pieces.window_lengths[number]))]
+    for word in np.flatnonzero(pieces.word_window == number).tolist():
+        for piece in range(int(pieces.word_first[word]), int(pieces.word_last[word])):
+            found[piece].add(word)
+    inside = slice(encoder.n_prefix, len(found) - encoder.n_suffix)
+    assert not any(found[: inside.start] + found[inside.stop :])
+    return found[inside]
+
+
+def test_every_piece_belongs_to_a_word(family: str, encoder: Encoders) -> None:
+    own = encoder(family)
+    pieces = own.tokenize(SENTENCES)
+    assert pieces.n_windows == len(SENTENCES)
+    for number in range(pieces.n_windows):
+        assert all(owners(own, pieces, number))
+    plain = own.tokenizer([SENTENCES.text(number) for number in range(len(SENTENCES))])["input_ids"]
+    assert [pieces.window(number).tolist() for number in range(len(SENTENCES))] == plain
+
+
+def test_attention_of_words_sums_to_one(family: str, encoder: Encoders) -> None:
+    own = encoder(family)
+    for level in ("word", "piece"):
+        (kept,) = stream_maps(own, SENTENCES, [Kept], level=level).results  # type: ignore[arg-type]
+        assert len(kept) >= own.n_layers
+        for batch in kept:
+            for row, length in enumerate(batch.units.lengths.tolist()):
+                sums = batch.maps[row, :, :length].sum(-1)
+                torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
+    for sentence in SENTENCES:
+        reading = read_attention(own, [sentence], layers=[1])
+        np.testing.assert_allclose(reading.maps(1).sum(-1), 1, atol=1e-5)
+        assert all(word >= 0 for word, special in zip(*_of(reading), strict=True) if not special)
+
+
+def _of(reading: Any) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    return reading.units("piece").word, reading.units("piece").special
+
+
+def test_vectors_of_words_are_means_of_hugging_faces_states(
+    family: str, encoder: Encoders, tiny: Callable[[str], Path]
+) -> None:
+    own = encoder(family)
+    model: Any = transformers.AutoModel.from_pretrained(tiny(family), attn_implementation="eager").eval()
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    pieces = own.tokenize(SENTENCES)
+    readable = Sentences(
+        one
+        for number, one in enumerate(SENTENCES)
+        if number not in set(SENTENCES.sentence_of_word[pieces.word_window < 0].tolist())
+    )
+    assert len(readable) > 4
+    layers = range(own.n_layers + 1)
+    vectors = {how: read_words(own, readable, layers=layers, pooling=how) for how in ("mean", "first", "last")}
+    place = 0
+    for sentence in readable:
+        encoded = own.tokenizer(sentence.text, return_tensors="pt")
+        with torch.no_grad():
+            states = torch.stack(model(**encoded, output_hidden_states=True).hidden_states)[:, 0]
+        of_words = own.tokenize([sentence])
+        for first, last in zip(of_words.word_first.tolist(), of_words.word_last.tolist(), strict=True):
+            expected = {"mean": states[:, first:last].mean(1), "first": states[:, first], "last": states[:, last - 1]}
+            for how, value in expected.items():
+                torch.testing.assert_close(vectors[how][:, place], value, rtol=1e-4, atol=1e-4)
+            place += 1
+
+
+@pytest.mark.parametrize("name", ["xlm-roberta", "t5", "albert", "deberta-v3"])
+def test_a_lone_mark_is_read_with_its_word_as_by_word_ids(name: str, encoder: Encoders) -> None:
+    """As transformers assigns it where words are given: the reference of token classification."""
+    own = encoder(name)
+    words = ["ქართული", "好", "why", "🙂"]
+    pieces = own.tokenize([Sentence.from_words(words)])
+    of_piece = own.tokenizer(words, is_split_into_words=True).word_ids()
+    assert "▁" in own.tokenizer.convert_ids_to_tokens(pieces.window(0).tolist())
+    ranges = [(of_piece.index(word), len(of_piece) - of_piece[::-1].index(word)) for word in range(len(words))]
+    assert list(zip(pieces.word_first.tolist(), pieces.word_last.tolist(), strict=True)) == ranges
+
+
+def test_attention_to_a_shared_piece_is_divided(encoder: Encoders) -> None:
+    own = encoder("bert")
+    sentence = Sentence.from_words(["aller", "à", "le", "café"], multiword=[MultiwordToken(1, 2, "au")])
+    pieces = own.tokenize([sentence])
+    maps = own.attentions(torch.from_numpy(pieces.window(0).astype(np.int64))[None], layers=[1])[1][0]
+    first, last = int(pieces.word_first[1]), int(pieces.word_last[1])
+    to_token = maps[:, 0, first:last].sum(-1)
+    words = word_attentions(maps, pieces.word_first, pieces.word_last, specials=(0, maps.shape[-1] - 1))
+    for word in (1, 2):
+        torch.testing.assert_close(words[:, len(sentence), word], to_token / 2)
+
+
+@pytest.mark.parametrize("name", ["roberta", "xlm-roberta"])
+def test_a_masked_word_is_masked_whole(name: str, encoder: Encoders) -> None:
+    own, sentence = encoder(name), number_with("\u00a0")
+    text = MaskedText(own, Sentences([sentence]), share=1.0, seed=0, on_long="error")
+    pieces = own.tokenize([sentence])
+    expected = list(range(int(pieces.word_first[2]), int(pieces.word_last[2])))
+    assert len(expected) > 2
+    assert text.places.piece[text.places.word == 2].tolist() == expected
+
+
+def test_windows_and_pairs_keep_it(tiny: Callable[[str], Path], encoder: Encoders) -> None:
+    short = load_encoder(str(tiny("roberta")), device="cpu", max_pieces=24)
+    pieces = short.tokenize([Sentence.from_words(number_with("\u00a0").words * 6)])
+    assert pieces.n_windows > 1
+    for word in range(2, pieces.n_words, 5):
+        inside = pieces.window(int(pieces.word_window[word]))[pieces.word_first[word] : pieces.word_last[word]]
+        assert {"Â", "ł"} <= set(short.tokenizer.convert_ids_to_tokens(inside.tolist()))
+    for words in (6, 60):
+        long = Sentence.from_words(number_with("\u00a0").words * words)
+        (kept,) = stream_maps(short, [long], [Kept], layers=[1]).results
+        assert sum(int(batch.units.word_rows.sum()) for batch in kept) == len(long)
+        for batch in kept:
+            for row, length in enumerate(batch.units.lengths.tolist()):
+                sums = batch.maps[row, :, :length].sum(-1)
+                torch.testing.assert_close(sums, torch.ones_like(sums))
+    (kept,) = stream_maps(
+        encoder("roberta"), [SENTENCES[0], number_with("\u00a0")], [Kept], layers=[1], pairs=True
+    ).results
+    sums = kept[0].maps[0].sum(-1)
+    torch.testing.assert_close(sums, torch.ones_like(sums))
+
+
+def test_what_was_stored_before_every_piece_had_a_word_is_not_read() -> None:
+    assert Recipe("model", "text").key != "cff7148814019f2207d0c19d9194714c"
+
+
+def test_fingerprints_of_texts_are_those_they_were() -> None:
+    plain = Sentence.from_words(["It", "cost", "5000", "francs", "."])
+    assert Sentences([plain]).text_fingerprint == "f9d2a18d6f90ee06af7929548e9990b4"
+
+
+def by_loops(attention: Tensor, groups: list[list[int]]) -> Tensor:
+    out = torch.zeros(len(groups), len(groups))
+    of = [sum(piece in group for group in groups) for piece in range(attention.shape[-1])]
+    for i, source in enumerate(groups):
+        for j, target in enumerate(groups):
+            out[i, j] = sum(attention[p, q] / of[q] for p in source for q in target) / len(source)
+    return out
+
+
+def test_sum_to_and_mean_from() -> None:
+    maps = torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    first, last = [1, 2, 4, 4, 7], [2, 5, 5, 7, 8]  # words 1 and 2 share piece 4, so do 2 and 3
+    groups = [list(range(a, b)) for a, b in zip(first, last, strict=True)]
+    cropped = word_attentions(maps, first, last)
+    kept = word_attentions(maps, first, last, specials=(0, 8))
+    assert cropped.shape == (2, 3, 5, 5)
+    assert kept.shape == (2, 3, 7, 7)
+    for layer in range(2):
+        for head in range(3):
+            torch.testing.assert_close(cropped[layer, head], by_loops(maps[layer, head], groups))
+            torch.testing.assert_close(kept[layer, head], by_loops(maps[layer, head], [*groups, [0], [8]]))
+
+
+def test_rows_sum_to_one_when_every_piece_has_an_owner() -> None:
+    maps = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    words = word_attentions(maps, [1, 2, 4], [2, 4, 5], specials=(0, 5))
+    torch.testing.assert_close(words.sum(-1), torch.ones(4, 5))
+    shared = word_attentions(maps, [1, 1, 3], [3, 4, 5], specials=(0, 5))
+    torch.testing.assert_close(shared.sum(-1), torch.ones(4, 5))
+
+
+@pytest.mark.parametrize(("first", "last"), [([1, 3], [2, 3]), ([-1], [1]), ([2], [5])])
+def test_words_outside_the_map(first: list[int], last: list[int]) -> None:
+    with pytest.raises(ValueError, match="at least one piece"):
+        word_attentions(torch.rand(4, 4), first, last)

@@ -1,0 +1,413 @@
+"""Statistics of the vectors of a text, by brute force, against scikit-learn and with planted signals."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
+
+from bertology.errors import CorpusError, ModelError
+from bertology.geometry import LayerVectors, WordSample, text_statistics
+from bertology.geometry._text import (
+    Anisotropy,
+    Contextuality,
+    IntraSentence,
+    OneLayer,
+    Spectrum,
+    VarianceShares,
+    cluster_means,
+    effective_rank,
+    explainable_variance,
+    iso_score,
+    k_means,
+    largest_eigenvalues,
+    matrix_entropy,
+    read_layers,
+    sentence_blocks,
+    silhouettes,
+)
+from bertology.measures import bootstrap_ratio
+
+RNG = np.random.default_rng
+
+
+def by_metric(sums):
+    return {(one.metric, one.group): one.values for one in sums}
+
+
+def read(vectors, statistic, bounds=None):
+    """The statistics of one kind, of vectors ``[layer, word, dim]``."""
+    return list(read_layers(LayerVectors.of_arrays(vectors), [statistic], bounds))
+
+
+def cosine(a, b):
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def world(n_types: int = 12, n_sentences: int = 40, dim: int = 16, layers: int = 2):
+    """Words of sentences of 8, with vectors of type and noise."""
+    rng = RNG(0)
+    types = rng.integers(0, n_types, n_sentences * 8)
+    sentences = np.repeat(np.arange(n_sentences), 8)
+    means = rng.normal(size=(layers, n_types, dim))
+    vectors = means[:, types] + 0.5 * rng.normal(size=(layers, len(types), dim)) + 1.0
+    return types, sentences, vectors.astype(np.float32)
+
+
+def test_self_similarity_is_the_mean_of_all_pairs() -> None:
+    types, sentences, vectors = world()
+    sample, kept = WordSample.of(types, sentences, least=5)
+    found = by_metric(read(vectors, Contextuality(sample)))
+    for layer in range(2):
+        means = []
+        for kind in kept:
+            first = {s: i for i, s in reversed(list(enumerate(sentences))) if types[i] == kind}
+            places = list(first.values())
+            pairs = [cosine(vectors[layer, i], vectors[layer, j]) for i, j in itertools.combinations(places, 2)]
+            means.append(np.mean(pairs))
+        assert found["self_similarity", ""][layer] == pytest.approx(np.mean(means), abs=1e-5)
+    difference = found["self_similarity", ""] - found["self_similarity_baseline", ""]
+    assert found["self_similarity_adjusted", ""] == pytest.approx(difference, abs=1e-9)
+
+
+def test_explainable_variance_is_that_of_a_principal_component() -> None:
+    types, sentences, vectors = world()
+    sample, _ = WordSample.of(types, sentences)
+    found = by_metric(read(vectors, Contextuality(sample)))
+    shares = [
+        PCA(1).fit(vectors[1, sample.places[first:last]]).explained_variance_ratio_[0]
+        for first, last in itertools.pairwise(sample.starts)
+    ]
+    assert found["explainable_variance", ""][1] == pytest.approx(np.mean(shares), abs=1e-5)
+
+
+def test_occurrences_are_one_a_sentence_and_groups_those_that_are_named() -> None:
+    types = np.array([0, 0, 1, 0, 1, -1, 0, 1, 2])
+    sentences = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    sample, kept = WordSample.of(types, sentences, least=3)
+    assert kept.tolist() == [0, 1]
+    assert sample.places.tolist() == [0, 3, 6, 2, 4, 7]
+    assert sorted(sample.shuffled.tolist()) == sorted(sample.places.tolist())
+    assert WordSample.of(types, sentences, least=2, most=2)[0].counts.tolist() == [2, 2]
+
+
+def test_a_constant_vector_makes_the_cosine_that_follows_and_standardising_removes_it() -> None:
+    """Independent words of variance 1 a dimension around c: E cos ≈ ‖c‖² / (‖c‖² + d)."""
+    rng, dim, n = RNG(1), 64, 4000
+    constant = np.full(dim, 0.75)
+    vectors = rng.normal(size=(1, n, dim)) + constant
+    types, sentences = np.arange(n) % 400, np.repeat(np.arange(n // 8), 8)
+    sample, _ = WordSample.of(types, sentences)
+    found = by_metric(read(vectors, Contextuality(sample)))
+    expected = constant @ constant / (constant @ constant + dim)
+    assert found["self_similarity_baseline", ""][0] == pytest.approx(expected, abs=0.01)
+    assert found["self_similarity_adjusted", ""][0] == pytest.approx(0, abs=0.01)
+    assert found["self_similarity_standardised", ""][0] == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("n_clusters", [1, 4])
+def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> None:
+    """Around the mean of their own cluster independent words have cosine 0, be it one of several or the only one."""
+    rng, dim, n = RNG(1), 32, 3000
+    means = 6 * rng.normal(size=(n_clusters, dim))
+    labels = rng.integers(0, n_clusters, n)
+    vectors = (rng.normal(size=(n, dim)) + means[labels]).astype(np.float32)
+    own = np.stack([vectors[labels == label].mean(axis=0) for label in range(n_clusters)])
+    found_means, found_labels = cluster_means(OneLayer(0, vectors))
+    assert found_means[found_labels] + vectors.mean(axis=0) == pytest.approx(own[labels], abs=1e-4)
+    sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
+    found = by_metric(read(vectors[None], Contextuality(sample)))
+    assert found["self_similarity_baseline", ""][0] > 0.1
+    assert found["self_similarity_cluster_centred_baseline", ""][0] == pytest.approx(0, abs=0.01)
+    assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
+
+
+def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> None:
+    types, sentences, vectors = world(n_sentences=60, layers=5)
+    sample, _ = WordSample.of(types, sentences)
+    every = np.arange(len(types))
+
+    def of_threads(n_threads: int) -> LayerVectors:
+        def take(layers: tuple[int, ...], items: np.ndarray) -> np.ndarray:
+            return vectors[np.ix_(layers, items)]
+
+        return LayerVectors(range(5), every, vectors.shape[2], take, n_threads=n_threads)
+
+    tags = types % 3
+    one, three = (list(text_statistics(of_threads(n), sentences, sample, tags)) for n in (1, 3))
+    for first, second in zip(one, three, strict=True):
+        assert first.metric == second.metric
+        assert first.over.tobytes() == second.over.tobytes()
+    of_item = types[sample.places], tags[sample.places], sentences[sample.places]
+    alone = [
+        *read(vectors, Contextuality(sample)),
+        *read(vectors, Anisotropy(sentences)),
+        *read(vectors, IntraSentence(sentences)),
+        *read(vectors, VarianceShares(sample.places, *of_item)),
+        *read(vectors, Spectrum(), sentence_blocks(sentences)),
+    ]
+    assert {one.metric: one.values for one in alone} == {one.metric: pytest.approx(one.values, abs=1e-5) for one in one}
+
+
+def test_words_without_context_are_the_same_everywhere() -> None:
+    types, sentences, vectors = world()
+    static = vectors[:, : types.max() + 1][:, types]
+    found = by_metric(read(static, Contextuality(WordSample.of(types, sentences)[0])))
+    assert found["self_similarity", ""] == pytest.approx(1, abs=1e-6)
+    assert found["explainable_variance", ""] == pytest.approx(1)
+
+
+def test_words_of_a_sentence_and_their_mean() -> None:
+    _, sentences, vectors = world()
+    found = by_metric(read(vectors, IntraSentence(sentences)))
+    of_sentences = []
+    for sentence in range(40):
+        words = vectors[0, sentences == sentence]
+        of_sentences.append(np.mean([cosine(words.mean(axis=0), word) for word in words]))
+    assert found["intra_sentence_similarity", ""][0] == pytest.approx(np.mean(of_sentences), abs=1e-5)
+    assert found["intra_sentence_similarity_adjusted", ""] == pytest.approx(0, abs=0.02)
+
+
+def test_variance_is_shared_out_as_it_was_planted() -> None:
+    rng, n_types, n = RNG(2), 500, 20
+    types = np.repeat(np.arange(n_types), n)
+    tags = np.tile(np.repeat([0, 1], n // 2), n_types)
+    of_type, of_tag = rng.normal(size=(n_types, 8)), rng.normal(size=(n_types, 2, 8))
+    vectors = 2 * of_type[types] + of_tag[types, tags] + 0.5 * rng.normal(size=(len(types), 8))
+    every = np.arange(len(types))
+    found = by_metric(read(vectors[None], VarianceShares(every, types, tags, every % 100)))
+    # The variance inside a type that two tags make is E(a − b)² / 4 · n / (n − 1), with E(a − b)² = 2.
+    between_tags = n / 2 / (n - 1)
+    total = 4 + 1 / 2 + between_tags + 0.25
+    shares = [found[f"variance_{which}", ""][0] for which in ("between_types", "between_tags", "within")]
+    assert sum(shares) == pytest.approx(1)
+    assert shares[1] == pytest.approx(between_tags / total, abs=0.02)
+    assert shares[2] == pytest.approx(0.25 / total, abs=0.01)
+
+
+def test_random_tags_explain_nothing() -> None:
+    types, sentences, vectors = world(n_sentences=200)
+    tags = RNG(3).integers(0, 3, len(types))
+    every = np.arange(len(types))
+    found = by_metric(read(vectors, VarianceShares(every, types, tags, sentences)))
+    assert found["variance_between_tags", ""] == pytest.approx(0, abs=0.005)
+    without = by_metric(read(vectors, VarianceShares(every, types, None, sentences)))
+    assert ("variance_between_tags", "") not in without
+
+
+def test_what_cannot_be_computed_is_refused() -> None:
+    types, sentences, vectors = world()
+    with pytest.raises(CorpusError, match="no word occurs in 99 sentences or more"):
+        WordSample.of(types, sentences, least=99)
+    with pytest.raises(CorpusError, match="no word occurs in 2 sentences or more"):
+        WordSample.of(types, np.zeros_like(sentences), least=1)
+    statistic = Contextuality(WordSample.of(types, sentences)[0])
+    broken = np.where(np.arange(320)[:, None] == 5, [[[1.0]], [[np.nan]]], 1)
+    with pytest.raises(ModelError, match="layer 1: vectors of 1 words are not finite"):
+        read(broken, statistic)
+    with pytest.raises(ModelError, match="layer 0: vectors of 320 words are zero"):
+        read(vectors * 0, statistic)
+    with pytest.raises(CorpusError, match="single word"):
+        IntraSentence(np.arange(3))
+    with pytest.raises(CorpusError, match="twice with the same tag"):
+        VarianceShares(np.arange(3), np.arange(3), None, np.arange(3))
+    with pytest.raises(ValueError, match=r"\[layer, word, dim\]"):
+        LayerVectors.of_arrays(vectors[0])
+    with pytest.raises(CorpusError, match="give 20 or more"):
+        sentence_blocks(np.repeat(np.arange(10), 3))
+    sample, _ = WordSample.of(types, sentences)
+    with pytest.raises(CorpusError, match="4 documents are too few for blocks to leave out: give 20 or more"):
+        text_statistics(LayerVectors.of_arrays(vectors), sentences, sample, documents=sentences // 10)
+    with pytest.raises(ModelError, match="layer 0: all words have the same vector"):
+        values_of(np.ones((1, 60, 4)), np.repeat(np.arange(30), 2))
+
+
+def test_anisotropy_is_of_all_pairs_of_words() -> None:
+    """Of types that are rare as well: half of the words occur once, and share a direction."""
+    types, sentences, vectors = world(n_types=200)
+    sample, kept = WordSample.of(types, sentences, least=3)
+    vectors[:, ~np.isin(types, kept)] += 3
+    text = LayerVectors.of_arrays(vectors)
+    found = by_metric(text_statistics(text, sentences, sample))
+    unit = vectors[1] / np.linalg.norm(vectors[1], axis=1, keepdims=True)
+    above = np.triu_indices(len(unit), 1)
+    assert found["anisotropy", ""][1] == pytest.approx((unit @ unit.T)[above].mean(), abs=1e-5)
+    assert found["anisotropy", ""][1] > found["self_similarity_baseline", ""][1] + 0.05
+    (sums,) = read(vectors, Anisotropy(sentences))
+    rest = unit[sentences != 5]
+    influence = (sums.over[1] - sums.values[1]) / 40
+    others = unit[sentences != 6]
+    difference = (others @ others.T)[np.triu_indices(len(others), 1)].mean() - (rest @ rest.T)[
+        np.triu_indices(len(rest), 1)
+    ].mean()
+    assert influence[5] - influence[6] == pytest.approx(difference, abs=1e-5)
+
+
+def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
+    """Statistics over types, computed anew without a block of documents, by the same code and by hand."""
+    types, sentences, vectors = world(n_types=30, n_sentences=80)
+    documents = sentences // 4
+    sample, _ = WordSample.of(types, sentences)
+    text = LayerVectors.of_arrays(vectors)
+    by_document = {
+        (one.metric, one.group): one for one in text_statistics(text, sentences, sample, documents=documents)
+    }
+    over_types = {(one.metric, one.group): one for one in text_statistics(text, sentences, sample)}
+    for key, one in by_document.items():
+        assert one.values == pytest.approx(over_types[key].values, abs=1e-5)
+        assert one.clusters == ("types" if "explainable" in one.metric else "documents")
+    found = by_document["self_similarity", ""]
+    assert found.over.shape == (2, 20)
+
+    def without(block: int) -> float:
+        means = []
+        for first, last in itertools.pairwise(sample.starts):
+            places = sample.places[first:last]
+            of_type = vectors[1, places[documents[places] != block]]
+            if len(of_type) > 1:
+                means.append(np.mean([cosine(a, b) for a, b in itertools.combinations(of_type, 2)]))
+        return float(np.mean(means))
+
+    influence = (found.over[1] - found.values[1]) / 20
+    assert influence[3] - influence[8] == pytest.approx(without(8) - without(3), abs=1e-5)
+
+
+def test_documents_that_differ_widen_intervals_over_types() -> None:
+    """Words move with their document: over types alone the interval covers what other documents show too rarely."""
+    dice, n_types, n_documents = RNG(0), 300, 20
+    words = np.tile(np.arange(n_types), n_documents)
+    documents = np.repeat(np.arange(n_documents), n_types)
+    sentences = documents * 30 + np.tile(np.arange(n_types) // 10, n_documents)
+    scale = np.exp(dice.normal(size=n_documents) / 2)
+    vectors = dice.normal(size=(n_types, 16))[words] + scale[documents, None] * dice.normal(size=(len(words), 16))
+    sample, _ = WordSample.of(words, sentences)
+    text = LayerVectors.of_arrays(vectors[None])
+    reach = {}
+    for kind, of in (("types", None), ("documents", documents)):
+        found = {one.metric: one for one in text_statistics(text, sentences, sample, documents=of) if not one.group}
+        drawn = bootstrap_ratio(found["self_similarity"].over, found["self_similarity"].under, metric="m")
+        reach[kind] = float(drawn.ci_high[0] - drawn.ci_low[0])
+    assert reach["documents"] > 2 * reach["types"]
+
+
+def test_scores_of_known_spectra() -> None:
+    half = [1.0] * 5 + [0.0] * 5
+    for variances, expected in ((np.ones(10), 1), ([1.0] + [0.0] * 9, 0), (half, 4 / 9)):
+        assert iso_score(effective_rank(variances), 10) == pytest.approx(expected, abs=1e-12)
+    assert effective_rank(half) == pytest.approx(5)  # five of ten dimensions: φ (d − 1) + 1 = 5
+    assert matrix_entropy(half) == pytest.approx(np.log2(5))
+
+
+def values_of(vectors, sentences):
+    return {one.metric: one for one in read(vectors, Spectrum(), sentence_blocks(sentences))}
+
+
+def test_spectrum_is_that_of_the_covariance() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(2, 600, 12)) * np.arange(1, 13) + 3
+    found = values_of(vectors, np.repeat(np.arange(60), 10))
+    for layer in range(2):
+        spectrum_ = np.linalg.eigvalsh(np.cov(vectors[layer], rowvar=False))
+        assert found["iso_score"].values[layer] == pytest.approx(iso_score(effective_rank(spectrum_), 12), rel=1e-4)
+        assert found["effective_rank_dimensions"].values[layer] == pytest.approx(effective_rank(spectrum_), rel=1e-4)
+    unit = vectors[0] / np.linalg.norm(vectors[0], axis=1, keepdims=True)
+    products = np.array([(unit[i] * unit[j]) for i in range(0, 600, 7) for j in range(600) if i != j]).mean(axis=0)
+    assert found["rogue_share"].values[0] == pytest.approx(np.sort(products)[-3:].sum() / products.sum(), abs=0.02)
+
+
+def test_a_rogue_dimension_is_seen() -> None:
+    vectors = np.random.default_rng(1).normal(size=(1, 400, 32))
+    vectors[:, :, 7] += 20
+    found = values_of(vectors, np.repeat(np.arange(40), 10))
+    assert found["rogue_share"].values[0] > 0.99
+
+
+def test_intervals_are_those_of_other_samples() -> None:
+    """The spread of leave-one-out influences is the spread over fresh samples of the same text."""
+    rng = np.random.default_rng(2)
+    scale, sentences = np.arange(1, 9), np.repeat(np.arange(100), 5)
+
+    def sample():
+        return rng.normal(size=(1, 500, 8)) * scale
+
+    fresh = [values_of(sample(), sentences)["effective_rank_dimensions"].values[0] for _ in range(60)]
+    errors = []
+    for _ in range(20):
+        one = values_of(sample(), sentences)["effective_rank_dimensions"]
+        errors.append(one.over[0].std(ddof=1) / np.sqrt(one.over.shape[1]))
+    assert np.mean(errors) == pytest.approx(np.std(fresh, ddof=1), rel=0.3)
+
+
+def test_entropies_without_a_block_are_those_of_its_words() -> None:
+    """To first order: what leaving a block out changes is small beside the whole."""
+    rng = np.random.default_rng(3)
+    vectors = (rng.normal(size=(1, 2000, 12)) * np.arange(1, 13)).astype(np.float32)
+    sentences = np.repeat(np.arange(200), 10)
+    one = values_of(vectors, sentences)["matrix_entropy_bits"]
+    influences = (one.over[0] - one.values[0]) / 20
+    blocks = sentences * 20 // 200
+    covariances = [np.cov(vectors[0, blocks != block], rowvar=False) for block in range(20)]
+    without = np.array([matrix_entropy(np.linalg.eigvalsh(covariance)) for covariance in covariances])
+    assert influences == pytest.approx(without.mean() - without, abs=0.1 * np.std(without))
+
+
+def test_k_means_is_that_of_scikit_learn_for_every_k_at_once() -> None:
+    rng = RNG(0)
+    vectors = (rng.normal(size=(600, 6)) + 3 * rng.normal(size=(5, 6))[rng.integers(0, 5, 600)]).astype(np.float32)
+    first = vectors[rng.permutation(600)[:6]]
+    for of_k in k_means(vectors, first):
+        other = KMeans(len(of_k), init=first[: len(of_k)], n_init=1).fit(vectors)
+        assert of_k == pytest.approx(other.cluster_centers_, abs=0.05)
+        inertia = ((vectors[:, None] - of_k) ** 2).sum(axis=2).min(axis=1).sum()
+        assert inertia == pytest.approx(other.inertia_, rel=1e-3)
+
+
+def test_fewer_vectors_than_clusters_and_one_without_any() -> None:
+    vectors = np.array([[0.0], [0.0], [1.0], [1.0]], dtype=np.float32)
+    assert k_means(vectors, vectors[:1]) == []
+    far = np.array([[0.0], [1.0], [50.0]], dtype=np.float32)
+    assert k_means(vectors, far)[1].tolist() == far.tolist()
+
+
+def test_silhouettes_are_those_of_scikit_learn() -> None:
+    rng = RNG(1)
+    vectors = rng.normal(size=(80, 5)).astype(np.float32)
+    labels = [rng.integers(0, k, 80) for k in (2, 7, 40)]
+    expected = [silhouette_score(vectors, one) for one in labels]
+    assert silhouettes(vectors, [*labels, np.zeros(80, dtype=int)]) == pytest.approx([*expected, -1], abs=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 60])
+def test_shares_are_those_of_principal_components_whatever_the_size(rank: int) -> None:
+    """Groups that are decomposed whole, and those that are filled up and iterated, in order and shuffled."""
+    rng, sizes = RNG(0), (2, 5, 32, 33, 40, 64, 65, 200)
+    starts = np.cumsum([0, *sizes])
+    vectors = (rng.normal(size=(starts[-1], rank)) @ rng.normal(size=(rank, 80)) + 3).astype(np.float32)
+    expected = [
+        PCA(1, svd_solver="full").fit(vectors[first:last].astype(np.float64)).explained_variance_ratio_[0]
+        for first, last in itertools.pairwise(starts)
+    ]
+    assert explainable_variance(vectors, starts) == pytest.approx(np.array(expected), abs=1e-5)
+    order = rng.permutation(len(vectors))
+    assert explainable_variance(vectors[np.argsort(order)], starts, order) == pytest.approx(
+        np.array(expected), abs=1e-5
+    )
+
+
+def test_the_largest_eigenvalue_needs_no_gap() -> None:
+    """Of spectra that fall slowly, and of one with two equal largest eigenvalues."""
+    rng, n = RNG(1), 200
+    spectra = np.stack([1 / np.arange(1, n + 1) ** 0.3, np.linspace(1, 0, n), np.repeat([1.0, 0.1], [2, n - 2])])
+    axes = np.linalg.qr(rng.normal(size=(3, n, n)))[0]
+    matrices = (axes * spectra[:, None]) @ axes.transpose(0, 2, 1)
+    assert largest_eigenvalues(matrices) == pytest.approx(1, abs=2e-3)
+    assert largest_eigenvalues(matrices[2:]) == pytest.approx(1, abs=1e-9)
+
+
+def test_vectors_that_are_the_same_are_explained_by_one() -> None:
+    vectors = np.repeat(RNG(2).normal(size=(2, 16)).astype(np.float32), [40, 3], axis=0)
+    assert explainable_variance(vectors, np.array([0, 40, 43])).tolist() == [1, 1]

@@ -1,0 +1,86 @@
+"""Labels of words that a treebank has, and values of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bertology.corpora import Corpus, Sentences
+from bertology.errors import CorpusError
+from bertology.probing import get_probe
+from bertology.results import ResultRow
+from tests.probes.conftest import check_chance
+
+PLANTED = {
+    "xpos": ("NN", "NNS", "VBD", "VBZ"),
+    "ner": ("O", "B-PER", "I-PER"),
+    "chunk": ("O", "B-NP", "I-NP"),
+    "deprel": ("nsubj", "obj", "nmod:poss"),
+    "feats": ("Number=Sing|Person=3", "Number=Plur|Person=3"),
+}
+WORDS = "dogs bark , she barked"
+FEATS = ["Number=Plur", "Number=Plur|Tense=Pres", None, "Case=Nom|Number=Sing", "Tense=Past"]
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "expected"),
+    [
+        ("xpos", ["DT", "NNS", ",", None], ["DT", "NNS", ","]),
+        ("ner", ["B-PER", "I-PER", "O", None], ["B-PER", "I-PER", "O"]),
+        ("chunk", ["B-NP", "I-NP", "O", None], ["B-NP", "I-NP", "O"]),
+        ("deprel", ["nmod:poss", "nsubj:pass", "nmod", None], ["nmod", "nsubj", "nmod"]),
+    ],
+)
+def test_every_word_with_a_label_is_asked_about(
+    task: str, labels: list[str | None], expected: list[str], sentences_of: Callable[..., Sentences]
+) -> None:
+    found = get_probe(task).examples(sentences_of("the dogs , see", **{task: labels}))
+    assert [found.values[code] for code in found.codes] == expected
+    assert found.values == tuple(dict.fromkeys(expected))
+    assert found.skipped == {f"no {task} label": 1}
+    with pytest.raises(CorpusError, match=f"layer '{task}'"):
+        get_probe(task).examples(sentences_of("the dog", upos=["DET", "NOUN"]))
+
+
+@pytest.mark.parametrize("layer", PLANTED)
+def test_what_is_planted_is_found_and_nothing_else(
+    layer: str, planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
+) -> None:
+    task, labels = "feats:Number" if layer == "feats" else layer, PLANTED[layer]
+    scores = ask(task, planted(layer, labels, signal=True))
+    assert scores["accuracy"].value == scores["macro_f1"].value == 1.0
+    assert scores["micro_f1" if layer in ("ner", "chunk") else "accuracy"].main_metric
+    assert scores["accuracy"].task == task
+    check_chance(ask(task, planted(layer, labels, signal=False))["accuracy"], 1 / len(labels))
+
+
+@pytest.mark.parametrize("task", ["ner", "chunk"])
+def test_nothing_is_earned_by_calling_every_word_outside(
+    task: str, planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
+) -> None:
+    # Nearly all words are outside and nothing tells the others: accuracy is high, the main metric is not.
+    scores = ask(task, planted(task, ("O",) * 19 + ("B-X",), signal=False))
+    accuracy, f1 = scores["accuracy"].value, scores["micro_f1"].value
+    assert accuracy is not None
+    assert accuracy > 0.85
+    assert f1 is not None
+    assert f1 < 0.2
+
+
+def test_words_that_have_the_feature_are_asked_about(sentences_of: Callable[..., Sentences]) -> None:
+    sentences = sentences_of(WORDS, feats=FEATS)
+    number, tense = (get_probe(f"feats:{name}").examples(sentences) for name in ("Number", "Tense"))
+    assert [number.values[code] for code in number.codes] == ["Plur", "Plur", "Sing"]
+    assert number.words.tolist() == [0, 1, 3]
+    assert [tense.values[code] for code in tense.codes] == ["Pres", "Past"]
+    assert tense.words.tolist() == [1, 4]
+    # Words without the feature are no skipped items.
+    assert get_probe("feats:Case").examples(sentences).skipped == {}
+
+
+def test_an_unknown_feature_is_answered_with_those_there_are(sentences_of: Callable[..., Sentences]) -> None:
+    with pytest.raises(CorpusError, match="no word has the feature 'Nummer': the features are Case, Number, Tense"):
+        get_probe("feats:Nummer").examples(sentences_of(WORDS, feats=FEATS))
+    with pytest.raises(CorpusError, match="layer 'feats'"):
+        get_probe("feats:Number").examples(sentences_of("a dog", upos=["DET", "NOUN"]))

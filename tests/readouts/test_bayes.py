@@ -1,0 +1,188 @@
+"""``bayes.v1`` and the variational code: what is there is worth its price, and nothing is bought where nothing is."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+
+from bertology.errors import FitError
+from bertology.readouts import ArrayFeatures, Codelength, LinearReadout, Targets, variational_codelength
+from bertology.readouts._codelength import codelength_of
+from bertology.readouts._neural import BayesReadout, FittedBayes, _Groups
+from tests.readouts.conftest import Split, World
+from tests.readouts.test_mlp import exclusive_or
+from tests.readouts.test_online import shuffled
+
+SHORT = BayesReadout(steps=400, batch_items=64)
+SHORT_HIDDEN = BayesReadout(hidden=16, steps=400, batch_items=64)
+
+
+@pytest.fixture(scope="module")
+def train() -> Split:
+    return World().split(900, 1).problems(0)
+
+
+@pytest.fixture(scope="module")
+def dev() -> Split:
+    return World().split(500, 2).problems(0)
+
+
+@pytest.fixture(scope="module")
+def test() -> Split:
+    return World().split(700, 3).problems(0)
+
+
+def fit(train: Split, dev: Split, readout: BayesReadout = SHORT, **settings: Any) -> FittedBayes:
+    return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted(train: Split, dev: Split) -> FittedBayes:
+    return fit(train, dev)
+
+
+@pytest.fixture(scope="module")
+def found(fitted: FittedBayes, train: Split) -> Codelength:
+    return codelength_of(fitted, train.source, train.targets, clusters=np.repeat(np.arange(90), 10))
+
+
+def test_what_is_there_is_coded_in_fewer_bits(found: Codelength) -> None:
+    assert (found.compression[:, 1:] > 1.5).all()
+    assert (np.abs(found.compression[:, 0] - 1) < 0.04).all()
+    assert (found.model_bits[:, 1:] > 3 * found.model_bits[:, :1]).all()
+
+
+def test_readout_of_shuffled_labels_costs_next_to_nothing(train: Split, dev: Split) -> None:
+    none = shuffled(train, 1)
+    code = codelength_of(fit(none, dev), none.source, none.targets)
+    assert (np.abs(code.compression - 1) < 0.04).all()
+    assert (code.model_bits < 0.03 * code.uniform_bits[:, None]).all()
+
+
+def test_predictions_are_nearly_as_good_as_those_of_a_linear_readout(
+    fitted: FittedBayes, train: Split, test: Split
+) -> None:
+    linear = LinearReadout().fit(train.source, train.targets, dev=train.source, dev_targets=train.targets)
+    own, other = ((one.predict(test.source).labels == test.labels[:, None]).mean(2) for one in (fitted, linear))
+    assert (own[:, 1:] > other[:, 1:] - 0.1).all()  # with so few items, not every weight is worth its price
+
+
+def test_a_hidden_layer_finds_what_a_linear_readout_cannot() -> None:
+    train, dev = exclusive_or(1500, 1).problems(0), exclusive_or(300, 2).problems(0)
+    fits = [fit(train, dev, readout) for readout in (SHORT, SHORT_HIDDEN)]
+    straight, bent = (codelength_of(one, train.source, train.targets).compression for one in fits)
+    assert (bent[:, 1] > 1.5).all()
+    assert (np.abs(straight - 1) < 0.04).all()
+    assert (np.abs(bent[:, 0] - 1) < 0.04).all()
+    converged = fits[1].report.converged[..., 0]
+    assert converged[:, 0].all()
+    assert not converged[:, 1].any()  # there, the code was still getting shorter
+
+
+def test_a_layer_that_says_more_has_a_shorter_code(train: Split, dev: Split) -> None:
+    """The same vectors under ever more noise."""
+    random = np.random.default_rng(0)
+
+    def noisy(split: Split) -> Split:
+        spread = split.vectors[1].std(0)
+        layers = [split.vectors[1] + size * spread * random.normal(size=split.vectors[1].shape) for size in (0, 1, 3)]
+        return Split(np.stack(layers).astype(np.float32), split.labels, 4)
+
+    some = noisy(train)
+    code = codelength_of(fit(some, noisy(dev)), some.source, some.targets)
+    assert (np.diff(code.bits, axis=1) > 50).all()
+
+
+def test_parts_add_up(found: Codelength, fitted: FittedBayes, train: Split) -> None:
+    np.testing.assert_allclose(found.bits, found.block_bits[:, :, 0] + found.model_bits)
+    np.testing.assert_allclose(found.cluster_bits.sum(2), found.bits)
+    assert (found.uniform_bits == 1800).all()
+    # what weights drawn from the posterior cost is more than what their means do
+    at_mean = -fitted.log_probs(train.source, train.labels).sum(2) / np.log(2)
+    assert (found.block_bits[:, :, 0] > at_mean).all()
+
+
+def test_sampled_outputs_are_those_of_sampled_weights() -> None:
+    """Mean and variance of what is drawn, against weights and scales drawn one by one."""
+    groups = _Groups((1, 1), 3, 2, 0, torch.device("cpu")).requires_grad_(False)
+    groups.log_alpha.fill_(-1.0)
+    groups.log_variance.fill_(-1.5)
+    groups.bias.fill_(0.3)
+    vector = torch.tensor([0.5, -2.0, 1.0])
+    random = torch.Generator().manual_seed(0)
+    n = 200_000
+    noise = groups.noise(n, np.random.default_rng(0))
+    drawn = groups.sampled(vector.expand(1, n, 3), 0, noise)[0]
+    scale = groups.log_scale[0, 0].exp() * (1 + np.exp(-0.5) * torch.randn(n, 3, generator=random))
+    noise = torch.randn(n, 2, 3, generator=random)
+    weights = scale[:, None] * (groups.mean[0, 0] + np.exp(-0.75) * noise)
+    bias = 0.3 + groups.bias_log_variance[0, 0].exp().sqrt() * torch.randn(n, 2, generator=random)
+    expected = (weights @ vector) + bias
+    torch.testing.assert_close(drawn.mean(0), expected.mean(0), rtol=0, atol=0.02)
+    torch.testing.assert_close(drawn.T.cov(), expected.T.cov(), rtol=0.03, atol=0.02)
+    torch.testing.assert_close(groups.expected(vector.expand(1, 1, 3), 0)[0, 0], expected.mean(0), rtol=0, atol=0.02)
+
+
+def test_divergence_against_integrals() -> None:
+    """Gaussians by their formula; scales by the integral that the approximation stands for, up to its constant."""
+    groups = _Groups((1, 1), 1, 1, 0, torch.device("cpu")).requires_grad_(False)
+
+    def cost(log_alpha: float) -> float:
+        groups.log_alpha.fill_(log_alpha)
+        return float(groups.divergence())
+
+    def exact(log_alpha: float) -> float:
+        """E ln|1 + √α ε| − ½ ln α, which tends to a constant for large α."""
+        root = np.exp(log_alpha / 2)
+
+        def integrand(noise: float) -> float:
+            return np.log(abs(1 + root * noise)) * np.exp(-(noise**2) / 2) / np.sqrt(2 * np.pi)
+
+        parts = (-12, -1 / root) if root > 1 / 12 else (-12,)
+        ends = [*parts, 0.0, 12.0]
+        return sum(quad(integrand, a, b, limit=200)[0] for a, b in itertools.pairwise(ends)) - log_alpha / 2
+
+    free = cost(30.0)
+    limit = exact(12.0)
+    for log_alpha in (-4.0, -1.0, 0.0, 1.0, 3.0):
+        assert cost(log_alpha) - free == pytest.approx(exact(log_alpha) - limit, abs=0.01)
+    mean, log_variance = groups.mean[0, 0], groups.log_variance[0, 0]
+    gaussian = torch.distributions.kl_divergence(
+        torch.distributions.Normal(mean, (log_variance / 2).exp()), torch.distributions.Normal(0.0, 1.0)
+    )
+    bias_variance = groups.bias_log_variance[0, 0]
+    bias = torch.distributions.kl_divergence(
+        torch.distributions.Normal(0.0, (bias_variance / 2).exp()), torch.distributions.Normal(0.0, 1.0)
+    )
+    assert free == pytest.approx(float(gaussian.sum() + bias.sum()), rel=1e-5)
+
+
+def test_unused_items_do_not_enter_and_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
+    used = np.random.default_rng(0).random(900) < 0.5
+    broken = train.vectors.copy()
+    broken[:, ~used] = np.nan
+    labels = np.where(used, train.labels, -1)
+    readout = BayesReadout(steps=150, batch_items=64)
+    fits = [fit(Split(vectors, labels, 4), dev, readout) for vectors in (train.vectors, broken)]
+    codes = [codelength_of(one, ArrayFeatures(train.vectors), Targets(labels, 4)).bits for one in fits]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    assert (codelength_of(fits[0], ArrayFeatures(train.vectors), Targets(labels, 4)).block_items == used.sum()).all()
+    other = readout.fit(
+        ArrayFeatures(train.vectors, chunk_items=37), Targets(labels, 4), dev=dev.source, dev_targets=dev.targets
+    )
+    found = codelength_of(other, ArrayFeatures(train.vectors, chunk_items=37), Targets(labels, 4)).bits
+    np.testing.assert_allclose(found, codes[0], rtol=0.01)
+
+
+def test_what_cannot_be_fitted(train: Split, dev: Split) -> None:
+    for wrong in ({"hidden": -1}, {"steps": 0}, {"batch_items": 0}, {"learning_rate": 0.0}):
+        with pytest.raises(FitError, match="give hidden of 0 or more"):
+            fit(train, dev, BayesReadout(**wrong))
+    weighted = Targets(train.labels, 4, np.full(train.labels.shape, 2.0, dtype=np.float32))
+    with pytest.raises(FitError, match="tells each item once"):
+        variational_codelength(SHORT, train.source, weighted, dev=dev.source, dev_targets=dev.targets)

@@ -1,0 +1,273 @@
+"""``linear``: finds what is there, nothing where nothing is, and says whether it arrived."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from bertology.errors import FitError
+from bertology.readouts import ArrayFeatures, FittedAffine, FittedReadout, LinearReadout, Targets, _linear
+from tests.readouts.conftest import Split, chance_interval, standardised
+
+TIGHT = LinearReadout(strengths=(0.01, 0.3), extensions=0, tolerance=2e-6)
+
+
+def fit(readout: LinearReadout, train: Split, dev: Split, seed: int = 0) -> FittedAffine:
+    return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, seed=seed)
+
+
+def same(one: FittedReadout, other: FittedReadout, test: Split, tolerance: float = 2e-3) -> None:
+    mine, theirs = one.predict(test.source), other.predict(test.source)
+    np.testing.assert_array_equal(one.report.chosen, other.report.chosen)
+    np.testing.assert_allclose(mine.log_prob, theirs.log_prob, atol=tolerance)
+
+
+def test_planted_signal_is_found_where_it_is_and_not_where_it_is_not(train: Split, dev: Split, test: Split) -> None:
+    found = fit(LinearReadout(), train, dev).predict(test.source)
+    accuracy = (found.labels == test.labels[:, None]).mean(2)  # [problem, layer]
+    for problem in range(2):
+        low, high = chance_interval(test.labels[problem], test.n_classes)
+        assert low <= accuracy[problem, 0] <= high
+        assert (accuracy[problem, 1:] > high + 0.2).all()
+
+
+def test_log_prob_is_of_the_predicted_label(train: Split, dev: Split, test: Split) -> None:
+    fitted = fit(TIGHT, train, dev)
+    found = fitted.predict(test.source)
+    regressions = fitted.model
+    weights, biases = regressions.coefficients[1, 2, 0].numpy(), regressions.intercepts[1, 2, 0].numpy()
+    expected = log_softmax(test.vectors[2].astype(np.float64) @ weights.T + biases, axis=1)
+    np.testing.assert_array_equal(found.labels[1, 2], expected.argmax(1))
+    np.testing.assert_allclose(found.log_prob[1, 2], expected.max(1), atol=1e-4)
+
+
+def test_weights_are_repetitions(train: Split, dev: Split, test: Split) -> None:
+    times = np.random.default_rng(3).integers(0, 4, size=900)
+    rows = np.repeat(np.arange(900), times)
+    weights = np.stack([times, times]).astype(np.float32)
+    weighted = TIGHT.fit(train.source, Targets(train.labels, 4, weights), dev=dev.source, dev_targets=dev.targets)
+    repeated = fit(TIGHT, Split(train.vectors[:, rows], train.labels[:, rows], 4), dev)
+    same(weighted, repeated, test)
+
+
+def test_each_problem_has_its_own_weights(train: Split, dev: Split, test: Split) -> None:
+    weights = np.random.default_rng(4).integers(0, 3, size=(2, 900)).astype(np.float32)
+    both = TIGHT.fit(train.source, Targets(train.labels, 4, weights), dev=dev.source, dev_targets=dev.targets)
+    second = TIGHT.fit(
+        train.source,
+        Targets(train.labels[1:], 4, weights[1:]),
+        dev=dev.source,
+        dev_targets=dev.problems(1).targets,
+    )
+    np.testing.assert_allclose(
+        both.predict(test.source).log_prob[1], second.predict(test.source).log_prob[0], atol=2e-3
+    )
+
+
+def test_unused_items_might_as_well_not_be_there(train: Split, dev: Split, test: Split) -> None:
+    used = np.random.default_rng(5).random((2, 900)) < 0.4
+    vectors = np.where(used.any(0)[:, None], train.vectors, np.nan)  # whatever they hold
+    partly = fit(TIGHT, Split(vectors, np.where(used, train.labels, -1), 4), dev).predict(test.source)
+    for problem, rows in enumerate(used):
+        alone = fit(
+            TIGHT, Split(train.vectors[:, rows], train.labels[problem : problem + 1, rows], 4), dev.problems(problem)
+        )
+        np.testing.assert_allclose(partly.log_prob[problem], alone.predict(test.source).log_prob[0], atol=2e-3)
+
+
+def test_a_small_sample_leads_to_the_same_end(
+    train: Split, dev: Split, test: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = replace(TIGHT, strengths=(0.3,))
+    expected = fit(one, train, dev)
+    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 150)
+    same(fit(one, train, dev), expected, test)
+    monkeypatch.setattr(_linear, "_CURVATURE_BYTES", 1)  # all classes share one approximation
+    same(fit(one, train, dev), expected, test)
+
+
+def test_strengths_are_compared_by_fits_to_a_part_and_the_chosen_one_is_fitted_to_all(
+    train: Split, dev: Split, test: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 400)
+    found = fit(TIGHT, train, dev)
+    assert not np.isnan(found.report.dev_accuracy).any()
+    for problem, layer in np.ndindex(2, 3):
+        strength = float(found.report.chosen[problem, layer])
+        best = int(np.nanargmax(found.report.dev_accuracy[problem, layer]))
+        assert found.report.strengths[best] == strength
+        alone = fit(replace(TIGHT, strengths=(strength,)), train.layers(layer), dev.layers(layer))
+        expected = alone.predict(test.layers(layer).source)
+        np.testing.assert_allclose(
+            found.predict(test.source).log_prob[problem, layer], expected.log_prob[problem, 0], atol=2e-3
+        )
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_the_number_of_threads_changes_no_bit(train: Split, dev: Split, test: Split, n_threads: int) -> None:
+    one, several = (
+        LinearReadout().fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, n_threads=n)
+        for n in (1, n_threads)
+    )
+    np.testing.assert_array_equal(one.predict(test.source).log_prob, several.predict(test.source).log_prob)
+
+
+def test_order_and_size_of_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
+    expected = fit(TIGHT, train, dev)
+    order = np.random.default_rng(6).permutation(900)
+
+    class Shuffled(ArrayFeatures):
+        def chunks(self):  # type: ignore[no-untyped-def]
+            for items, vectors in super().chunks():
+                yield items.new_tensor(order)[items], vectors
+
+    source = Shuffled(train.vectors[:, order], chunk_items=77)
+    found = TIGHT.fit(source, train.targets, dev=dev.source, dev_targets=dev.targets)
+    same(found, expected, test)
+
+
+def test_same_inputs_give_the_same_bits(train: Split, dev: Split, test: Split) -> None:
+    first, second = (fit(LinearReadout(), train, dev).predict(test.source) for _ in range(2))
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(first.log_prob, second.log_prob)
+
+
+def test_convergence_is_not_claimed_where_there_is_none(train: Split, dev: Split) -> None:
+    report = fit(LinearReadout(max_iter=1), train, dev).report
+    assert not report.converged[:, 1:].any()
+    assert not report.all_converged
+    assert (report.gradient_norm[:, 1:] > 1e-4).all()
+    assert (report.iterations == 1).all()
+
+
+def test_reported_gradient_is_the_gradient(train: Split, dev: Split) -> None:
+    fitted = fit(LinearReadout(strengths=(0.1,)), train, dev)
+    assert fitted.report.all_converged
+    for layer in range(3):
+        features = standardised(train.vectors[layer], train.vectors[layer])
+        std = train.vectors[layer].astype(np.float64).std(0)
+        raw = fitted.model.coefficients[0, layer, 0].double().numpy()
+        scores = train.vectors[layer].astype(np.float64) @ raw.T + fitted.model.intercepts[0, layer, 0].numpy()
+        residual = np.exp(log_softmax(scores, axis=1)) - np.eye(4)[train.labels[0]]
+        gradient = residual.T @ features / 900 + raw * std / (0.1 * 900)
+        largest = max(np.abs(gradient).max(), np.abs(residual.mean(0)).max())
+        assert largest <= 1e-4
+        np.testing.assert_allclose(fitted.report.gradient_norm[0, layer, 0], largest, atol=2e-6)
+
+
+def test_strength_is_chosen_on_dev_and_equals_go_to_the_strongest(train: Split, dev: Split) -> None:
+    report = fit(LinearReadout(strengths=(1e-9, 0.1, 2e-9), extensions=0), train, dev).report
+    assert report.strengths == (1e-9, 2e-9, 0.1)
+    np.testing.assert_array_equal(report.dev_accuracy[..., 0], report.dev_accuracy[..., 1])  # both say the majority
+    best = report.dev_accuracy.max(2)
+    for problem, layer in np.ndindex(best.shape):
+        first = int(np.flatnonzero(report.dev_accuracy[problem, layer] == best[problem, layer])[0])
+        assert report.chosen[problem, layer] == report.strengths[first]
+    assert (report.chosen[:, 1:] == 0.1).all()
+
+
+def test_class_absent_from_one_problem_is_never_predicted_there(train: Split, dev: Split, test: Split) -> None:
+    labels = train.labels.copy()
+    labels[0][labels[0] == 2] = -1
+    found = fit(LinearReadout(), Split(train.vectors, labels, 4), dev).predict(test.source)
+    assert not (found.labels[0] == 2).any()
+    assert (found.labels[1] == 2).any()
+    assert np.isfinite(found.log_prob).all()
+
+
+def test_constant_feature_is_harmless(train: Split, dev: Split, test: Split) -> None:
+    def with_constant(split: Split) -> Split:
+        constant = np.full((*split.vectors.shape[:2], 1), 12345.678, dtype=np.float32)
+        return Split(np.concatenate([split.vectors, constant], axis=2), split.labels, 4)
+
+    plain = fit(TIGHT, train, dev)
+    fitted = fit(TIGHT, with_constant(train), with_constant(dev))
+    assert fitted.report.all_converged
+    np.testing.assert_array_equal(fitted.model.coefficients[..., -1].numpy(), 0)
+    mine, theirs = fitted.predict(with_constant(test).source), plain.predict(test.source)
+    np.testing.assert_allclose(mine.log_prob, theirs.log_prob, atol=2e-3)
+
+
+def test_half_precision_vectors_are_read(train: Split, dev: Split, test: Split) -> None:
+    halves = Split(train.vectors.astype(np.float16), train.labels, 4)
+    rounded = Split(halves.vectors.astype(np.float32), train.labels, 4)
+    same(fit(TIGHT, halves, dev), fit(TIGHT, rounded, dev), test, tolerance=0)
+
+
+def test_number_of_parameters(train: Split, dev: Split) -> None:
+    assert fit(LinearReadout(max_iter=2), train, dev).n_params == (12 + 1) * 4
+
+
+def test_progress_is_told(train: Split, dev: Split) -> None:
+    lines: list[str] = []
+    readout = LinearReadout(extensions=0)
+    readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, progress=lines.append)
+    assert lines[0] == "linear fits to a sample: pass 1, 0 of 10 have converged"
+    assert lines[-1].endswith("10 of 10 have converged")
+
+
+def test_one_class_alone_is_refused(train: Split, dev: Split) -> None:
+    labels = train.labels.copy()
+    labels[1] = 3
+    targets = Targets(labels, 4, names=("task pos", "control task"))
+    with pytest.raises(FitError, match=r"^control task: all training items have the one class 3; give data with"):
+        LinearReadout().fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
+
+
+def test_nothing_labelled_is_refused(train: Split, dev: Split) -> None:
+    nothing = Split(train.vectors, np.full_like(train.labels, -1), 4)
+    with pytest.raises(FitError, match="problem 0: no training item has a label"):
+        fit(LinearReadout(), nothing, dev)
+    with pytest.raises(FitError, match="problem 0: no dev item has a label"):
+        fit(LinearReadout(), train, nothing)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_vectors_that_are_not_finite_are_refused_by_layer(train: Split, dev: Split, value: float) -> None:
+    vectors = train.vectors.copy()
+    vectors[1, 500, 3] = value
+    source = ArrayFeatures(vectors, layers=(2, 5, 11))
+    with pytest.raises(FitError, match=r"^layer 5 has vectors that are not finite"):
+        LinearReadout().fit(source, train.targets, dev=dev.source, dev_targets=dev.targets)
+
+
+def test_shapes_must_agree(train: Split, dev: Split, test: Split) -> None:
+    with pytest.raises(FitError, match="train has 900 items and 500 labels"):
+        LinearReadout().fit(train.source, dev.targets, dev=dev.source, dev_targets=dev.targets)
+    with pytest.raises(FitError, match="fitted on 3 layers of width 12: it cannot read 2 layers"):
+        fit(LinearReadout(), train, dev.layers(0, 1))
+    with pytest.raises(FitError, match="give the same problems"):
+        fit(LinearReadout(), train, dev.problems(0))
+    with pytest.raises(FitError, match="it cannot read 1 layers"):
+        fit(LinearReadout(max_iter=2), train, dev).predict(test.layers(0).source)
+
+
+@pytest.mark.parametrize("strengths", [(), (0.0, 1.0), (-1.0,)])
+def test_strengths_must_be_positive(train: Split, dev: Split, strengths: tuple[float, ...]) -> None:
+    with pytest.raises(FitError, match="give at least one, all above 0"):
+        fit(LinearReadout(strengths=strengths), train, dev)
+
+
+def test_a_follower_takes_over_the_strength_of_its_leader(train: Split, dev: Split, test: Split) -> None:
+    readout = replace(TIGHT, strengths=(1e-4, 1e-2, 1.0))
+    targets = Targets(train.labels, 4, strength_sources=(1, 1))
+    together = readout.fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
+    report = together.report
+    np.testing.assert_array_equal(report.chosen[0], report.chosen[1])
+    np.testing.assert_array_equal(np.isfinite(report.dev_accuracy).sum(2), [[1] * 3, [3] * 3])
+    assert report.all_converged
+    found = together.predict(test.source).log_prob[0]
+    for layer, strength in enumerate(report.chosen[0]):
+        alone = fit(
+            replace(TIGHT, strengths=(strength,)), train.layers(layer).problems(0), dev.layers(layer).problems(0)
+        )
+        expected = alone.predict(test.layers(layer).source).log_prob[0, 0]
+        np.testing.assert_allclose(found[layer], expected, atol=2e-3)
+
+
+def test_a_leader_that_follows_another_is_refused() -> None:
+    with pytest.raises(FitError, match="problems that are their own source"):
+        Targets(np.zeros((2, 3), dtype=np.int64), 2, strength_sources=(1, 0))
