@@ -17,7 +17,6 @@ import numpy as np
 from bertology._files import digest
 from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
-from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
@@ -151,6 +150,8 @@ class Probe(ABC):
         """
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
+        from bertology._settings import checked_settings
+
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
