@@ -303,7 +303,7 @@ def align(
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> AlignedTexts | list[AlignedTexts]:
-    """Which words of a text and of its translation belong together, by the similarity of their vectors.
+    """Link the words of a text with those of its translation, by the similarity of their vectors.
 
     >>> from bertology import align
     >>> print(align("Oscar has seen this cat.", "Сази пида гилогане лупихефнет:"))  # doctest: +SKIP
@@ -378,7 +378,7 @@ def patch(
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> PatchingMap:
-    """Which states of a text decide between two words at its mask, layer by layer and word by word.
+    """Find the states of a text that decide between two words at its mask, layer by layer and word by word.
 
     >>> from bertology import patch
     >>> texts = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
@@ -434,7 +434,7 @@ def attribute(
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> Attributions:
-    """Which words of a text does a choice between two words at its mask rest on, by several methods.
+    """Score the words of a text by how much a choice between two words at its mask rests on them, by several methods.
 
     >>> from bertology import attribute
     >>> print(attribute("The guards near the dog [MASK] open.", candidates="are,is"))  # doctest: +SKIP

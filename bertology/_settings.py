@@ -102,7 +102,7 @@ class Written:
     value: Any
     """``dict[str, Written]``, ``list[Written]`` or a scalar."""
     key_places: Mapping[str, Place] = field(default_factory=dict)
-    """Of a mapping, the place of each key."""
+    """The place of each key of a mapping."""
 
     def plain(self) -> Any:
         """The value as plain Python objects, without places."""
@@ -328,7 +328,7 @@ def _explained(
 
 
 def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys], Sequence[str]]) -> tuple[Keys, str]:
-    """Where in ``plain`` settings the first problem is, and what it is; unknown keys may cause the others."""
+    """The path of the first problem in ``plain`` settings, and its description; unknown keys come first."""
     problem = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     if problem["type"] not in ("extra_forbidden", "missing"):
         # Of a union of types, the type that a value fits furthest is the one that was meant.

@@ -29,7 +29,7 @@ _PANELS = {
         **{"schema": "lookup", "doctor": "lookup"},
     },
 }
-"""By panel of the help, the commands and the modules they are in."""
+"""The commands of each panel of the help, with the modules they are in."""
 _MODULES = {command: module for commands in _PANELS.values() for command, module in commands.items()}
 
 

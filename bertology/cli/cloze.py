@@ -114,7 +114,7 @@ def cloze(
 
 
 def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
-    """That of the file, or one that is fitted now and written to it."""
+    """The tuned lens of the file, or one that is fitted now and written to it."""
     from bertology.activations import BarProgress, can_show, silent
     from bertology.cloze import fit_lens, load_lens
     from bertology.corpora import load_corpus
@@ -195,7 +195,7 @@ def _left_out(reading: ClozeReading) -> list[str]:
 
 
 def _toy(model: str) -> list[str]:
-    """What to know of an embedded model; nothing of others."""
+    """A note on an embedded model; nothing for other models."""
     from bertology.encoders import known_models
 
     if "embedded" not in known_models().get(model, ""):
@@ -215,7 +215,7 @@ def _frame(reading: ClozeReading) -> pd.DataFrame:
 
 
 def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
-    """By layer each word with its log-probability and rank."""
+    """Each word with its log-probability and rank, by layer."""
     log_probs = reading.log_probs.tolist()
     ranks = [[None] * len(reading.words)] * len(log_probs) if reading.ranks is None else reading.ranks.tolist()
     return [list(zip(reading.words, *layer, strict=True)) for layer in zip(log_probs, ranks, strict=True)]

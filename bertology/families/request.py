@@ -46,7 +46,7 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
 """Settings of how a model is read, which decide its numbers."""
 _OF_FILES = (str, int, float, list, Mapping, type(None))
-"""What a file may hold; everything else is an object of Python."""
+"""Types that a file can hold; everything else is an object of Python."""
 _Share = Annotated[float, Field(gt=0, le=1)]
 _MOST_SEEDS = 100_000
 _RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
@@ -133,7 +133,7 @@ class ReadoutConfig:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What differs from the readout's defaults on all of train: part of a cell's identity and of its rows."""
+        """The differences from the readout's defaults on all of train: part of a cell's identity and of its rows."""
         changes: dict[str, Any] = dict(sorted(self.settings.items()))
         if self.fraction != 1:
             changes["fraction"] = self.fraction
@@ -311,7 +311,7 @@ class CorpusSettings(_Named):
 
 
 class ReadoutSettings(_Named):
-    """How a task is read off the vectors; lists make a sweep of every combination."""
+    """A readout and what it is fitted to; lists make a sweep of every combination."""
 
     name: Text | None = None
     """A registered readout: `linear`, `mlp.v1`, `edge_mix`; the task's own when left out."""
@@ -400,7 +400,7 @@ def _or_with_commas(schema: dict[str, Any]) -> None:
 
 
 class StatisticsSettings(_Settings):
-    """How sure the scores are."""
+    """Settings of intervals and comparisons."""
 
     resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
     """Bootstrap resamples of the test sentences, and of seeds and draws where there are several. Intervals are made of
@@ -413,7 +413,7 @@ class StatisticsSettings(_Settings):
 
 
 class OutputSettings(_Settings):
-    """What is written beside the tidy tables and predictions."""
+    """The files written next to the tidy tables and predictions."""
 
     tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
     """Formats of the tables for people."""
@@ -566,7 +566,7 @@ _PLACES = {
         for name in settings.model_fields
     },
 }
-"""By name of a flat setting, the part of an experiment that it is of, and its name there."""
+"""The part of an experiment that each flat setting is of, and its name there."""
 
 
 def flat_setting(name: str) -> Any:

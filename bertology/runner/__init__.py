@@ -1,4 +1,4 @@
-"""From a request or an experiment to tidy tables; whatever is finished is not computed again."""
+"""Running experiments: plans, engines and run folders; whatever is finished is not computed again."""
 
 from bertology.families.request import ProbeRequest
 from bertology.runner._engines import ClusterChoice

@@ -53,7 +53,7 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
 
 @dataclass(frozen=True)
 class Context:
-    """What holds for all units of a run."""
+    """Settings shared by all units of a run."""
 
     run: Path
     device: str
@@ -195,7 +195,7 @@ def extract_splits(
 
 
 def stored_splits(pair: ModelCorpus, weights: Weights, device: str, signal: Signal) -> dict[str, Entry]:
-    """The same, where the vectors have been extracted and compared with their checksums by this run.
+    """The stored vectors of every split, already extracted and verified by this run.
 
     Comparing them for each unit would read all of them twice. Should someone have deleted them since, they are
     extracted again.
@@ -244,7 +244,7 @@ def one_thread() -> Iterator[int]:
 
 
 _FOLDER = "folds"
-"""In a run's folder what cells have come to in single folds, until all of them are finished."""
+"""The folder in a run for the cells of single folds, until all folds are finished."""
 _SUMS = ("n_items", "n_skipped", "n_unseen_label")
 
 
@@ -284,7 +284,7 @@ def compute_baselines(family: Family, baselines: BaselineCells, job: Resources) 
 
 
 def _in_folds(job: Resources) -> Iterator[Resources]:
-    """The same in each fold, which has a folder of its own."""
+    """The resources of each fold, which has a folder of its own."""
     for fold in job.pair.splits.folds:
         yield replace(job, run=_folder_of(job, fold.fold), pair=replace(job.pair, splits=fold))
 

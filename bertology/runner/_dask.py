@@ -116,7 +116,7 @@ class Pool:
 
     @property
     def enough(self) -> int:
-        """So many tasks keep all workers busy; a cluster that follows the work needs to see some to grow."""
+        """Number of tasks that keep all workers busy; an adaptive cluster needs waiting tasks to grow."""
         return 2 * max(self._n_threads, self._cluster.most_workers) + 2
 
     def wait(self) -> None:
@@ -175,7 +175,7 @@ class Pool:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """What goes wrong between here and the workers, in one line."""
+        """Turn errors between this process and the workers into one line."""
         try:
             yield
         except BertologyError:
@@ -258,7 +258,7 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What all tasks of a run have in common."""
+    """Settings shared by all tasks of a run."""
 
     run: Path
     cache: Path
@@ -269,7 +269,7 @@ class WorkerContext:
 
 @dataclass(frozen=True)
 class MissingShards:
-    """What there is of one split's vectors."""
+    """The stored part of one split's vectors."""
 
     entry: Entry | None  # not whole; None where all vectors are in the store
     pieces: tuple[int, ...]  # [shard] number of pieces of text that it is computed from
@@ -295,7 +295,7 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
 def missing_shards(
     context: WorkerContext, plan: Plan, reads: Sequence[StoredSignal], splits: Splits
 ) -> dict[EntryKey, MissingShards] | Exception:
-    """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
+    """Find the missing shards of entries. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:
         try:
             keys: dict[str, EntryKey] = {}

@@ -1,4 +1,4 @@
-"""Where units are computed: here, one after the other, in threads or processes of this machine, or on a cluster."""
+"""Engines that compute units: in this process, in its threads or in several processes; and the choice of a cluster."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Profile(BaseModel):
 
 
 class Bounds(_Profile):
-    """How many jobs there may be, as work comes and goes; a number stands for just so many."""
+    """Bounds of the number of jobs; a number stands for exactly that many."""
 
     minimum: Annotated[Whole, Field(ge=0)] = 0
     """Never fewer."""
@@ -210,7 +210,7 @@ def loaded(unit: Unit, splits: Splits) -> Unit:
 
 
 class Transport:
-    """What units of many plans read: each corpus made ready to be sent once, however many models read it."""
+    """The corpora of many plans, each serialised once however many models read it."""
 
     def __init__(self) -> None:
         self._packed: dict[tuple[int, ...], tuple[Splits, str]] = {}
@@ -249,7 +249,7 @@ Sent = tuple[Unit, Path]
 
 @lru_cache(maxsize=1)
 def splits_in(file: Path) -> Splits:
-    """What a file of :func:`sending` holds."""
+    """The splits in a file of :func:`sending`."""
     return unpack(file.read_bytes())
 
 
@@ -482,7 +482,7 @@ def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Out
 def in_telling_order(
     load: Sequence[Numbered], outcomes: Iterable[Outcome | Exception]
 ) -> list[tuple[int, Outcome | Exception]]:
-    """What is done first: a failure may end the run."""
+    """Outcomes with failures last, since a failure may end the run."""
     numbered = zip((number for number, _ in load), outcomes, strict=True)
     return sorted(numbered, key=lambda outcome: isinstance(outcome[1], Exception))
 

@@ -1,4 +1,4 @@
-"""From an experiment to plans and units of work: what is to be computed, known before anything is."""
+"""Plans and units of work of an experiment, known before anything is computed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Finder:
         return source, self._once(("shape", name, revision), lambda: model_shape(source))
 
     def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
-        """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
+        """The fingerprint of a model's content: :func:`bertology.encoders.model_fingerprint`."""
         key = ("fingerprint", source.folder, init, seed)
         return self._once(key, lambda: model_fingerprint(source, init=init, seed=seed))
 
@@ -240,7 +240,7 @@ class Plan:
 
     @property
     def fits(self) -> tuple[Draws, ...]:
-        """What is fitted; the model that was asked for comes first, then its controls."""
+        """The fits; the model that was asked for comes first, then its controls."""
         return tuple(draws for of_task in self.fits_by_task.values() for draws in of_task)
 
     @cached_property
@@ -323,7 +323,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of the corpus: how it was split, and what was left out of it."""
+        """Notes on the corpus: how it was split, and what was left out of it."""
         corpus = self.pair.corpus
         left_out = (
             f"left out of {corpus.name}: {kind}, {len(places)}: {', '.join(places[:_LISTED])}"
@@ -418,12 +418,12 @@ class Unit:
 
     @property
     def draws(self) -> tuple[FitGroup, ...]:
-        """What is fitted on each draw of weights; nothing for baselines."""
+        """The fit group on each draw of weights; nothing for baselines."""
         return () if isinstance(self.part, BaselineCells) else self.part
 
     @property
     def by_config(self) -> tuple[tuple[FitCells, ...], ...]:
-        """By readout configuration, its cells on each draw of weights; nothing for baselines."""
+        """The cells of each readout configuration on each draw of weights; nothing for baselines."""
         return tuple(zip(*(group.members for group in self.draws), strict=True))
 
     @property
@@ -498,7 +498,7 @@ def find_reference(pair: ModelCorpus, finder: Finder) -> ModelCorpus | None:
 
 
 def reference_identity(pair: ModelCorpus) -> dict[str, Any]:
-    """What of the reference model decides the numbers of a task that compares with it."""
+    """The identity of the reference model in cells of a task that compares with it."""
     reference = pair.reference
     assert reference is not None
     read = {name: getattr(reference.request, name) for name in AS_READ}
@@ -550,7 +550,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a unit stands in the grid, by numbers: known before any model or corpus is looked at.
+    """A unit's position in the grid, by numbers: known before any model or corpus is looked at.
 
     Baselines of a task read no model and have no ``init``; they stand at the first of several models.
     """
@@ -570,7 +570,7 @@ class Work:
     experiment: Experiment
     part: Shard
     pairs: Mapping[tuple[int, int], Plan]
-    """By the numbers of model and corpus, those that meet in this part."""
+    """The plans of this part, by the numbers of model and corpus."""
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -584,7 +584,7 @@ class Work:
 
     @cached_property
     def units_of_all(self) -> tuple[Unit, ...]:
-        """As :attr:`units` if all models can read every word, which is not looked up."""
+        """The units if all models can read every word, which is not looked up."""
         return self._units(self.part, reads_all=True)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
@@ -620,7 +620,7 @@ class Work:
 
     @property
     def n_cells(self) -> int:
-        """How many cells this part has if its models can read every word."""
+        """Number of cells of this part if its models can read every word."""
         return sum(len(unit.cells) for unit in self.units_of_all)
 
     @property
@@ -656,7 +656,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
 
 
 def _cut(places: Sequence[Place], number: int, of: int) -> int:
-    """Where the first ``number`` of the parts of the grid end: where it is even, or where a model ends near there."""
+    """The end of the first ``number`` parts of the grid: an even cut, or a model's end near it."""
     if number in (0, of):
         return len(places) * number // of
     starts = [0, *itertools.accumulate(place.weight for place in places)]
@@ -706,7 +706,7 @@ def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultR
 
 
 def fewest_cells(experiment: Experiment) -> int:
-    """How many cells an experiment has at least, known before any model or corpus is looked at."""
+    """Minimum number of cells of an experiment, known before any model or corpus is looked at."""
     layers, finder = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1, Finder()
     of_a_model = sum(
         family_of(probe).fewest_columns(

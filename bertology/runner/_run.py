@@ -1,4 +1,4 @@
-"""From an experiment, or a request, to its tables; whatever is finished is not computed again."""
+"""Running an experiment, or a request, to its tables; whatever is finished is not computed again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RESULTS = "results.parquet"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How an experiment is run; nothing here decides what comes out."""
+    """Options of how an experiment is run; none of them changes a score."""
 
     engine: EngineName | None = None
     """``joblib``: several processes of this machine; ``threads``: threads of this one; ``serial``: this process alone;
@@ -43,7 +43,7 @@ class RunOptions:
     jobs: int | None = None
     """Processes of this machine, or threads; as many as processors when left out."""
     cluster: ClusterChoice = field(default_factory=ClusterChoice)
-    """Which workers ``dask`` gives its work to; processes that it starts on this machine when left out."""
+    """The workers of ``dask``; processes that it starts on this machine when left out."""
     shard: Shard = field(default_factory=Shard)
     retry_failed: bool = False
     """Try again what could not be computed."""
@@ -60,11 +60,11 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run came to."""
+    """The outcome of a run."""
 
     folder: Path
     n_cells: int
-    """Of the experiment, or of the shard."""
+    """Number of cells of the experiment, or of the shard."""
     n_computed: int
     """Computed now; the others were there."""
     failures: tuple[str, ...]
@@ -324,7 +324,7 @@ def default_engine(plans: Iterable[Plan]) -> EngineName:
 
 
 def held_models(plans: Iterable[Plan]) -> list[str]:
-    """What tables call the models that are in the memory of this process alone."""
+    """The display names of models that are in the memory of this process alone."""
     pairs = [pair for plan in plans for pair in (plan.pair, plan.pair.reference) if pair is not None]
     return [pair.source.title for pair in pairs if isinstance(pair.source, MemorySource)]
 

@@ -43,7 +43,7 @@ _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predic
 
 @explained_system_errors()
 def verify_run(run: Path) -> tuple[str, ...]:
-    """What is not as it was written in a run's folder, a line each; nothing if all is well.
+    """List the changes in a run's folder since it was written, a line each; nothing if all is well.
 
     Every file's checksum is compared with that taken when the tables were written, every cell's name with the hash of
     what it says it is, and every cell's predictions with the checksum in its record and in the table.
@@ -109,7 +109,7 @@ def _cell_problems(run: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Repetition:
-    """How a repeated run compares with the first."""
+    """The comparison of a repeated run with the first."""
 
     summary: RunSummary
     n_scores: int
@@ -277,7 +277,7 @@ def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> Bertology
 
 
 def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
-    """That no two models are the same but for their names, which no part can know of the others."""
+    """Raise where two models are the same but for their names, which no part can know of the others."""
     fresh = {model.title for model in experiment.models if model.init != "pretrained"}
     owners: dict[str, ResultRow] = {}
     # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
