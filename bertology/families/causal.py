@@ -1,4 +1,4 @@
-"""What a model predicts once states of a layer are changed, by layer (``bertology.causal`` computes it).
+"""Predictions of a model whose states in one layer are changed, by layer (computed by ``bertology.causal``).
 
 The model runs when cells are computed: nothing is stored.
 """

@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellRecord:
-    """What is kept of a finished cell."""
+    """The record of a finished cell."""
 
     cell_id: str
     identity: Mapping[str, Any]
@@ -52,11 +52,11 @@ class CellRecord:
     provenance: Mapping[str, Any]
     predictions_sha256: str
     notes: tuple[str, ...] = field(default=())
-    """What a person should know of it."""
+    """Notes for the reader of the results."""
 
 
 def columns_of(record: CellRecord) -> dict[str, Any]:
-    """What all rows of a cell have in common, by column of ``results.parquet``."""
+    """The columns of ``results.parquet`` that all rows of a cell have in common."""
     facts, provenance = dict(record.facts), record.provenance
     # By group they belong to some of the rows.
     facts.pop("groups", None)

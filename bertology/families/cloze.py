@@ -35,6 +35,7 @@ from bertology.families.contract import (
     BaselineCells,
     CellGrid,
     Cost,
+    Counts,
     Family,
     FitCells,
     FitGroup,
@@ -59,6 +60,7 @@ from bertology.families.sums import own_identity, own_readout
 from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, ControlNote, LeftOut, Probe
 from bertology.results import FITS, ClozeOutcomes, Predictions, ResultRow, read_outcomes, read_predictions
+from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.cloze import TunedLens
@@ -76,6 +78,8 @@ _BLIND = ControlNote("blind", "blind", "the same texts without what decides")
 
 class _Cloze(Family):
     """What does a model put where a word is left out, or which of two texts does it find more probable?"""
+
+    keeps_items = True
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ClozeItems:
         assert isinstance(probe, ClozeProbe)
@@ -203,6 +207,11 @@ class _Cloze(Family):
         where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
         return cell_rows(column, 0, where, metrics=probe.scores)
 
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts of the outcomes of items, by group."""
+        outcomes = read_outcomes(run, ids)
+        return outcomes.counts(metrics[0].count_kind), outcomes.groups
+
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """The rows of the most frequent answers."""
         probe, columns = baselines.probe, dict[Problem, Column]()
@@ -262,6 +271,10 @@ def _by_frequency(items: ClozeItems) -> Answers:
     return answers
 
 
+_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
+"""The questions whose chance level is known."""
+
+
 def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems, job: Resources) -> dict[str, Any]:
     params: dict[str, Any] = {"clusters": items.clusters}
     if probe.asks in _CHOICES:
@@ -286,7 +299,7 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
 
 
 def _chances(items: ClozeItems) -> dict[str, float]:
-    """By group, how often a coin, or a die of as many sides as there are words to choose from, would be right."""
+    """The chance level of each group: the mean probability of a correct random choice."""
     by_group: dict[str, list[float]] = {}
     for item in items.items:
         by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
@@ -337,7 +350,7 @@ def _coded(names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
 def _counts_of(
     reasons: Sequence[str], cluster: NDArray[np.int64], group: NDArray[np.int64], groups: Sequence[str]
 ) -> dict[str, Any]:
-    """How many items of a cell were scored, in all and in each group, and why not the others (``[item]`` or empty)."""
+    """Counts of scored items in all and in each group, and the ``[item]`` reasons of the others (empty: scored)."""
     scored = np.array([not reason for reason in reasons], dtype=bool)
 
     def counts(inside: NDArray[np.bool_]) -> list[int]:
@@ -368,24 +381,24 @@ _AT_ONCE = 8192
 
 @dataclass(eq=False)
 class Answers:
-    """What was said of items, in their order."""
+    """The answers of a model to some items, in their order."""
 
     score: Floats
-    """``[layer, item]`` natural logarithm of the probability of what is right; NaN where an item was not scored."""
+    """``[layer, item]`` log probability (natural) of the correct answer; NaN where an item was not scored."""
     rival: Floats
-    """``[layer, item]`` that of what it is compared with; NaN where there is none."""
+    """``[layer, item]`` the same of the distractor that it is compared with; NaN where there is none."""
     rank: NDArray[np.int64]
-    """``[layer, item]`` place of what is right; 0 where it has none."""
+    """``[layer, item]`` rank of the correct answer; 0 where it has none."""
     first: list[list[str]]
-    """``[layer][item]`` what the model puts first, or chooses; empty where an item was not scored."""
+    """``[layer][item]`` the answer that the model ranks first, or chooses; empty where an item was not scored."""
     gold: list[list[str]]
-    """``[layer][item]`` what is right; of changes that is what each layer puts first in the text as it was."""
+    """``[layer][item]`` the correct answer; for changes the word that each layer ranks first in the original text."""
     reason: list[str]
-    """``[item]`` why it was not scored; empty where it was."""
+    """``[item]`` the reason why it was not scored; empty where it was."""
 
     @classmethod
     def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
-        """Of items before they are asked."""
+        """The empty answers of items that are not scored yet."""
         shape = n_layers, len(items)
         return cls(
             np.full(shape, np.nan),
@@ -419,19 +432,19 @@ class Answers:
 
 @dataclass(frozen=True)
 class Asked:
-    """How items are put to a model."""
+    """The settings with which items are put to a model."""
 
     encoder: Encoder
     layers: tuple[int, ...]
     form: AnswerForm | None = None
-    """How words of several pieces and sentences are scored; None for the form that the question has by default."""
+    """Scoring of words of several subwords and of sentences; None for the default of the question."""
     ranked: bool = False
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
     vocabulary: tuple[str, ...] = ()
     """Words among which answers have their places."""
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
-        """What the model says of all items, a bounded number of them at a time.
+        """The answers to all items, computed for a bounded number of them at a time.
 
         Raises:
             ModelError: the model has no such head, or not such a layer.
@@ -550,7 +563,7 @@ def _sentences(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...])
 
 
 def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
-    """From ``[layer, 2 · item]`` values, those of what is right first."""
+    """Answers from ``[layer, 2 · item]`` values, the correct one of each two first."""
     answers = Answers.none(len(asked.layers), items)
     answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
     # What is chosen is one of two texts, whatever goes into them.
@@ -562,7 +575,7 @@ def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded
 
 
 def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """What becomes of the word that each layer puts first, in another text."""
+    """Ranks and values, in another text, of the word that each layer ranks first."""
     before = ask(asked.encoder, [Prompt(item.text) for item in items], layers=asked.layers, top=1)
     ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
     kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
@@ -617,7 +630,7 @@ def _without_vocabulary(asked: Asked, items: Sequence[ClozeItem]) -> Answers:
 
 
 def _before(item: ClozeItem) -> str:
-    """What stands before the mask that is asked about."""
+    """The text before the mask that is asked about."""
     return Prompt(item.text).segments[-2]
 
 
@@ -701,7 +714,7 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool
 
 
 def _recounted(run: Path, cell_id: str, *, among: str) -> dict[str, Any]:
-    """How many items of a cell are scored, and why not the others, among the items scored in another cell."""
+    """Counts of the items of a cell that are scored in another cell too."""
     kept, others = (read_predictions(run, name) for name in (cell_id, among))
     left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
     reasons = [reason or left_out[item] for item, reason in zip(kept.item_ids, kept.extra["reason"], strict=True)]

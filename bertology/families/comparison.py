@@ -24,6 +24,7 @@ from bertology.families.cells import Stopwatch
 from bertology.families.contract import (
     CellGrid,
     Cost,
+    Counts,
     FitCells,
     FitGroup,
     Problem,
@@ -35,7 +36,7 @@ from bertology.families.contract import (
 from bertology.families.labels import FAMILY as LABELS
 from bertology.families.model_corpus import ModelCorpus, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import ByControl, Columns, Counts, run_rows
+from bertology.families.rows import ByControl, Columns, run_rows
 from bertology.families.sums import (
     PACKAGES,
     SumsFamily,
@@ -309,11 +310,11 @@ _CHANGES = {
     "form_change": ("refit", "rescaled"),
     "content_change": ("reference", "refit"),
 }
-"""By metric, of which two the difference is."""
+"""The two scores whose difference each metric is."""
 
 
 class _Frozen(VectorFamily):
-    """What does a readout that was fitted to one model find in the vectors of another?"""
+    """How well does a readout fitted to one model predict from the vectors of another?"""
 
     about, readouts, count_kinds = LABELS.about, LABELS.readouts, LABELS.count_kinds
     has_control_task = False
@@ -343,7 +344,7 @@ class _Frozen(VectorFamily):
         LABELS.check(pair, _of(probe), configs)
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        """That of the task, with its version."""
+        """The identity of the task whose labels are predicted, with its version."""
         return {**LABELS.identity(pair, _of(probe)), "of_version": _of(probe).version}
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:

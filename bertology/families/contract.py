@@ -1,4 +1,4 @@
-"""What a task family is: how one kind of question is planned, computed, scored and estimated.
+"""The contract of a task family: how one kind of question is planned, computed, scored and estimated.
 
 A family is one object, registered under a name in the entry-point group ``bertology.families``; the probes that it
 computes name it in :attr:`bertology.probing.Probe.family`. Planning, engines, resuming and tables are the same for all
@@ -29,9 +29,10 @@ from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.geometry import LayerVectors
-from bertology.measures import N_RESAMPLES
+from bertology.measures import N_RESAMPLES, Metric
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.results import ComparisonRow, ResultRow
+from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
+
+Counts = tuple[NDArray[Any], tuple[str, ...]]
+"""``[layer, cluster, label, kind]`` counts, and the labels."""
 
 
 class Problem(NamedTuple):
@@ -56,16 +60,16 @@ class CellGrid:
     """The cells of one readout configuration of a task on one set of weights, before they are named."""
 
     columns: tuple[int | None, ...]
-    """What has a score: each layer, or None for a score that belongs to no single layer."""
+    """The layers that have a score; None stands for a score that belongs to no single layer."""
     layers_read: tuple[int, ...]
     """The layers whose signal is read."""
     identity: Mapping[str, Any] = field(default_factory=dict)
-    """What decides the numbers besides task, weights, readout, dtype, control, seed and layer."""
+    """Values that decide the numbers besides task, weights, readout, dtype, control, seed and layer."""
     controls: tuple[str, ...] = ("none",)
     """``none`` for the task itself, and the controls that are computed with it."""
     n_seeds: int = 1
     column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
-    """What decides the numbers of single columns besides ``identity``."""
+    """Values that decide the numbers of single layers besides ``identity``."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class FitCells:
 
     @property
     def layers(self) -> tuple[int | None, ...]:
-        """What has a score: each layer, or None for a score that belongs to no single layer."""
+        """The layers that have a score; None stands for a score that belongs to no single layer."""
         return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
 
     @property
@@ -136,10 +140,10 @@ class BaselineCells:
     cells: Mapping[str, Cell]
     """The cell of each baseline."""
     unreadable: Mapping[str, Reasons] = field(default_factory=dict)
-    """By split the words that the model cannot read, which are left out of the baselines as well. Empty where the model
-    reads every word: then the cells are those of any model."""
+    """Words of each split that the model cannot read, which are left out of the baselines as well. Empty where the
+    model reads every word: then the cells are those of any model."""
     windows: Windows = field(default_factory=dict, compare=False)
-    """By split the windows in which the model reads its words, for baselines that depend on them."""
+    """Windows of each split in which the model reads its words, for baselines that depend on them."""
 
     layers: ClassVar[tuple[int | None, ...]] = (None,)
 
@@ -155,7 +159,7 @@ class BaselineCells:
 
 @dataclass(frozen=True)
 class Resources:
-    """What computing needs besides the cells."""
+    """The resources that computing needs besides the cells: run directory, model, vectors, threads."""
 
     run: Path
     """Run directory."""
@@ -165,7 +169,7 @@ class Resources:
     get_encoder: Callable[[], Encoder]
     """Returns the model with the weights of the groups, which is loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
-    """By signal and split the stored vectors that the family reads."""
+    """The stored vectors that the family reads, by signal and split."""
     memory: int = 0
     """Bytes of vectors that fits may keep between passes over them."""
     n_threads: int = 1
@@ -176,7 +180,7 @@ class Resources:
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """By split the stored vectors of words."""
+        """The stored vectors of words, by split."""
         return self.stored["words"]
 
     def vectors(
@@ -201,7 +205,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How finished cells are scored, besides their family."""
+    """The settings with which finished cells are scored."""
 
     run: Path
     """Run directory."""
@@ -231,7 +235,7 @@ class TaskRows:
 
 
 class Family(ABC):
-    """How one kind of question is answered, for every probe of that kind.
+    """The computation of one kind of question, for every probe of that kind.
 
     A family has no state. What has to be written is :meth:`configs`, :meth:`cells`, :meth:`compute_cells` and
     :meth:`rows`; the other methods do what suits most kinds. What a probe or a corpus lacks is raised as a
@@ -241,6 +245,8 @@ class Family(ABC):
     is_cross_validated: ClassVar[bool] = False
     """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
     kept of a cell are predictions of single items."""
+    keeps_items: ClassVar[bool] = False
+    """Whether cells keep predictions of single items, which :meth:`count` counts."""
     has_settings_in_baselines: ClassVar[bool] = False
     """Whether the settings of a task decide the numbers of its baselines too."""
 
@@ -285,7 +291,7 @@ class Family(ABC):
         return ()
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        """What decides the numbers of a task and of its baselines, besides its name and version: data fingerprints."""
+        """Fingerprints of the data that decide the numbers of a task and of its baselines."""
         identity = {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in probe.reads}
         if (items := pair.splits.items.get(probe.task)) is not None:
             identity["items_fingerprint"] = items.fingerprint
@@ -315,7 +321,7 @@ class Family(ABC):
         return probe.controls
 
     def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
-        """What the model cannot read of the splits of a task, and so its baselines are not scored on."""
+        """The words of a task's splits that the model cannot read, which baselines are not scored on either."""
         reads = probe.reads
         return (
             ({name: reasons for name, reasons in pair.unreadable.items() if name in reads}, {}) if reads else ({}, {})
@@ -370,6 +376,16 @@ class Family(ABC):
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """The rows and comparisons of a readout configuration, on each draw of its weights."""
 
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts that metrics are made of, in the predictions of cells (by id) that share their items.
+
+        Args:
+            run: the run directory, or tables of predictions by cell.
+            ids: names of the cells.
+            metrics: metrics of one kind of counts.
+        """
+        raise BertologyError("cells of this kind of task keep no predictions of single items")
+
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """The rows of baselines."""
         return TaskRows()
@@ -378,7 +394,7 @@ class Family(ABC):
 
     @abstractmethod
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """What computing groups of one :meth:`pass_key` takes, but for the extraction of vectors.
+        """The cost of computing groups of one :meth:`pass_key`, but for the extraction of vectors.
 
         Raises:
             BertologyError: they cannot be computed, as :meth:`check` finds.

@@ -118,7 +118,7 @@ class _Geometry(SumsFamily):
 
 
 def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
-    """By name the encodings besides the plain one that a probe reads."""
+    """The encodings that a probe reads besides the plain one, by name."""
     return probe.encodings if isinstance(probe, EncodingProbe) else {}
 
 
@@ -128,7 +128,7 @@ _Words = Mapping[str, NDArray[np.int64]]
 def _left_out(
     counts: GeometryCounts, texts: Mapping[str, Sentences], asked: _Words, read: _Words, why: Reasons
 ) -> tuple[dict[str, int], int]:
-    """How many items of test are left out, by reason, and the number of sentences with words that are read."""
+    """Numbers of test items left out, by reason, and the number of sentences with words that are read."""
     skipped = Counter(counts.skipped) + Counter(
         why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
     )

@@ -74,7 +74,7 @@ class _Heads(SumsFamily):
         return {name: unreadable[name] for name in splits}, {name: windows[name] for name in splits}
 
     def pass_key(self, group: FitGroup) -> Hashable | None:
-        """Which maps are read; None where none are."""
+        """The kind of maps that are read; None where none are."""
         probe = self.configured(group.probe, group.members[0].config)
         return (probe.level, probe.norms, probe.pairs) if isinstance(probe, AttentionProbe) else None
 
@@ -161,7 +161,7 @@ class _Heads(SumsFamily):
 
 @dataclass(frozen=True)
 class _Question:
-    """What the cells of a task ask of attention maps."""
+    """The statistics of attention maps that the cells of a task need."""
 
     group: FitGroup
     probe: AttentionProbe
@@ -184,7 +184,7 @@ class _SplitRatios:
     n_sentences: int
     skipped: Mapping[str, int]
     pairs: Mapping[str, int]
-    """Where sentences were read two at a time: how many pairs there were, and how many were too long for that."""
+    """Numbers of sentence pairs that were read together, and of those too long for that."""
 
 
 def _read_together(asked: Sequence[_Question], job: Resources) -> None:

@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import Stopwatch
-from bertology.families.contract import (
-    CellGrid,
-    Cost,
-    FitCells,
-    FitGroup,
-    Problem,
-    Resources,
-    Scoring,
-)
+from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
@@ -28,7 +20,6 @@ from bertology.families.rows import (
     ByControl,
     Column,
     Columns,
-    Counts,
     Score,
     Scored,
     cell_rows,
@@ -97,7 +88,7 @@ _FORMS = {
     "spans": "each span's wording",
     "sentences": "each text, however often it occurs,",
 }
-"""By kind of items, what has one label in the control task."""
+"""The unit that has one label in the control task, by kind of items."""
 
 
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
@@ -126,7 +117,7 @@ class _Labels(VectorFamily):
             _erased_data(task, pair.splits)
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """What is added to the vectors, or erased from them, decides numbers too."""
+        """The cells of the task; comparisons of pairs and erased tasks are part of their identity."""
         grid = super().cells(pair, probe, config, init)
         identity: dict[str, str | int] = {"pairs": "compared"} if _are_compared(pair, probe) else {}
         if config.erase is not None:
@@ -149,7 +140,7 @@ class _Labels(VectorFamily):
         fit(cells, job)
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
-        """From the labels and words of the training split."""
+        """A baseline from the labels and words of the training split."""
         watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
         if control == "lexical":
             predicted, facts["params"] = _lexical(data)
@@ -274,7 +265,7 @@ def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
 
 
 def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
-    """What the spans' words and places tell, and what dev chose."""
+    """The labels that a regression on words and places predicts, and the strength that dev chose."""
     train, dev, test = (
         SpanWords(
             [sentences.written.values[code] for code in sentences.written.codes.tolist()],
@@ -353,7 +344,7 @@ def _erased_data(task: str, splits: Splits) -> TaskData:
 
 
 def _erasure(cells: FitCells, job: Resources) -> Erasure:
-    """What a linear readout could find of another task in each layer, or as many directions of any kind."""
+    """The directions of another task in each layer, or as many random ones."""
     from bertology.activations import WordVectors
     from bertology.readouts import fit_erasure, random_erasure
 
@@ -461,7 +452,7 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
 def _depth_rows(
     cells: FitCells, columns: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]], main: Scored
 ) -> Iterator[ResultRow]:
-    """Where in the model a task is solved, from mixtures of layers: no layer's score, kept with the deepest cell."""
+    """Rows on the depth at which a task is solved, from mixtures of layers, kept with the deepest cell."""
     mixes = readout_kind(cells.readout).columns
     where = {"control": "none"}
     if mixes == "below" and len(cells.layers) > 1:

@@ -51,18 +51,18 @@ class Splits:
     test: Sentences
     notes: tuple[str, ...]
     items: Mapping[str, Any] = field(default_factory=dict)
-    """By task, items of its own."""
+    """Items of tasks that bring their own, by task."""
     chosen_on: str = "dev"
-    """What the corpus calls the split that is used to choose."""
+    """The corpus's name of the split that is used to choose."""
     tested_on: str = "test"
-    """What the corpus calls the split that is scored."""
+    """The corpus's name of the split that is scored."""
     folds: tuple[Splits, ...] = ()
-    """Of a cross-validation its folds, in each of which readouts are fitted apart; here all three splits are all of the
+    """The folds of a cross-validation, in each of which readouts are fitted apart; here all three splits are all of the
     sentences, and so they are in each fold, whose items are limited by ``within``."""
     fold: int | None = None
-    """Which fold it is."""
+    """The number of the fold; None outside of a cross-validation."""
     within: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Of a fold, by split the sentences that are in it."""
+    """The sentences of each split that are in the fold."""
     _prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -71,7 +71,7 @@ class Splits:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
     def prepared(self, key: Any, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once for each key in this process and kept as long as the splits are.
+        """The result of ``make``, made once for each key in this process and kept as long as the splits are.
 
         A :class:`bertology.BertologyError` is kept as well and raised again.
         """
@@ -178,14 +178,14 @@ def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
 Reasons = Mapping[int, str]
 """Words of a split that are left out, by number, and why."""
 Windows = Mapping[str, NDArray[np.int64]]
-"""By split the window that each word is read from, −1 where there is none."""
+"""The window that each word of a split is read from, −1 where there is none."""
 DIVIDED = "spans that divide words sharing all subwords"
-"""Why a span of words is left out, whose vectors are those of another span."""
+"""The reason for leaving out a span of words whose vectors are those of another span."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a model reads the words of a text."""
+    """The alignment of the words of a text with the subwords of a model."""
 
     skipped: Reasons = field(default_factory=dict)
     """Words without a vector, and why."""
@@ -254,12 +254,12 @@ def _without_numbers(reason: str) -> str:
 
 
 PIECES_A_WORD = 1.3
-"""Of running text, roughly."""
+"""Subwords of a word in running text, roughly."""
 Signal = Literal["words", "cls"] | Encoding
 """Stored vectors of a corpus: of its words, or of the special token before each sentence; or of the words of the test
 split in another encoding."""
 Unreadable = tuple[Mapping[str, Reasons], Windows]
-"""By split the words that are left out, and the windows in which the others are read, where they matter."""
+"""Words of each split that are left out, and the windows in which the others are read, where they matter."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ class Weights:
 
     init: Init
     seed: int = 0
-    """Of random weights; 0 for pretrained ones."""
+    """Seed of random weights; 0 for pretrained ones."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class ModelCorpus:
     layers: tuple[int, ...]
     """The layers that are asked about."""
     fingerprints: Mapping[Weights, str]
-    """Of the model, by weights; those of the model that was asked for come first."""
+    """Fingerprints of the model by weights; those of the model that was asked for come first."""
     reference: ModelCorpus | None = None
     """The model that this one is compared with, on the same corpus and splits, with its own weights alone."""
 
@@ -322,7 +322,7 @@ class ModelCorpus:
         return chosen
 
     def recipe(self, weights: Weights, sentences: Sentences, signal: Signal = "words") -> Recipe:
-        """What decides the stored vectors of a split."""
+        """The recipe of the stored vectors of a split."""
         return Recipe(
             model_fingerprint=self.fingerprints[weights],
             text_fingerprint=sentences.text_fingerprint,
@@ -339,7 +339,7 @@ class ModelCorpus:
         self._reader.first_tokens(Sentences())
 
     def called(self, weights: Weights) -> str:
-        """What a progress display calls the model with these weights."""
+        """Display name of the model with these weights."""
         if weights.init != "random":
             return self.source.title
         return f"random {self.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
@@ -359,12 +359,12 @@ class ModelCorpus:
 
     @property
     def reading_identity(self) -> dict[str, Any]:
-        """What decides the vectors, besides model, corpus and dtype."""
+        """The settings that decide the vectors, besides model, corpus and dtype."""
         return {name: getattr(self.request, name) for name in ("pooling", "stored_dtype", "on_long")} | self.sharing
 
     @cached_property
     def alignments(self) -> Mapping[str, Alignment]:
-        """By split how the model reads its words.
+        """The alignment of the words of each split.
 
         It is known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
         ``on_long`` forbids is no concern here: it is refused when it is read.
@@ -391,7 +391,7 @@ class ModelCorpus:
 
     @cached_property
     def unreadable(self) -> Mapping[str, Reasons]:
-        """By split the words that are left out, for splits that have some: those without a vector and, unless
+        """The words that are left out, by split: those without a vector and, unless
         ``shared_subwords`` includes them, those that share all their subwords with another word."""
         shared = self.request.shared_subwords
         left_out = {name: one.left_out(shared) for name, one in self.alignments.items()}
@@ -399,7 +399,7 @@ class ModelCorpus:
 
     @cached_property
     def joined(self) -> Mapping[str, frozenset[int]]:
-        """By split the words whose subwords are those of the word before them, where such words are left out."""
+        """The words of each split whose subwords are those of the word before them, where such words are left out."""
         is_excluded = self.request.shared_subwords == "exclude"
         return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
 
@@ -426,7 +426,7 @@ class ModelCorpus:
 
     @cached_property
     def windows(self) -> Unreadable:
-        """What heads are not asked about in dev and test: words that are left out, and the windows of words.
+        """The words of dev and test that are left out for attention heads, and the windows of the others.
 
         Only splits that have such words, or sentences that are read in several windows.
         """
@@ -473,12 +473,12 @@ class StoredSignal:
 
 
 def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
-    """By name the splits of which a signal is stored; of folds, which share their sentences, one."""
+    """The splits of which a signal is stored; one of folds, which share their sentences."""
     return {"test": splits.test} if isinstance(signal, Encoding) or splits.folds else splits.by_name
 
 
 def entries_of_splits(splits: Splits, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-    """By split what is stored of it, given that of :func:`texts_read`."""
+    """The stored entries by split, given those of :func:`texts_read`."""
     return dict.fromkeys(splits.by_name, entries["test"]) if splits.folds else entries
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.families.vectors import VectorFamily
 from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
 from bertology.probing import get_probe
 from bertology.results import (
@@ -23,7 +22,6 @@ from bertology.results import (
     ResultRow,
     Results,
     comparison_rows,
-    read_outcomes,
     reading_of,
 )
 from bertology.results.tables.joined import parts_of
@@ -199,12 +197,7 @@ def scores_of_cells(
     ids = [row.cell_id for row in rows]
     kept = _folder_of(results, ids) if items is None else None
     source: Path | Mapping[str, Any] = kept_tables(results, rows, items) if kept is None else kept
-    family = family_of(get_probe(rows[0].task))
-    if isinstance(family, VectorFamily):
-        counts, labels = family.count(source, ids, (metric,))
-    else:
-        outcomes = read_outcomes(source, ids)
-        counts, labels = outcomes.counts(metric.count_kind), outcomes.groups
+    counts, labels = family_of(get_probe(rows[0].task)).count(source, ids, (metric,))
     return bootstrap(counts, [metric], labels=labels, n_resamples=n_resamples, seed=seed)[metric.name]
 
 
@@ -218,7 +211,7 @@ def _folder_of(results: Results, ids: Sequence[str]) -> Path | None:
 
 
 def kept_tables(results: Results, rows: Sequence[ResultRow], items: Sequence[str] | None) -> dict[str, Any]:
-    """By cell the predictions for some of its items, or for all, as readers of predictions take them.
+    """The predictions of each cell for some of its items, or for all, as readers of predictions take them.
 
     Raises:
         ResultsError: none are kept.

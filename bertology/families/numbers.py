@@ -9,10 +9,9 @@ import numpy as np
 
 from bertology.errors import FitError, quoted
 from bertology.families.cells import Stopwatch
-from bertology.families.contract import Cost, FitCells, FitGroup, Problem, Resources
+from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import Counts
 from bertology.families.vectors import (
     Baseline,
     CellWriter,
@@ -72,7 +71,7 @@ class Numbers(VectorFamily):
         _fit(cells, job)
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
-        """From the numbers and words of the training split."""
+        """A baseline from the numbers and words of the training split."""
         numbers = _numbers_of(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)

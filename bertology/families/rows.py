@@ -1,4 +1,4 @@
-"""From finished cells to scores with intervals, and from scores to tidy rows and comparisons of layers.
+"""Scores with intervals of finished cells, and tidy rows and comparisons of layers made of them.
 
 Cells that share their items are a :class:`Column`: they are counted and resampled together, by :func:`score_cells`
 where predictions are kept, by :mod:`bertology.families.sums` where sums are. :func:`scored_rows` makes rows of columns,
@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
-from bertology.families.contract import BaselineCells, Family, FitCells, Problem, Scoring, TaskRows
+from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
 from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs, selectivity
 from bertology.probing import Probe
 from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
-from bertology.results.tables.predictions import Kept
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
@@ -63,10 +61,6 @@ Columns = Mapping[Problem, Column]
 ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
 """Columns by control, draw of weights and seed."""
 MoreRows = Callable[[str, ByControl, Sequence[Mapping[str, Any]]], Iterable[ResultRow]]
-Counts = tuple[NDArray[Any], tuple[str, ...]]
-"""``[layer, cluster, label, kind]`` counts, and the labels."""
-Count = Callable[[Kept, Sequence[str], Sequence[Metric]], Counts]
-"""Counts what metrics are made of, in the predictions of cells (by id) in a run's folder that share their items."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
 
 
 def score_cells(
-    cells: FitCells | BaselineCells, scoring: Scoring, *, count: Count, metrics: Mapping[str, Sequence[Metric]]
+    family: Family, cells: FitCells | BaselineCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
 ) -> dict[Problem, Column]:
     """Columns by control and seed; predictions are read and counted for the metrics of each control."""
     columns: dict[Problem, Column] = {}
@@ -117,7 +111,7 @@ def score_cells(
         waiting: dict[Problem, Counts] = {}
         for problem in (one for one in cells.problems if one.control == control):
             ids = [cell.id for cell in cells.cells_of(problem)]
-            counts, labels = count(scoring.run, ids, metrics[control])
+            counts, labels = family.count(scoring.run, ids, metrics[control])
             if waiting:
                 # Problems with counts of one shape are resampled together.
                 first, first_labels = next(iter(waiting.values()))

@@ -42,7 +42,7 @@ from bertology.readouts import readout_kind
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
-"""By name of a split, what was measured on it."""
+"""Statistics by name of the split that they were measured on."""
 PACKAGES = ("torch", "transformers", "numpy")
 """The packages that statistics are computed with."""
 _CLUSTERS = {
@@ -93,7 +93,7 @@ class SumsFamily(Family):
     readout: ClassVar[str] = "vectors.v1"
     """Registered name of what stands in the column ``readout``."""
     about: ClassVar[str] = "the vectors themselves"
-    """What the task is about, for messages."""
+    """The subject of the task, for messages."""
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Settings of the probe; nothing that only fits have."""
@@ -109,7 +109,7 @@ class SumsFamily(Family):
         return CellGrid(layers, layers, pair.reading_identity)
 
     def measure(self, cells: FitCells, job: Resources) -> Mapping[str, tuple[NDArray[Any], NDArray[Any]]]:
-        """By metric ``[layer, sentence]`` numerators and ``[sentence]`` denominators, of the sentences of test."""
+        """``[layer, sentence]`` numerators and ``[sentence]`` denominators of each metric, of the sentences of test."""
         raise BertologyError(f"task {cells.probe.task} needs measure or compute_cells, of which its family has none")
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:

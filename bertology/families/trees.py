@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.families.cells import KEPT, Stopwatch
-from bertology.families.contract import (
-    Cost,
-    FitCells,
-    FitGroup,
-    Problem,
-    Resources,
-    one_by_one,
-)
+from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources, one_by_one
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.rows import Counts
 from bertology.families.vectors import (
     Baseline,
     CellWriter,
@@ -56,6 +48,16 @@ _EPOCHS, _RANK = 30, 64
 _CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
 
 
+_ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
+    "distances": ("distances",),
+    "depths": ("depths",),
+    "arcs": ("distances", "depths"),
+}
+"""The maps that are fitted, by what is asked about."""
+_Reading = tuple[int, NDArray[Any] | None, NDArray[Any] | None]
+"""Number of a sentence, its ``[problem, layer, word, word]`` distances and ``[problem, layer, word]`` depths."""
+
+
 class _Trees(VectorFamily):
     """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
 
@@ -81,9 +83,20 @@ class _Trees(VectorFamily):
         Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
         relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
         """
-        trees = _trees_of(data)["test"]
+        splits = _trees_of(data)
+        trees, chains = splits["test"], list[_Reading]()
+        for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
+            words = np.flatnonzero(trees.read[first:last])[None, None]  # [problem, layer, word]
+            between = np.abs(words[..., None] - words[..., None, :])
+            reads = (between, None) if trees.asks == "distances" else (None, words)
+            chains.append((item, *((between, words) if trees.asks == "arcs" else reads)))
+        relations = None
+        if trees.asks == "arcs":
+            relation = _most_frequent_relation(splits["train"])
+            relations = [[[[relation] * words.size for _, _, words in chains if words is not None]]]
+        marks, agreement = _tree_texts(trees, (1, 1), chains, relations)
         gold = [trees.values[code] for code in trees.codes.tolist()]
-        return columns.texts(gold, *_chains(data)), {"params": _words_left_out(trees)}, {}
+        return columns.texts(gold, marks[0][0], agreement[0, 0]), {"params": _words_left_out(trees)}, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Edges, depths or arcs that gold and predicted trees share."""
@@ -120,41 +133,34 @@ class _TreeFit:
 
     def fit(self) -> list[_Fitted]:
         """Fit every rank, all in the same passes."""
-        asks, nothing = self.trees["train"].asks, [None] * len(self.members)
-        distances = self._structural("distances") if asks in ("distances", "arcs") else nothing
-        depths = self._structural("depths") if asks in ("depths", "arcs") else nothing
-        relations = self._relations() if asks == "arcs" else None
-        self.job.progress.finish()
-        return [_Fitted(self, *of_rank, relations) for of_rank in zip(distances, depths, strict=True)]
-
-    def _structural(self, asks: Any) -> list[FittedStructural]:
         from bertology.readouts import TreeTargets, fit_ranks
 
+        train, dev = self.trees["train"], self.trees["dev"]
         is_weighted = self.members[0].config.fraction < 1 or any(problem.seed for problem in self.problems)
         weights = self._weights() if is_weighted else None
-        train, dev = (
-            [_values_of(trees, item, asks) for item in range(len(trees))]
-            for trees in (self.trees["train"], self.trees["dev"])
-        )
-        return fit_ranks(
-            [_readout(cells) for cells in self.members],
-            self._train,
-            TreeTargets(asks, train, weights),
-            dev=self.source("dev"),
-            dev_targets=TreeTargets(asks, dev),
-            device=self.job.device,
-            progress=self.job.progress.say,
-        )
+        # Read for distances and depths alike; what is kept in memory serves both.
+        source = self.source("train", memory=self.job.memory)
+        maps: list[dict[str, FittedStructural]] = [{} for _ in self.members]
+        for asks in _ASKS[train.asks]:
+            fitted = fit_ranks(
+                [_readout(cells) for cells in self.members],
+                source,
+                TreeTargets(asks, [_values_of(train, item, asks) for item in range(len(train))], weights),
+                dev=self.source("dev"),
+                dev_targets=TreeTargets(asks, [_values_of(dev, item, asks) for item in range(len(dev))]),
+                device=self.job.device,
+                progress=self.job.progress.say,
+            )
+            for of_rank, one in zip(maps, fitted, strict=True):
+                of_rank[asks] = one
+        relations = self._relations() if train.asks == "arcs" else None
+        self.job.progress.finish()
+        return [_Fitted(self, of_rank, relations) for of_rank in maps]
 
     def _weights(self) -> NDArray[np.float32]:
         """``[problem, sentence]`` how often each training sentence counts."""
         fraction = self.members[0].config.fraction
         return np.stack([weights_of(self.data, problem.seed, fraction, resampled=True) for problem in self.problems])
-
-    @cached_property
-    def _train(self) -> Any:
-        """Read for distances and depths alike; what it keeps in memory serves both."""
-        return self.source("train", memory=self.job.memory)
 
     def source(self, split: str, *, memory: int = 0) -> Any:
         """The words of a split's sentences."""
@@ -203,14 +209,14 @@ class _Fitted:
     """The maps of one rank, of all problems and layers."""
 
     fit: _TreeFit
-    distances: FittedStructural | None
-    depths: FittedStructural | None
+    by_asks: Mapping[str, FittedStructural]
+    """The maps of ``distances`` and ``depths``, of those that are asked about."""
     relations: FittedAffine | None
 
     @property
     def maps(self) -> list[FittedStructural]:
-        """Those there are."""
-        return [one for one in (self.distances, self.depths) if one is not None]
+        """All maps."""
+        return list(self.by_asks.values())
 
     @property
     def n_params(self) -> int:
@@ -218,48 +224,19 @@ class _Fitted:
         return sum(one.n_params for one in self.maps) + (self.relations.n_params if self.relations else 0)
 
     def predict(self) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
-        """The trees of the test sentences, by problem, layer and sentence.
+        """The trees of the test sentences as :func:`_tree_texts` gives them."""
+        shape = len(self.fit.problems), len(self.fit.members[0].layers)
+        return _tree_texts(self.fit.trees["test"], shape, self._read(), self._predicted_relations())
 
-        Returns:
-            Trees as text (see :mod:`bertology.measures`); and Spearman's correlation of distances by word, or of
-            depths, over all words, NaN where neither is asked.
-        """
-        trees, shape = self.fit.trees["test"], (len(self.fit.problems), len(self.fit.members[0].layers))
-        relations = self._predicted_relations()
-        marks = [[[""] * len(trees) for _ in range(shape[1])] for _ in range(shape[0])]
-        agreement = np.full((*shape, len(trees)), np.nan)
-        for item, distances, depths in self._read():
-            first, last = trees.spans[item, 0].tolist()
-            heads, scored = trees.heads[first:last], trees.scored[first:last]
-            words = np.flatnonzero(trees.read[first:last])
-            if trees.asks == "distances" and distances is not None:
-                agreement[:, :, item] = _row_correlations(distances, _values_of(trees, item, "distances"))
-            elif trees.asks == "depths" and depths is not None:
-                agreement[:, :, item] = _row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
-            edges = None
-            if distances is not None:
-                spanning = spanning_trees(distances.reshape(-1, len(words), len(words)), scored[words].tolist())
-                edges = [[(int(words[a]), int(words[b])) for a, b in tree] for tree in spanning]
-            for problem, layer in np.ndindex(*shape):
-                marks[problem][layer][item] = marks_of_tree(
-                    heads,
-                    scored,
-                    None if edges is None else edges[problem * shape[1] + layer],
-                    None if depths is None else _put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
-                    None if relations is None else _put_at(relations[problem][layer][item], words, [""] * len(heads)),
-                )
-        return marks, agreement
-
-    def _read(self) -> Iterator[tuple[int, NDArray[Any] | None, NDArray[Any] | None]]:
-        """Sentence by sentence its number, distances and depths, by problem and layer."""
-        read = [None if one is None else one.read(self.fit.source("test")) for one in (self.distances, self.depths)]
-        for parts in zip(*filter(None, read), strict=True):
-            values = iter([value for _, value in parts])
-            distances, depths = (None if one is None else next(values) for one in read)
-            yield parts[0][0], distances, depths
+    def _read(self) -> Iterator[_Reading]:
+        """The distances and depths of each sentence, by problem and layer."""
+        read = [one.read(self.fit.source("test")) for one in self.maps]
+        for parts in zip(*read, strict=True):
+            values = {asks: value for asks, (_, value) in zip(self.by_asks, parts, strict=True)}
+            yield parts[0][0], values.get("distances"), values.get("depths")
 
     def _predicted_relations(self) -> list[list[list[list[str]]]] | None:
-        """By problem, layer and sentence the relation of each word."""
+        """The relation of each word, by problem, layer and sentence."""
         if self.relations is None:
             return None
         vectors, _, of_word = self.fit.words("test", memory=0)
@@ -299,26 +276,44 @@ def _trees_of(data: TaskData) -> Mapping[str, TreeExamples]:
     return data.trees
 
 
-def _chains(data: TaskData) -> tuple[list[str], NDArray[np.float64]]:
-    """The chain of each test sentence as text, and how well it agrees with gold distances or depths."""
-    splits = _trees_of(data)
-    trees = splits["test"]
-    relation = _most_frequent_relation(splits["train"]) if trees.asks == "arcs" else None
-    pred: list[str] = []
-    agreement = np.full(len(trees), np.nan)
-    for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
+def _tree_texts(
+    trees: TreeExamples, shape: tuple[int, int], readings: Iterable[_Reading], relations: Sequence[Any] | None
+) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
+    """The predicted trees of the sentences of test.
+
+    Args:
+        trees: the sentences.
+        shape: numbers of problems and layers.
+        readings: distances and depths of the words that have vectors.
+        relations: by problem, layer and sentence the relations of these words to their heads, where they are asked for.
+
+    Returns:
+        By problem, layer and sentence trees as text (see :mod:`bertology.measures`); and Spearman's correlation of
+        distances by word, or of depths, over all words, NaN where neither is asked.
+    """
+    marks = [[[""] * len(trees) for _ in range(shape[1])] for _ in range(shape[0])]
+    agreement = np.full((*shape, len(trees)), np.nan)
+    for item, distances, depths in readings:
+        first, last = trees.spans[item, 0].tolist()
         heads, scored = trees.heads[first:last], trees.scored[first:last]
-        places, words = np.arange(len(heads)), np.flatnonzero(trees.read[first:last])
-        between = np.abs(places[:, None] - places)
-        if trees.asks == "distances":
-            agreement[item] = _row_correlations(between[np.ix_(words, words)], _values_of(trees, item, "distances"))
-        elif trees.asks == "depths":
-            agreement[item] = _row_correlations(places[words][None], _values_of(trees, item, "depths")[None])
-        depths = places.astype(np.float64) if trees.asks != "distances" else None
-        names = None if relation is None else [relation] * len(heads)
-        edges = None if trees.asks == "depths" else spanning_trees(between[None], scored.tolist())[0]
-        pred.append(marks_of_tree(heads, scored, edges, depths, names))
-    return pred, agreement
+        words = np.flatnonzero(trees.read[first:last])
+        if trees.asks == "distances" and distances is not None:
+            agreement[:, :, item] = _row_correlations(distances, _values_of(trees, item, "distances"))
+        elif trees.asks == "depths" and depths is not None:
+            agreement[:, :, item] = _row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
+        edges = None
+        if distances is not None:
+            spanning = spanning_trees(distances.reshape(-1, len(words), len(words)), scored[words].tolist())
+            edges = [[(int(words[a]), int(words[b])) for a, b in tree] for tree in spanning]
+        for problem, layer in np.ndindex(*shape):
+            marks[problem][layer][item] = marks_of_tree(
+                heads,
+                scored,
+                None if edges is None else edges[problem * shape[1] + layer],
+                None if depths is None else _put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
+                None if relations is None else _put_at(relations[problem][layer][item], words, [""] * len(heads)),
+            )
+    return marks, agreement
 
 
 def _readout(cells: FitCells) -> StructuralReadout:
@@ -363,7 +358,7 @@ def _probe_of(pair: ModelCorpus, cells: FitCells, maps: _Fitted, problem: int, p
 
     from bertology.readouts import ProbeOrigin, TreeProbe
 
-    distance, depth = (None if one is None else one.maps[problem, place] for one in (maps.distances, maps.depths))
+    found = {asks: one.maps[problem, place] for asks, one in maps.by_asks.items()}
     relation = None
     if maps.relations is not None:
         regression = maps.relations.model
@@ -384,7 +379,7 @@ def _probe_of(pair: ModelCorpus, cells: FitCells, maps: _Fitted, problem: int, p
         relations=maps.fit.relation_names if maps.relations is not None else (),
         settings=dict(cells.config.changes),
     )
-    return TreeProbe(origin, distance, depth, relation)
+    return TreeProbe(origin, found.get("distances"), found.get("depths"), relation)
 
 
 ROOT = "root"
@@ -398,7 +393,7 @@ def marks_of_tree(
     depths: NDArray[Any] | None,
     relations: Sequence[str] | None,
 ) -> str:
-    """What is predicted of one sentence, as text: depths where there are no edges.
+    """The predicted tree of one sentence as text: depths where there are no edges.
 
     A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
     """
@@ -453,7 +448,7 @@ def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
 
 
 def _words_left_out(trees: TreeExamples) -> dict[str, int]:
-    """How many words of the sentences asked about have no vector and are in no tree; nothing where all have one."""
+    """The number of words without a vector, which are in no tree; empty where all have one."""
     n = sum(int((~trees.read[first:last]).sum()) for first, last in trees.spans[:, 0].tolist())
     return {"words_left_out": n} if n else {}
 

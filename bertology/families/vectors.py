@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,21 @@ from bertology.encoders import ModelShape
 from bertology.encoders.alignment import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
 from bertology.families.cells import Cell, versions, write_cell
-from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
+from bertology.families.contract import (
+    BaselineCells,
+    CellGrid,
+    Family,
+    FitCells,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+)
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits, Unreadable
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     ByControl,
     Columns,
-    Counts,
     Scored,
     score_cells,
     scored_baselines,
@@ -57,7 +64,6 @@ from bertology.results import (
     ResultRow,
     written_place,
 )
-from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, KeptFit, Targets
@@ -76,7 +82,7 @@ class TaskData:
     probe: RepresentationProbe
     splits: Splits
     items: Mapping[str, Examples]
-    """By split: ``train``, ``dev`` and ``test``."""
+    """Items of ``train``, ``dev`` and ``test``."""
     labels: tuple[str, ...]
     """Labels of train in order of first appearance, then those only seen elsewhere."""
     n_train_labels: int
@@ -150,7 +156,7 @@ class TaskData:
         return int((self.test.codes >= self.n_train_labels).sum())
 
     def targets(self, split: str) -> Labels:
-        """What to fit on or choose by.
+        """The labels to fit on or choose by.
 
         Returns:
             ``[item]`` labels, −1 for one that train does not have; or ``[item, label]`` which of train's labels each
@@ -312,7 +318,7 @@ def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
 
 
 class ItemColumns:
-    """What the predictions of all cells of a task share."""
+    """The items of a task as the predictions of all its cells keep them."""
 
     def __init__(self, data: TaskData, *, split: str = "test") -> None:
         sentences, examples = data.splits.by_name[split], data.items[split]
@@ -372,7 +378,7 @@ def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
 def targets_of(
     data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
 ) -> Targets:
-    """What to predict in each problem from the items of a split.
+    """The targets of each problem for the items of a split.
 
     Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
     once, whatever the seed, unless they are ``resampled``.
@@ -388,12 +394,12 @@ def targets_of(
 
 
 def labels_of(data: TaskData, problem: Problem, split: str) -> Labels:
-    """What the items of a split are labelled in a problem."""
+    """The labels of the items of a split in a problem."""
     return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
 
 
 def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
-    """How often each training item counts: once under seed 0, else as often as its sentence is drawn.
+    """The weight of each training item: 1 under seed 0, else the number of times that its sentence is drawn.
 
     Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
     """
@@ -408,7 +414,7 @@ def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> N
 
 
 def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
-    """How many items there are, of how many sentences and classes, and how many were left out.
+    """Counts of items, of their sentences and classes, and of those left out.
 
     The seed decides which sentences a fraction of train's is.
     """
@@ -600,10 +606,11 @@ class VectorFamily(Family):
     """A family that fits readouts to stored vectors, and keeps predictions of single items."""
 
     is_cross_validated: ClassVar[bool] = True
+    keeps_items: ClassVar[bool] = True
     about: ClassVar[str]
-    """What items are about, for messages: ``labels``."""
+    """The kind of items, for messages: ``labels``."""
     readouts: ClassVar[tuple[str, ...]]
-    """What readouts of the family read: ``words``, ``spans``, ``trees``, ``numbers``."""
+    """The kinds of readouts of the family: ``words``, ``spans``, ``trees``, ``numbers``."""
     count_kinds: ClassVar[tuple[CountKind, ...]]
     """The kinds of counts that metrics of the family are made of."""
     baseline_packages: ClassVar[tuple[str, ...]] = ("numpy",)
@@ -611,12 +618,8 @@ class VectorFamily(Family):
     has_control_task: ClassVar[bool] = True
     """Whether what is asked could be memorised by the form of words."""
 
-    @abstractmethod
-    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
-
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
-        """By control the metrics that are counted, those of ``none`` for the task and its baselines."""
+        """The metrics that are counted for each control, those of ``none`` for the task and its baselines."""
         return {"none": probe.scores}
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
@@ -650,7 +653,7 @@ class VectorFamily(Family):
         return tuple(configs)
 
     def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
-        """What the family cannot compute of a configuration, with a remedy; empty where nothing is wrong."""
+        """The reason why the family cannot compute a configuration; empty where it can."""
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
@@ -731,7 +734,7 @@ class VectorFamily(Family):
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""
-        return score_cells(cells, scoring, count=self.count, metrics=self.metrics(cells.probe))
+        return score_cells(self, cells, scoring, self.metrics(cells.probe))
 
     def scored_by(self, cells: FitCells) -> Sequence[Scored]:
         """The metrics of the rows of a readout configuration, the main one first."""
@@ -759,7 +762,7 @@ class VectorFamily(Family):
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
         metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
-        columns = score_cells(baselines, scoring, count=self.count, metrics=metrics)
+        columns = score_cells(self, baselines, scoring, metrics)
         return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
 

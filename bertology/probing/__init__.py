@@ -1,4 +1,4 @@
-"""What a probe is, and the probes that are installed."""
+"""Probes: the questions that can be asked, and the registry of those that are installed."""
 
 from bertology.corpora.prompts import LeftOut
 from bertology.probing._items import (

@@ -1,4 +1,4 @@
-"""What a probe asks about in vectors: words, spans and sentences with labels, and whole trees."""
+"""The items of probes of vectors: words, spans and sentences with labels, and whole trees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Examples:
     clusters: Integers
     """``[item]`` number of the sentence: what is resampled together."""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """How many items could not be asked about, by reason."""
+    """Numbers of items that could not be asked about, by reason."""
 
     def __post_init__(self) -> None:
         if self.spans.ndim != 3 or self.spans.shape[2] != 2:
@@ -55,7 +55,7 @@ class Examples:
 
     @property
     def n_spans(self) -> int:
-        """How many spans an item has."""
+        """Number of spans of an item."""
         return int(self.spans.shape[1])
 
     @property
@@ -272,7 +272,7 @@ class TreeExamples(Examples):
     """Items that are whole sentences, labelled by their trees written as text (see :mod:`bertology.measures`)."""
 
     asks: Literal["distances", "depths", "arcs"]
-    """What is asked of vectors: how far two words are apart, how deep a word lies; or both, and relations."""
+    """The quantity asked about: distances between words, depths of words; or both, with relations."""
     heads: Integers
     """``[word]`` heads of all words of the split, from 1 in their sentence, 0 for the root."""
     scored: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""What a probe is, and the probes that are installed or known to this process."""
+"""The base classes of probes, and the registry of those that are installed or known to this process."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class ProbeFamily:
     """Probes that differ by an argument after a colon: ``feats:Number``, ``feats:Tense``."""
 
     argument: str
-    """What the argument is, for people."""
+    """Description of the argument."""
     instances: tuple[str, ...]
     """A few arguments to show in listings."""
     question: str
@@ -244,7 +244,7 @@ class ProbeFamily:
         BertologyError: there is no such argument.
     """
     default: Probe | None = None
-    """What is asked without an argument; None where there must be one."""
+    """The probe without an argument; None where there must be one."""
 
     @property
     def example(self) -> Probe:
@@ -402,7 +402,7 @@ def known_probe(given: Any) -> Probe:
 
 
 def _problem(probe: Probe) -> str | None:
-    """What is wrong with what a probe states about itself."""
+    """The mistake in a probe's description of itself; None where there is none."""
     if not isinstance(probe.task, str) or not _TASK.fullmatch(probe.task):
         remedy = "small letters, digits and _, and what follows a colon"
         return f"task is {quoted(probe.task)}; it should be of {remedy}"

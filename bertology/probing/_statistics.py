@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Splits = Mapping[str, Sentences]
 """Sentences by split."""
 SplitWords = Mapping[str, NDArray[np.int64]]
-"""By split ``[word]`` numbers of words, ascending."""
+"""``[word]`` numbers of words by split, ascending."""
 SplitVectors = Mapping[str, "LayerVectors"]
 """Vectors of words by split."""
 GeometryBaseline = Literal["majority", "word_majority", "lexical", "first", "last", "diagonal"]
@@ -35,7 +35,7 @@ last word of the kind that is asked for; the word at the same relative place of 
 
 @dataclass(frozen=True)
 class GeometryCounts:
-    """How many items the statistics of a probe are about, and what is left out of them."""
+    """Counts of the items of a probe's statistics, and of those left out."""
 
     n_items: int
     n_train: int = 0
@@ -45,7 +45,7 @@ class GeometryCounts:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Items that are left out, by reason, but for words that the model cannot read."""
     unit: str = "items"
-    """What the items are, in the plural, as tables call them: ``subwords``."""
+    """Display name of the items, in the plural: ``subwords``."""
 
 
 def sampled_words(sentences: Sentences, most: int) -> NDArray[np.int64]:
@@ -103,12 +103,12 @@ class GeometryProbe(Probe):
 
     @property
     def fits(self) -> str:
-        """What the task fits to items of train, or to parts of test, in words; empty where nothing is fitted."""
+        """Description of what is fitted to items of train, or to parts of test; empty where nothing is fitted."""
         return ""
 
     @property
     def controls(self) -> tuple[ControlNote, ...]:
-        """What the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
+        """A note on what the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
     most_words = 50_000
@@ -150,7 +150,7 @@ class EncodingProbe(GeometryProbe):
     @property
     @abstractmethod
     def encodings(self) -> Mapping[str, Encoding]:
-        """By name the other encodings that are read."""
+        """The other encodings that are read, by name."""
 
 
 Windows = NDArray[int64] | None
@@ -221,7 +221,7 @@ class AttentionProbe(HeadProbe):
         chosen_windows: Windows = None,
         windows: Windows = None,
     ) -> Sequence[HeadRatios]:
-        """What can be had without a head, as ratios of the whole text, called as those of heads are.
+        """The same ratios without a head, of the whole text, named as those of heads are.
 
         Words that the model does not read are left out, as for heads.
 
@@ -385,7 +385,7 @@ class EncoderComparison(ComparisonProbe):
     @property
     @abstractmethod
     def columns(self) -> Literal["layers", "model", "both"]:
-        """What a score belongs to: a layer of the model (0 the embeddings), the whole model, or either."""
+        """The unit that has a score: a layer of the model (0 the embeddings), the whole model, or either."""
 
     @property
     def reads(self) -> tuple[SplitName, ...]:

@@ -47,13 +47,13 @@ class ClozeItem:
     text: str
     """A prompt with one mask, or a sentence."""
     answer: str = ""
-    """What is right at the mask."""
+    """The correct word at the mask."""
     accepted: tuple[str, ...] = ()
-    """Of ``answers``, other words that are as right: the best of all counts."""
+    """Other words that are as right (for ``answers``): the best of all counts."""
     ignored: tuple[str, ...] = ()
-    """Of ``answers``, words that are right in another item: they take no place before the answer."""
+    """Words that are right in another item (for ``answers``), which are left out of ranks."""
     rivals: tuple[str, ...] = ()
-    """What is wrong there, of ``choices``."""
+    """The distractors at the mask, for ``choices``."""
     other: str = ""
     """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
@@ -70,12 +70,12 @@ class ClozeItems:
 
     items: tuple[ClozeItem, ...]
     left_out: tuple[LeftOut, ...] = ()
-    """What the source has and cannot be asked, whatever the model."""
+    """Items of the source that cannot be asked, whatever the model."""
     vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of ``answers``, by group, the words among which the answer has a place; the model's own vocabulary if none."""
+    """The words among which answers are ranked, by group (for ``answers``); the model's own vocabulary if none."""
     language: str | None = "en"
     clusters: str = "clusters"
-    """What the clusters are, in the plural: ``subjects``, ``documents``."""
+    """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -126,7 +126,7 @@ class ClozeItems:
 
     @cached_property
     def reasons(self) -> Mapping[str, int]:
-        """How many were left out, by reason."""
+        """Numbers of items left out, by reason."""
         return dict(Counter(left.reason for left in self.left_out))
 
     @cached_property
@@ -158,7 +158,7 @@ def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
 
 
 def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
-    """What is wrong with an item; empty if nothing is."""
+    """The mistake in an item; empty if there is none."""
     if not item.text.strip():
         return "has no text"
     masked = [item.text] if asks in ("answers", "choices", "contexts", "changes") else []
@@ -192,8 +192,8 @@ class ClozeProbe(Probe):
     reads = ()
 
     form: AnswerForm | None = None
-    """How words of several pieces and sentences are scored; ``one_piece`` for words and ``original`` for sentences when
-    left out. See :data:`bertology.cloze.AnswerForm`."""
+    """Scoring of words of several subwords and of sentences; when left out ``one_piece`` for words and ``original`` for
+    sentences. See :data:`bertology.cloze.AnswerForm`."""
     vocabulary: str | None = None
     """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
     al. 2019, section 4.1.2); the model's own vocabulary when left out."""
@@ -254,7 +254,7 @@ class CausalItems:
     items: tuple[Any, ...]
     """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
     language: str | None = None
-    """Of the texts, where items do not state it themselves, by whose rules words are found."""
+    """Language of the texts, by whose rules words are found, where items do not state it themselves."""
 
     def __post_init__(self) -> None:
         if not self.items:
