@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder, OnLong
 
 
-_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
 _ORACLE = ControlNote(
     "majority",
     "majority (oracle)",
