@@ -333,7 +333,7 @@ def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys
     if problem["type"] not in ("extra_forbidden", "missing"):
         # Of a union of types, the type that a value fits furthest is the one that was meant.
         same = [error for error in errors if error["loc"][:1] == problem["loc"][:1] and error["type"] != "missing"]
-        problem = max(same, key=lambda error: len(_path_of(error, plain)))
+        problem = max(same, key=lambda error: (len(_path_of(error, plain)), error["type"] not in _WANTED))
     path = _path_of(problem, plain)
     if problem["type"] == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""

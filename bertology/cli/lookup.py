@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 _LEAST = 30
 """Columns of a text, however narrow the terminal is."""
+_ALIKE = 0.85
+"""How alike a word and the name of a task are if it is a typing error, and nothing to search for."""
 _LEAST_LETTERS = 5
 """Letters that a word to search needs to be the beginning of one that is found."""
 _CORPUS = "pocket"
@@ -46,21 +49,24 @@ _OPTIONAL = {
     epilog=closing("how-to/own-probe", "bertology tasks morphology", "bertology tasks feats"),
 )
 def tasks(
-    name: Annotated[
-        str | None, typer.Argument(help="A task to explain, or words to search for; without it all are listed.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|WORD...]", help="A task to explain, or words to search for; else all are listed."
+        ),
     ] = None,
 ) -> None:
     """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts."""
     from bertology.probing import Subject, registered_probes
 
-    known = registered_probes()
-    found = {}
-    if name is not None:
+    known, name, found = registered_probes(), " ".join(words or ()), {}
+    if name:
         try:
             _show(task_page(name))
             return
         except NameNotFoundError:
-            found = {key: entry for key, entry in known.items() if _is_about(entry, name)}
+            is_typo = get_close_matches(name, [entry.stem for entry in known.values()], n=1, cutoff=_ALIKE)
+            found = {} if is_typo else {key: entry for key, entry in known.items() if _is_about(entry, name)}
             if not found:
                 raise
     is_short = sys.stdout.isatty()
@@ -96,13 +102,15 @@ def _subject_of(entry: Registered[Any]) -> str:
 
 
 def _is_about(entry: Registered[Any], words: str) -> bool:
-    """Whether all words stand in a task's name, question, subject, reference or its module's description."""
+    """Whether all words stand in a task's name, question, subject, reference or description."""
     try:
         probe = entry.load()
     except BertologyError:
         return False
-    module = sys.modules[entry.entry_point.module]
-    text = f"{entry.stem} {probe.subject} {probe.question} {probe.reference} {inspect.getdoc(module)}".lower()
+    # Of a file with several tasks, the paragraphs on this one.
+    paragraphs = re.split(r"\n(?:- |\n)", str(inspect.getdoc(sys.modules[entry.entry_point.module])))
+    own = [paragraph for paragraph in paragraphs if f"``{entry.stem}" in paragraph] or paragraphs
+    text = " ".join([entry.stem, probe.subject, probe.question, probe.reference, *own]).lower()
     asked = [rf"\b{re.escape(word)}" + (r"\b" if len(word) < _LEAST_LETTERS else "") for word in words.lower().split()]
     return all(re.search(pattern, text) for pattern in asked)
 

@@ -35,7 +35,7 @@ def test_tasks_are_searched_by_words(bertology: Command) -> None:
     found = bertology("tasks", "morphology").out
     assert found.startswith("word classes:\n  feats:…")
     assert "  pos " not in found
-    assert "head_syntax" in bertology("tasks", "heads syntactic").out
+    assert "head_syntax" in bertology("tasks", "heads", "syntactic").out
     assert bertology("tasks", "zeugma").one_line().startswith("unknown task 'zeugma'")
 
 
