@@ -14,7 +14,7 @@ from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
-from bertology.encoders import held_dtype
+from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names
@@ -146,7 +146,7 @@ def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -
     """The names by which models are found; torch is imported only where one is an object."""
     if names is None and all(isinstance(model, str | Path) for model in models):
         return list(map(str, models))
-    from bertology.encoders import model_names
+    from bertology.encoders.memory import model_names
 
     return model_names(models, names)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from bertology.errors import ModelError, quoted
 
@@ -102,24 +101,6 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown()
             torch.set_num_threads(self._before)
-
-    def spread(self, chunks: Iterable[tuple[Tensor, Tensor]], jobs: Sequence[Callable[[Tensor, Tensor], None]]) -> None:
-        """Give chunks to the jobs in turn; a job gets its next chunk only when it is done with the last.
-
-        Which job gets which chunk depends on nothing but their number, so that sums come out the same every time.
-        """
-        busy: list[Future[None] | None] = [None] * len(jobs)
-        for number, chunk in enumerate(chunks):
-            place = number % len(jobs)
-            if self._pool is None:
-                jobs[place](*chunk)
-            else:
-                if (last := busy[place]) is not None:
-                    last.result()
-                busy[place] = self._pool.submit(jobs[place], *chunk)
-            del chunk  # or it would be held while the next is made
-        for last in filter(None, busy):
-            last.result()
 
     def map(self, job: Callable[[int], Result], n: int) -> list[Result]:
         """``[job(0), …, job(n − 1)]``."""

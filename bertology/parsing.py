@@ -19,7 +19,8 @@ from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
 from bertology.families.request import parse_layers
-from bertology.measures import rooted, spanning_trees
+from bertology.measures import rooted
+from bertology.measures.trees import spanning_trees
 from bertology.probing import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading

@@ -27,12 +27,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertology.corpora.prompts import AgreementPair, read_agreement
-from bertology.errors import BertologyError
 from bertology.pocket import AgreementItem, agreement_items
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
 
-_QUESTION = "Does a verb agree with its subject, whatever stands between them?"
-_REFERENCE = "Goldberg 2019; Linzen et al. 2016; Gulordava et al. 2018; Marvin & Linzen 2018"
 _COPULA = ("is", "are")
 _AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")
 """Words of the pocket world that end a subject without its attractors."""
@@ -44,11 +41,9 @@ class Agreement(ClozeProbe):
 
     by: Literal["source", "structure", "attractors"] = "source"
     """What makes a group; ``source`` is as the authors do."""
-    version = 1
     subject = "syntax"
-    question = _QUESTION
-    reference = _REFERENCE
-    asks = "choices"
+    question = "Does a verb agree with its subject, whatever stands between them?"
+    reference = "Goldberg 2019; Linzen et al. 2016; Gulordava et al. 2018; Marvin & Linzen 2018"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 
@@ -104,21 +99,6 @@ def _of_pocket(pair: AgreementItem, name: str, by: str) -> ClozeItem:
     )
 
 
-def _make(argument: str) -> Agreement:
-    if argument == "structure":
-        return Agreement(by="structure")
-    if argument == "attractors":
-        return Agreement(by="attractors")
-    raise BertologyError(
-        f"task agreement:{argument}: write agreement, agreement:structure or agreement:attractors for other groups"
-    )
-
-
-PROBE = ProbeFamily(
-    argument="choice of groups",
-    instances=("structure", "attractors"),
-    question=_QUESTION,
-    reference=_REFERENCE,
-    make=_make,
-    default=Agreement(),
+PROBE = ProbeFamily.among(
+    [Agreement(by="structure"), Agreement(by="attractors")], argument="choice of groups", default=Agreement()
 )

@@ -16,26 +16,22 @@ new to a masked language model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
-from bertology.errors import NameNotFoundError, quoted
+from bertology import causal
+from bertology.causal.sums import cluster_sums
+from bertology.geometry import LayerSums
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily
-
-from ._patching_sums import cluster_sums
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily, Splits
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums
 
-_QUESTION = "Does the word that a method calls important decide the prediction?"
-_REFERENCE = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
 _SHOWN, _BY_DISTANCE = "gradient_times_input", ("integrated_gradients", 0)
 _DISTANCES = {"next to the mask": (0, 0), "1 to 3 words away": (1, 3), "further away": (4, 10**6)}
 
@@ -50,10 +46,8 @@ class Attribution(CausalProbe):
     """What words are replaced by where integrated gradients start."""
     most_texts: int = 200
     """So many texts at most, drawn at random."""
-    version = 1
-    question = _QUESTION
-    reference = _REFERENCE
-    reads = ()
+    question = "Does the word that a method calls important decide the prediction?"
+    reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (
         share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
         sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
@@ -70,31 +64,21 @@ class Attribution(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts, of which the first is asked about."""
-        from bertology.causal import agreement_pairs, fact_pairs
-
-        pairs = agreement_pairs if self.of == "agreement" else fact_pairs
+        pairs = causal.agreement_pairs if self.of == "agreement" else causal.fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
 
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Texts; which of them the model can read is seen when it reads them."""
         assert items is not None
         return GeometryCounts(len(items.some(self.most_texts)))
 
     def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """By method and layer, over frames."""
-        from bertology.causal import attribute, hits
-
         assert items is not None
         pairs = items.some(self.most_texts).items
-        found = attribute(encoder, pairs, layers=layers, baseline=self.baseline)
+        found = causal.attribute(encoder, pairs, layers=layers, baseline=self.baseline)
         yield GeometryCounts(len(found.found), skipped={"does not fit the model": len(found.excluded)})
         asked = [pairs[one.number] for one in found.found]
         causes = [[place for place, name in enumerate(pair.places) if name == "subject"] for pair in asked]
@@ -103,7 +87,7 @@ class Attribution(CausalProbe):
         for key in found.methods:
             method, layer = key
             values = {
-                "top_is_cause": hits(found.found, causes, key),
+                "top_is_cause": causal.hits(found.found, causes, key),
                 "rank_correlation": faithful[key].rank_correlation,
                 "comprehensiveness": faithful[key].comprehensiveness,
                 "sufficiency": faithful[key].sufficiency,
@@ -138,21 +122,4 @@ def _summed(metric: str, layer: int, values: NDArray[np.float64], clusters: Sequ
     return cluster_sums(metric, (layer,), over[None], is_there[None], clusters, group)
 
 
-def _make(argument: str) -> Attribution:
-    if argument == "facts":
-        return Attribution(of="facts")
-    if argument == "agreement":
-        return Attribution()
-    raise NameNotFoundError(
-        f"task attribution:{argument}: {quoted(argument)} is not asked about: write attribution:agreement or "
-        "attribution:facts"
-    )
-
-
-PROBE = ProbeFamily(
-    argument="what texts are about",
-    instances=("agreement", "facts"),
-    question=_QUESTION,
-    reference=_REFERENCE,
-    make=_make,
-)
+PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="what texts are about")

@@ -11,21 +11,17 @@ these apart: see the task ``chunk``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
+from bertology.geometry import LayerSums, SpanItems
 from bertology.measures import sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors, SpanItems
+from bertology.probing import GeometryCounts, GeometryProbe, Splits, SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,6 @@ class ChunkClusters(GeometryProbe):
     most_chunks: int = 3000
     """Chunks of each split at most, drawn at random."""
     task = "chunk_clusters"
-    version = 1
     question = "Do the kinds of shallow phrases form clusters?"
     reference = "Jawahar et al. 2019, §3"
     metrics = (
@@ -45,27 +40,25 @@ class ChunkClusters(GeometryProbe):
     reads = ("train", "test")
     fits = "k-means of spans"
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
+    def words(self, sentences: Splits) -> SplitWords:
         """The first and last words of chunks."""
         items = self._items(sentences)
         return {split: np.unique(np.concatenate([some.first, some.last])) for split, some in items.items()}
 
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Chunks of which both ends can be read, and their kinds."""
         items = {split: some.readable(words[split]) for split, some in self._items(sentences).items()}
         n_kinds = len(np.unique(items["train"].labels))
         return GeometryCounts(len(items["test"]), n_train=len(items["train"]), n_classes=n_kinds)
 
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Of all chunks of the test."""
         items = self._items(sentences)
         return geometry.span_clusters(
             vectors, {name: some.readable(vectors[name].words) for name, some in items.items()}
         )
 
-    def _items(self, sentences: Mapping[str, Sentences]) -> dict[str, SpanItems]:
+    def _items(self, sentences: Splits) -> dict[str, SpanItems]:
         kinds: dict[str, int] = {}
         items = {split: _chunks(text, kinds) for split, text in sentences.items()}
         if len(set(items["train"].labels.tolist())) < 2 or not len(items["test"]):

@@ -1,43 +1,381 @@
 """What differs between a model and its reference, such as before and after fine-tuning, layer by layer.
 
-``comparison:vectors`` compares vectors of the same words (``_compared_vectors.py``), ``comparison:label_clusters`` how
-labels lie in them, ``comparison:attention`` the attention maps of the same sentences (``_compared_attention.py``),
-``comparison:weights`` the weights, ``comparison:masked_loss`` what is predicted of masked words, and
-``comparison:restoring`` puts layers of a fine-tuned model back. The reference is that of the model in an experiment
-(``reference:``), or of ``--reference``.
+The reference is that of the model in an experiment (``reference:``), or of ``--reference``.
+
+- ``comparison:vectors``: how alike are the vectors of the same words? Linear centred kernel alignment (Kornblith et al.
+  2019), debiased, with the matched layer of the reference and by group with each other one; representational similarity
+  (Merchant et al. 2020, §4, by Pearson's r; also of ranks), orthogonal Procrustes distance (Ding et al. 2021), mutual
+  nearest neighbours (Huh et al. 2024), each with what words in random order give; the mean cosine of pairs of words
+  (Ethayarajh 2019), and, of models of one width, how far words have moved. A high likeness does not mean that the same
+  can be read off both, nor does a low one mean that it cannot: CKA follows the few directions of largest variance
+  (Davari et al. 2023). ``frozen_probe`` asks what a readout still finds.
+- ``comparison:label_clusters``: Zhou & Srikumar (2022), *A Closer Look at How Fine-tuning Changes BERT*: fine-tuning
+  moves clusters of labels apart and mostly keeps how they lie to each other. Distances are of centroids, over the
+  spread of words around them, and of convex hulls (twice the margin of a linear support-vector machine with C = 10⁶),
+  over those of the same words with shuffled labels: in many dimensions any few words are separable. ``layout`` is the
+  Pearson correlation of the distances of centroids of all pairs of labels in both models. Hulls have no intervals.
+- ``comparison:attention``: the Jensen–Shannon divergence of a head's attention from each word, in bits (Hao et al. 2020
+  take its mean over heads and words of a layer), and the cosine of the flattened maps of a sentence (Kovaleva et al.
+  2019), at word level. Sentences that a model reads in several windows are left out.
+- ``comparison:weights``: ‖B − A‖ / ‖A‖ and the cosine of the weights of a layer as of one long vector, by group of its
+  parts (cf. Radiya-Dixit & Wang 2020, *How fine can fine-tuning be?*). Layer 0 is the embeddings; the score of the
+  whole model is that of all layers, without heads. Nothing is sampled, so that there are no intervals.
+- ``comparison:masked_loss``: the loss on the same masked words, 15 % of those of each sentence (Devlin et al. 2019,
+  §3.1), summed over the subwords of a word, so that tokenizers may differ. A few words of many subwords may weigh much:
+  the table by group has parts of speech.
+- ``comparison:restoring``: the accuracy on the task that the model was fine-tuned for, with a layer of the reference in
+  place of its own, with all up to it, and with all from it on, less that of the model as it is (Hao et al. 2019,
+  *Visualizing and Understanding the Effectiveness of BERT*, §5.1; Merchant et al. 2020). Its head stays. The corpus has
+  to have the labels of that task.
 """
 
-from bertology.errors import NameNotFoundError, listed, quoted
-from bertology.probing import ComparisonProbe, ProbeFamily
+from __future__ import annotations
 
-from ._compared_attention import ComparedAttention
-from ._compared_losses import ComparedLosses
-from ._compared_vectors import ComparedVectors
-from ._compared_weights import ComparedWeights
-from ._label_clusters import ClustersOfLabels
-from ._restored_layers import RestoredLayers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-_PROBES: dict[str, ComparisonProbe] = {
-    "vectors": ComparedVectors(),
-    "attention": ComparedAttention(),
-    "label_clusters": ClustersOfLabels(),
-    "weights": ComparedWeights(),
-    "masked_loss": ComparedLosses(),
-    "restoring": RestoredLayers(),
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import comparison, geometry
+from bertology.corpora import Corpus, Sentences
+from bertology.errors import CorpusError, ModelError, listed
+from bertology.geometry import LayerSums
+from bertology.measures import Metric, share_metric, sum_metric
+from bertology.probing import (
+    AttentionComparison,
+    EncoderComparison,
+    LayerPair,
+    ProbeFamily,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    VectorComparison,
+    sampled_words,
+)
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.encoders import Encoder, OnLong
+
+Floats = NDArray[np.float64]
+_ABOUT = {
+    "procrustes": "half the squared distance after the best rotation, of vectors of length 1 in all",
+    "mutual_neighbours": "share of a word's ten nearest words that are the same in both",
 }
 
 
-def _probe(name: str) -> ComparisonProbe:
-    known = name.lower().replace("-", "_")
-    if known not in _PROBES:
-        raise NameNotFoundError(f"unknown comparison {quoted(name)}: give {listed(tuple(_PROBES))}")
-    return _PROBES[known]
+_ORDERS = {"each": "restored_alone", "up_to": "restored_up_to", "from": "restored_from"}
 
 
-PROBE = ProbeFamily(
+@dataclass(frozen=True)
+class ComparedVectors(VectorComparison):
+    """How alike are a model's vectors and those of its reference?"""
+
+    measures: str = "cka,rsa,rsa_spearman,procrustes,mutual_neighbours"
+    """Some of these, and of ``svcca``, ``pwcca``, ``rbf`` and ``neuron_matching``, with commas between."""
+    asks_random_weights = True
+    task = "comparison:vectors"
+    question = "How alike are a model's vectors and those of its reference, layer by layer?"
+    reference = "Kornblith et al. 2019; Merchant et al. 2020"
+    reads = ("dev", "test")
+
+    @property
+    def compares_layers(self) -> bool:
+        """CKA is with every layer of the reference."""
+        return "cka" in self._names
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Likeness by every measure, anisotropy of both, and how far words have moved."""
+        shown = [(f"{name}_distance" if name == "procrustes" else name, name) for name in self._names]
+        return (
+            *(
+                sum_metric(
+                    metric,
+                    _ABOUT.get(name, f"{name} with the reference"),
+                    higher_is_better=name != "procrustes",
+                    bounds="share" if name == "mutual_neighbours" else "none",
+                )
+                for metric, name in shown
+            ),
+            *(sum_metric(f"{metric}_null", f"{metric} with words in random order") for metric, _ in shown),
+            sum_metric("anisotropy", "mean cosine of two words, of all pairs of words"),
+            sum_metric("anisotropy_reference", "the same of the reference"),
+            sum_metric("anisotropy_change", "the former less the latter"),
+            sum_metric("cosine_reference", "mean cosine of a word's vector with that of the reference"),
+            sum_metric("moved_reference", "mean distance of both, over the length of that of the reference"),
+        )
+
+    def statistics(
+        self,
+        model: SplitVectors,
+        reference: SplitVectors,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+    ) -> Iterator[LayerSums]:
+        """Of the words of test; those of dev are what layers are matched by."""
+        both = model["test"], reference["test"]
+        of_sentence = sentences["test"].sentence_of_word[both[0].words]
+        yield from geometry.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
+        yield from geometry.anisotropy_change(*both, of_sentence, layers=layers)
+        yield from geometry.cosine_to_reference(*both, of_sentence, layers=layers)
+
+    @property
+    def _names(self) -> list[str]:
+        return self.measures.replace(" ", "").split(",")
+
+
+@dataclass(frozen=True)
+class ClustersOfLabels(VectorComparison):
+    """Do the clusters of labels lie as they did?"""
+
+    labels: str = "upos"
+    """The layer of labels of words."""
+    most_labels: int = 10
+    """Labels, the most frequent ones."""
+    per_label: int = 100
+    """Words of each label, drawn at random, whose hulls are compared."""
+    task = "comparison:label_clusters"
+    question = "Do the clusters of labels lie to each other as in the reference, layer by layer?"
+    reference = "Zhou & Srikumar 2022"
+    metrics = (
+        sum_metric("layout", "correlation with the reference of distances between labels"),
+        sum_metric("layout_hulls", "the same of distances of hulls"),
+        sum_metric("centroids_model", "mean distance of the centroids of two labels, over the spread of their words"),
+        sum_metric("centroids_reference", "the same of the reference"),
+        sum_metric("centroids_change", "the former less the latter"),
+        sum_metric("hulls_model", "mean distance of the hulls of two labels, over that with shuffled labels"),
+        sum_metric("hulls_reference", "the same of the reference"),
+        sum_metric("separable_model", "share of pairs of labels that a hyperplane separates"),
+        sum_metric("separable_reference", "the same of the reference"),
+        sum_metric("separable_shuffled", "the same of the model with shuffled labels"),
+    )
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """The labelled words of random sentences."""
+        found = {}
+        for split, words in super().words(sentences).items():
+            layers = sentences[split].layers
+            if self.labels not in layers:
+                known = listed(tuple(layers)) if layers else "none"
+                raise CorpusError(f"no layer {self.labels} of labels of words in the text; there is {known}")
+            found[split] = words[layers[self.labels].codes[words] >= 0]
+        return found
+
+    def statistics(
+        self,
+        model: SplitVectors,
+        reference: SplitVectors,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+    ) -> Iterator[LayerSums]:
+        """Of the words of test."""
+        text, words = sentences["test"], model["test"].words
+        layer = text.layers[self.labels]
+        yield from comparison.label_clusters(
+            model["test"],
+            reference["test"],
+            [layer.values[code] for code in layer.codes[words].tolist()],
+            text.sentence_of_word[words].astype(np.int64),
+            layers=layers,
+            most_labels=self.most_labels,
+            per_label=self.per_label,
+        ).statistics()
+
+
+@dataclass(frozen=True)
+class ComparedAttention(AttentionComparison):
+    """How far is a head's attention from that of the same head of the reference?"""
+
+    task = "comparison:attention"
+    question = "How far is the attention of each head from that of the reference?"
+    reference = "Kovaleva et al. 2019; Hao et al. 2020"
+    asks_random_weights = True
+    metrics = (
+        sum_metric("divergence_bits", "Jensen–Shannon divergence of attention from a word, mean over words"),
+        sum_metric("map_cosine", "cosine of the maps of a sentence, mean over sentences", higher_is_better=False),
+    )
+
+    def of_sentence(self, model: Floats, reference: Floats) -> Mapping[str, tuple[Floats, float]]:
+        """Sums over the words of a sentence, and the cosine of its maps."""
+        mean = (model + reference) / 2
+        divergence = _entropy(mean) - (_entropy(model) + _entropy(reference)) / 2
+        lengths = [np.sqrt(np.einsum("lhwc,lhwc->lh", one, one)) for one in (model, reference)]
+        cosine = np.einsum("lhwc,lhwc->lh", model, reference) / (lengths[0] * lengths[1])
+        return {
+            "divergence_bits": (divergence.sum(axis=-1), float(model.shape[2])),
+            "map_cosine": (cosine, 1.0),
+        }
+
+
+def _entropy(distributions: Floats) -> Floats:
+    """``[layer, head, word]`` in bits."""
+    from scipy.special import entr
+
+    return np.asarray(entr(distributions).sum(axis=-1) / np.log(2))
+
+
+@dataclass(frozen=True)
+class ComparedWeights(EncoderComparison):
+    """How far have the weights moved?"""
+
+    task = "comparison:weights"
+    question = "How far are a model's weights from those of its reference, layer by layer?"
+    reference = "cf. Radiya-Dixit & Wang 2020"
+    metrics = (
+        sum_metric("relative_l2", "length of the difference over that of the reference", higher_is_better=False),
+        sum_metric("cosine", "cosine with the weights of the reference"),
+        sum_metric("changed", "share of the weights that differ", higher_is_better=False),
+    )
+    columns: Literal["both"] = "both"
+    reads = ()
+    about = "There is nothing to read."
+
+    def measure(
+        self,
+        model: Encoder,
+        reference: Encoder,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+        on_long: str,
+        progress: Progress,
+    ) -> Iterator[LayerSums]:
+        """Of tensors of the same name in the layers that are compared."""
+        found = comparison.weight_changes(
+            reference, model, layers=layers if model.n_layers != reference.n_layers else None
+        )
+        asked = {layer for layer, _ in layers}
+        by_layer, by_kind = found.table("layer"), found.table("layer and kind")
+        for metric in (one.name for one in self.metrics):
+            for group, frame in [("", by_layer), *((str(kind), part) for kind, part in by_kind.groupby("kind"))]:
+                chosen = frame[frame["layer"].isin(asked) & np.isfinite(frame[metric])]
+                if len(chosen):
+                    numbers = tuple(int(layer) for layer in chosen["layer"])
+                    yield _certain(metric, numbers, chosen[metric].to_numpy(), group)
+            whole = found.encoder_change
+            yield _certain(metric, (None,), np.array([getattr(whole, metric)]), "")
+
+
+def _certain(metric: str, layers: tuple[int | None, ...], values: Floats, group: str) -> LayerSums:
+    return LayerSums(metric, layers, values[:, None], np.ones((1, 1)), "blocks", group)
+
+
+@dataclass(frozen=True)
+class ComparedLosses(EncoderComparison):
+    """How many bits more does a masked word cost?"""
+
+    by: str = "upos"
+    """The layer of labels of words that groups are made of, where the text has it."""
+    share: float = 0.15
+    """Share of the words of a sentence that are masked, at least one word."""
+    most_words: int = 10_000
+    """Words of running text that are read at most: random sentences of a larger text."""
+    task = "comparison:masked_loss"
+    question = "How well does a model predict masked words, beside its reference?"
+    reference = "Devlin et al. 2019"
+    metrics = (
+        sum_metric("change_bits", "bits of a masked word more than in the reference", higher_is_better=False),
+        sum_metric("masked_loss_bits", "bits of a masked word", higher_is_better=False),
+        sum_metric("reference_bits", "the same of the reference", higher_is_better=False),
+        share_metric("accuracy", "share of masked words whose pieces are all predicted"),
+        share_metric("accuracy_reference", "the same of the reference"),
+    )
+    columns: Literal["model"] = "model"
+    about = "Any text will do."
+
+    def measure(
+        self,
+        model: Encoder,
+        reference: Encoder,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+        on_long: str,
+        progress: Progress,
+    ) -> Iterator[LayerSums]:
+        """Of the whole model, by sentence, and by label."""
+        text = sentences["test"]
+        numbers = np.unique(text.sentence_of_word[sampled_words(text, self.most_words)])
+        read = Sentences(text[number] for number in numbers.tolist())
+        found = comparison.masked_losses(reference, model, read, share=self.share, on_long=cast("OnLong", on_long))
+        of_a, of_b = found.losses
+        of_sentence = numbers[read.sentence_of_word[of_a.words]]
+        values = {
+            "change_bits": of_b.word_bits - of_a.word_bits,
+            "masked_loss_bits": of_b.word_bits,
+            "reference_bits": of_a.word_bits,
+            "accuracy": of_b.word_right,
+            "accuracy_reference": of_a.word_right,
+        }
+        for group, chosen in found.groups(self.by if self.by in read.layers else None).items():
+            under = np.bincount(of_sentence[chosen], minlength=len(text))[None].astype(np.float64)
+            for metric, of_word in values.items():
+                over = np.bincount(of_sentence[chosen], weights=of_word[chosen], minlength=len(text))[None]
+                name = "" if group == "all" else group
+                yield LayerSums(metric, (None,), over.astype(np.float64), under, "sentences", name)
+
+
+@dataclass(frozen=True)
+class RestoredLayers(EncoderComparison):
+    """What does the task lose with a layer put back?"""
+
+    task = "comparison:restoring"
+    question = "What does a fine-tuned task lose with layers as they were before?"
+    reference = "Hao et al. 2019"
+    metrics = (
+        sum_metric("restored_alone", "accuracy with the layer put back, less that of the model"),
+        sum_metric("restored_up_to", "with all layers up to it put back, less that of the model"),
+        sum_metric("restored_from", "with all layers from it on put back, less that of the model"),
+        share_metric("accuracy", "accuracy of the model"),
+        share_metric("accuracy_reference", "accuracy of the reference under the head of the model"),
+    )
+    columns: Literal["both"] = "both"
+    about = "The labels are known when the model is open."
+
+    def measure(
+        self,
+        model: Encoder,
+        reference: Encoder,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+        on_long: str,
+        progress: Progress,
+    ) -> Iterator[LayerSums]:
+        """Of every layer, and the accuracies of both models."""
+        corpus = Corpus("test", {"test": sentences["test"]})
+        found = comparison.restored_scores(reference, model, corpus, split="test")
+        if "accuracy" not in found.metrics:
+            raise ModelError(f"model {model.name} was fine-tuned for {found.task}: restoring is scored by labels alone")
+        frames = found.predictions
+        clusters = frames[()]["cluster_id"].to_numpy()
+        n_clusters = len(sentences["test"])
+        right = {
+            restored: _counted(clusters[(frame["gold"] == frame["pred"]).to_numpy()], n_clusters)
+            for restored, frame in frames.items()
+        }
+        under = _counted(clusters, n_clusters)[None]
+        numbers = tuple(layer for layer, _ in layers)
+        for order in get_args(comparison.Order):
+            changed = [right[found.restored(order, layer)] - right[()] for layer in numbers]
+            yield LayerSums(_ORDERS[order], numbers, np.stack(changed), under, "sentences")
+        yield LayerSums("accuracy", (None,), right[()][None], under, "sentences")
+        whole = right[found.restored("from", 0)]
+        yield LayerSums("accuracy_reference", (None,), whole[None], under, "sentences")
+
+
+def _counted(clusters: NDArray[np.int64], n_clusters: int) -> Floats:
+    return np.bincount(clusters, minlength=n_clusters).astype(np.float64)
+
+
+PROBE = ProbeFamily.among(
+    [ComparedVectors(), ComparedAttention(), ClustersOfLabels(), ComparedWeights(), ComparedLosses(), RestoredLayers()],
     argument="what is compared",
-    instances=tuple(_PROBES),
     question="What differs between a model and its reference, layer by layer?",
     reference="Kornblith et al. 2019; Merchant et al. 2020",
-    make=_probe,
 )

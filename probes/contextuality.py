@@ -16,22 +16,23 @@ paper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology import geometry
 from bertology.corpora import Sentences
+from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe
-
-from ._text_sample import is_punctuation, words_of_sentences
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
+from bertology.probing import (
+    GeometryProbe,
+    Splits,
+    SplitVectors,
+    is_punctuation,
+)
 
 _BANDS = ((5, 9), (10, 49), (50, None))
 _SECOND_TAG = 0.1
@@ -45,12 +46,11 @@ class Contextuality(GeometryProbe):
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text."""
     least_sentences: int = 5
-    """In which a word has to occur."""
+    """Number of sentences in which a word has to occur."""
     clusters: Literal["types", "documents"] = "types"
     """What intervals are over: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
     tell what other documents would show; of explainable variance always word types."""
     task = "contextuality"
-    version = 1
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
@@ -76,19 +76,8 @@ class Contextuality(GeometryProbe):
         sum_metric("matrix_entropy_bits", "entropy of the spectrum of the covariance"),
         sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
     )
-    reads = ("test",)
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
-        """All words of random sentences."""
-        return {"test": words_of_sentences(sentences["test"], self.most_words)}
-
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
-        """The words themselves."""
-        return GeometryCounts(len(words["test"]))
-
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """By word type, by sentence, and of the whole."""
         return self._statistics(vectors["test"], sentences["test"])
 

@@ -1,33 +1,47 @@
 """Psycholinguistic diagnostics: common sense, who did what to whom, negation, and what moves a prediction.
 
 After Ettinger (2020), *What BERT Is Not: Lessons from a New Suite of Psycholinguistic Diagnostics for Language
-Models*: CPRAG-102, ROLE-88 and NEG-136 with her measures (§5), and perturbations of their contexts (§6, §7). As there,
-a full stop follows the word that is asked for. Words of NEG-136-SIMP that take different articles (*an insect*, *a
-vegetable*) are asked for after their own.
+Models*: CPRAG-102, ROLE-88 and NEG-136 with her measures (§5), and changes of their contexts (§6, §7): words are
+shuffled (five times a context rather than once, so that the mean hangs less on chance), the context is cut short, a
+role is taken out, a sentence is negated. NEG-136 is not shuffled or cut short: of *A robin is a* too little is left. As
+there, a full stop follows the word that is asked for. Words of NEG-136-SIMP that take different articles (*an insect*,
+*a vegetable*) are asked for after their own.
 
 On ``pocket`` the pocket world gives facts and their negations, and verbs whose roles cannot be exchanged.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from bertology.corpora.prompts import Diagnostics, NegationItem, PragmaticItem, RoleItem, read_diagnostics, with_article
-from bertology.errors import BertologyError, CorpusError
+from bertology.corpora.prompts import (
+    Diagnostics,
+    NegationItem,
+    PragmaticItem,
+    RoleItem,
+    read_diagnostics,
+    shuffled_words,
+    with_article,
+)
+from bertology.errors import CorpusError
 from bertology.pocket import fact_prompts, role_prompts
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
 
-from ._perturbations import PERTURBATIONS, without_subject_and_object
-
-_QUESTION = "Does it predict what people expect: by common sense, by who did what to whom, under negation?"
-_REFERENCE = "Ettinger 2020"
 _CHOICE = ("choice_accuracy", "sensitivity", "micro_choice_accuracy")
 _CHANGE = ("moved", "probability_lost")
+_SHUFFLES = 5
+_KEPT = 2
+"""Words before the mask that are left of a context that is cut short."""
+_ROLES = re.compile(r"\bwhich (?P<object>.+) the (?P<subject>.+) had$")
+_CPRAG, _ROLE, _FACTS, _VERBS = "CPRAG-102", "ROLE-88", "facts", "verbs"
+_NO_ROLES = "its form is not 'which … the … had'"
 _Found = tuple[list[ClozeItem], list[LeftOut]]
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """One of the diagnostics."""
+    """One of the diagnostics, or one way of changing a context."""
 
     question: str
     asks: ClozeAsks
@@ -36,6 +50,8 @@ class _Kind:
     """Which of the sets it is asked of."""
     of_sets: Callable[[Diagnostics], _Found]
     of_pocket: Callable[[], list[ClozeItem]] | None = None
+    clusters: str = "contexts"
+    """What the clusters of a published set are."""
 
 
 def _cprag(sets: Diagnostics) -> _Found:
@@ -95,7 +111,7 @@ def _role_words(sets: Diagnostics) -> _Found:
             f"{item.context} {{mask}}.",
             item.expected[0].split()[0],
             accepted=tuple(dict.fromkeys(word.split()[0] for word in item.expected[1:])),
-            blind=f"{without_subject_and_object(item.context)} {{mask}}.",
+            blind=f"{_without_object(_without_subject(item.context))} {{mask}}.",
         )
         for item in sets.roles
     ]
@@ -150,33 +166,170 @@ def _pocket_role() -> list[ClozeItem]:
     ]
 
 
+# Changes of a context.
+
+
+def _without_subject(context: str) -> str:
+    """A context of ROLE-88 with *the other* for its subject: *which customer the other had*."""
+    return _ROLES.sub(r"which \g<object> the other had", context)
+
+
+def _without_object(context: str) -> str:
+    """A context of ROLE-88 with *one* for its object: *which one the waitress had*."""
+    return _ROLES.sub(r"which one the \g<subject> had", context)
+
+
+def _change(name: str, cluster: str, group: str, context: str, other: str) -> ClozeItem:
+    return ClozeItem(name, cluster, group, f"{context} {{mask}}.", other=f"{other} {{mask}}.")
+
+
+def _shuffled(sets: Diagnostics) -> _Found:
+    """The words of the first sentence, or of all the context but its last word."""
+    items = []
+    for item in sets.pragmatic:
+        name = f"cprag-{item.id}"
+        words = item.first.removesuffix(".").split()
+        for turn in range(_SHUFFLES):
+            other = f"{' '.join(shuffled_words(words, f'{name} {turn}'))}. {item.second}"
+            items.append(_change(f"{name}-{turn}", name, _CPRAG, f"{item.first} {item.second}", other))
+    for role in sets.roles:
+        for turn in range(_SHUFFLES):
+            name = f"role-{role.id}-{turn}"
+            items.append(_change(name, f"role-{role.pair}", _ROLE, role.context, _order_changed(role.context, name)))
+    return items, []
+
+
+def _order_changed(context: str, seed: str) -> str:
+    *words, last = context.split()
+    return " ".join([*shuffled_words(words, seed), last])
+
+
+def _truncated(sets: Diagnostics) -> _Found:
+    """Without the first sentence, or with two words of the second; without the clause that asks *which*."""
+    items = []
+    for item in sets.pragmatic:
+        name, context = f"cprag-{item.id}", f"{item.first} {item.second}"
+        end = " ".join(item.second.split()[-_KEPT:])
+        items.append(_change(f"{name}-second", name, f"{_CPRAG}, last sentence alone", context, item.second))
+        items.append(_change(f"{name}-end", name, f"{_CPRAG}, its last two words", context, f"{item.first} {end}"))
+    left = []
+    for role in sets.roles:
+        name, group = f"role-{role.id}", f"{_ROLE}, last clause alone"
+        if match := _ROLES.search(role.context):
+            items.append(_change(name, f"role-{role.pair}", group, role.context, match[0]))
+        else:
+            left.append(LeftOut(name, group, _NO_ROLES))
+    return items, left
+
+
+def _role_change(change: Callable[[str], str]) -> Callable[[Diagnostics], _Found]:
+    """What is made of every context of ROLE-88."""
+
+    def found(sets: Diagnostics) -> _Found:
+        items, left = [], []
+        for role in sets.roles:
+            name, group, other = f"role-{role.id}", _ROLE, change(role.context)
+            if other == role.context:
+                left.append(LeftOut(name, group, _NO_ROLES))
+            else:
+                items.append(_change(name, f"role-{role.pair}", group, role.context, other))
+        return items, left
+
+    return found
+
+
+def _negated(sets: Diagnostics) -> _Found:
+    items = []
+    for item in sets.negation:
+        condition = {None: "simple", True: "natural (licensed)", False: "natural (not licensed)"}[item.licensed]
+        texts = (with_article(context, item.true_if_affirmative) for context in (item.affirmative, item.negated))
+        items.append(_change(item.id, item.id, condition, *texts))
+    return items, []
+
+
+def _facts(changes: Callable[[str], Iterable[str]]) -> Callable[[], list[ClozeItem]]:
+    """What is made of the prompts of facts, given what stands before the mask."""
+
+    def found() -> list[ClozeItem]:
+        items = []
+        for number, prompt in enumerate(fact_prompts(), 1):
+            context, _, rest = prompt.text.partition(" {mask}")
+            for turn, other in enumerate(changes(context)):
+                name = f"fact-{number}"
+                items.append(ClozeItem(f"{name}-{turn}", name, _FACTS, prompt.text, other=f"{other} {{mask}}{rest}"))
+        return items
+
+    return found
+
+
+def _orders(context: str) -> Iterator[str]:
+    for turn in range(_SHUFFLES):
+        yield _order_changed(context, f"{context} {turn}")
+
+
+def _pocket_roles(part: Literal["subject", "object"]) -> Callable[[], list[ClozeItem]]:
+    def found() -> list[ClozeItem]:
+        return [
+            ClozeItem(
+                f"role-{number}",
+                prompt.verb,
+                _VERBS,
+                prompt.text,
+                other=prompt.without_subject if part == "subject" else prompt.without_object,
+            )
+            for number, prompt in enumerate(role_prompts(), 1)
+        ]
+
+    return found
+
+
+def _pocket_negated() -> list[ClozeItem]:
+    return [
+        ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
+        for number, prompt in enumerate(fact_prompts(), 1)
+    ]
+
+
 _KINDS: dict[str, _Kind] = {
     "cprag": _Kind(
         "Does common sense make the expected word more probable than others of its category and of another?",
-        "choices", ("choice_accuracy", "sensitivity", "p_at_5", "p_at_1", "micro_choice_accuracy"), "CPRAG-102", _cprag,
+        "choices", ("choice_accuracy", "sensitivity", "p_at_5", "p_at_1", "micro_choice_accuracy"), _CPRAG, _cprag,
+        clusters="sets of words",
     ),
     "role": _Kind(
         "Is a verb more probable where the roles fit it than where they are reversed?",
-        "contexts", _CHOICE, "ROLE-88", _role, _pocket_role,
+        "contexts", _CHOICE, _ROLE, _role, _pocket_role, clusters="pairs of contexts",
     ),
     "role_words": _Kind(
         "Is the verb that people say after two roles among the first that are predicted?",
-        "answers", ("p_at_5", "p_at_1", "mrr"), "ROLE-88", _role_words,
+        "answers", ("p_at_5", "p_at_1", "mrr"), _ROLE, _role_words, clusters="pairs of contexts",
     ),
     "negation": _Kind(
         "Is the word that makes a sentence true more probable, affirmed and negated?",
-        "choices", _CHOICE, "NEG-136", _negation, _pocket_negation,
+        "choices", _CHOICE, "NEG-136", _negation, _pocket_negation, clusters="sets of words",
     ),
-    **{
-        name: _Kind(change.question, "changes", _CHANGE, change.needs, change.of_sets, change.of_pocket)
-        for name, change in PERTURBATIONS.items()
-    },
+    "shuffled": _Kind(
+        "How far does a prediction move when the words before it are shuffled?",
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, _facts(_orders),
+    ),
+    "truncated": _Kind(
+        "How far does a prediction move when only the end of its context is left?",
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated,
+        _facts(lambda context: [" ".join(context.split()[-_KEPT:])]),
+    ),
+    "no_subject": _Kind(
+        "How far does the predicted verb move when nothing is said of who does it?",
+        "changes", _CHANGE, _ROLE, _role_change(_without_subject), _pocket_roles("subject"),
+    ),
+    "no_object": _Kind(
+        "How far does the predicted verb move when nothing is said of what it is done to?",
+        "changes", _CHANGE, _ROLE, _role_change(_without_object), _pocket_roles("object"),
+    ),
+    "negated": _Kind(
+        "How far does a prediction move when its sentence is negated?",
+        "changes", _CHANGE, "NEG-136", _negated, _pocket_negated,
+    ),
 }  # fmt: skip
-_CLUSTERS = {
-    **dict.fromkeys(("cprag", "negation"), "sets of words"),
-    **dict.fromkeys(("role", "role_words"), "pairs of contexts"),
-}
-"""What the clusters of a published set are, where they are not its contexts."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +337,8 @@ class PsycholinguisticDiagnostics(ClozeProbe):
     """Does the model predict what people expect?"""
 
     kind: str
-    version = 1
     subject = "meaning"
-    reference = _REFERENCE
+    reference = "Ettinger 2020"
 
     @property
     def task(self) -> str:
@@ -220,15 +372,11 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         items, left = kind.of_sets(sets)
         if not items and not left:
             raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")
-        return ClozeItems(tuple(items), tuple(left), clusters=_CLUSTERS.get(self.kind, "contexts"))
+        return ClozeItems(tuple(items), tuple(left), clusters=kind.clusters)
 
 
-def _make(argument: str) -> PsycholinguisticDiagnostics:
-    if argument not in _KINDS:
-        raise BertologyError(f"task diagnostics:{argument}: it should be one of {', '.join(_KINDS)}")
-    return PsycholinguisticDiagnostics(argument)
-
-
-PROBE = ProbeFamily(
-    argument="name of a diagnostic", instances=tuple(_KINDS), question=_QUESTION, reference=_REFERENCE, make=_make
+PROBE = ProbeFamily.among(
+    [PsycholinguisticDiagnostics(name) for name in _KINDS],
+    argument="name of a diagnostic",
+    question="Does it predict what people expect: by common sense, by who did what to whom, under negation?",
 )

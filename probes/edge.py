@@ -24,12 +24,14 @@ that their profiles by layer can be compared. Where the spans begin and end is g
 """
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed
-from bertology.measures import Metric, grouped_macro_f1, micro_f1
+from bertology.measures import Metric
+from bertology.measures.metrics import grouped_macro_f1, micro_f1
 from bertology.probing import AnnotationProbe, Examples, ProbeFamily, pair_examples, target_examples
 
 _UNRELATED = ("Other", "none")
@@ -39,7 +41,7 @@ _UNRELATED = ("Other", "none")
 class _Edge(AnnotationProbe):
     reference = "Tenney et al. 2019a, §2.1"
     readout = "edge.v1"
-    spans = 2
+    spans: ClassVar[Literal[0, 1, 2]] = 2
 
     @property
     def metrics(self) -> tuple[str | Metric, ...]:

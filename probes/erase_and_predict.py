@@ -12,13 +12,16 @@ random directions, and two numbers on which everything else rests (Canby et al. 
 what an oracle finds of the property, fitted to other text, is gone, and ``others_kept`` (their selectivity), how much
 of other properties is still there.
 
-``erase_and_predict:agreement`` erases the number of the subject of agreement items instead
-(``_erased_agreement.py``).
+``erase_and_predict:agreement`` erases the number of the subject of agreement items instead, at single places, at the
+subject and the mask, or at all words, and the model chooses between the two forms of the verb (as Lasri et al. 2022
+do). Where nothing of it is left, half of the choices are right. Erasures are fitted to other sentences, place by place,
+since other words carry the number of the subject too.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
@@ -26,8 +29,11 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology import causal
+from bertology.causal.sums import erased_sums, pair_reason
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError, NameNotFoundError, quoted
+from bertology.errors import CorpusError, quoted
+from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.probing import (
     CausalItems,
@@ -35,17 +41,14 @@ from bertology.probing import (
     Examples,
     GeometryCounts,
     ProbeFamily,
-    RepresentationProbe,
+    Splits,
     get_probe,
+    labels_of_words,
+    sampled_sentences,
 )
 
-from ._erased_agreement import ErasedAgreement
-from ._text_sample import sampled_sentences
-
 if TYPE_CHECKING:
-    from bertology.causal import PatchPair, WordLabels
     from bertology.encoders import Encoder, OnLong
-    from bertology.geometry import LayerSums
 
 _OTHERS = ("pos", "deprel", "feats:Number")
 _KINDS = ("", "_masked", "_visible")
@@ -97,7 +100,6 @@ class EraseAndPredict(CausalProbe):
     most_words: int = 8_000
     """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
     states are held in memory, of BERT-base about 1 GB."""
-    version = 1
     question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")
@@ -124,7 +126,7 @@ class EraseAndPredict(CausalProbe):
         pairs = [(one.text, one.other, one.good, one.bad, one.cluster) for one in self._pairs()]
         return {"agreement_fingerprint": hashlib.sha256(repr(pairs).encode()).hexdigest()}
 
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Words with the property; predicted are masked words, whether they have it or not."""
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         found = {split: _examples(self.of, text) for split, text in texts.items()}
@@ -136,17 +138,9 @@ class EraseAndPredict(CausalProbe):
         return GeometryCounts(len(test), len(train), len(train.values), unseen, skipped)
 
     def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums]:
         """Of each layer, by sentence of the sample of test."""
-        from bertology.causal import Erasing, erase_and_predict
-
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         own = _labels(self.of, texts, within=self._within)
         others = {name: _labels(name, texts) for name in self._others(texts)}
@@ -154,13 +148,13 @@ class EraseAndPredict(CausalProbe):
         if self.by in texts["test"].layers:
             tags = texts["test"].layers[self.by]
             groups = {value: tags.codes == code for code, value in enumerate(tags.values)}
-        yield from erase_and_predict(
+        yield from causal.erase_and_predict(
             encoder,
             texts,
             own,
             others,
             layers=layers,
-            erasing=Erasing(method=self.method, oracle=self.oracle),
+            erasing=causal.Erasing(method=self.method, oracle=self.oracle),
             groups=groups,
             pairs=self._pairs() if self.agreement else (),
             on_long=cast("OnLong", on_long),
@@ -170,15 +164,13 @@ class EraseAndPredict(CausalProbe):
     def _within(self) -> str:
         return self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
 
-    def _pairs(self) -> list[PatchPair]:
-        from bertology.causal import agreement_pairs
-
-        return agreement_pairs(self.agreement, most=500)
+    def _pairs(self) -> list[causal.PatchPair]:
+        return causal.agreement_pairs(self.agreement, most=500)
 
     def _sample(self, sentences: Sentences, split: str) -> Sentences:
         return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
 
-    def _others(self, texts: Mapping[str, Sentences]) -> Sequence[str]:
+    def _others(self, texts: Splits) -> Sequence[str]:
         """Tasks of other labels, of which the text has some."""
         if self.others:
             return self.others
@@ -193,19 +185,11 @@ def _has(task: str, text: Sentences) -> bool:
 
 
 def _examples(task: str, text: Sentences) -> Examples:
-    probe = get_probe(task)
-    if not isinstance(probe, RepresentationProbe):
-        raise NameNotFoundError(f"erase_and_predict:{task}: {quoted(task)} has no labels of words, as pos has")
-    examples = probe.examples(text)
-    if not examples.are_words or examples.is_multi_label:
-        problem = f"items of {quoted(task)} are not single words of one label, as those of pos are"
-        raise NameNotFoundError(f"erase_and_predict:{task}: {problem}")
-    return examples
+    return labels_of_words(task, text, asked_by="erase_and_predict", remedy=", as those of pos are")
 
 
-def _labels(task: str, texts: Mapping[str, Sentences], *, within: str = "") -> WordLabels:
+def _labels(task: str, texts: Splits, *, within: str = "") -> causal.WordLabels:
     """Labels by word; those that train does not have count as none."""
-    from bertology.causal import WordLabels
 
     examples = {split: _examples(task, text) for split, text in texts.items()}
     values = examples["train"].values
@@ -214,10 +198,10 @@ def _labels(task: str, texts: Mapping[str, Sentences], *, within: str = "") -> W
         place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
         codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
         codes[split][of_split.words] = place[of_split.codes]
-    return WordLabels(codes, values, _groups(within, texts) if within else None)
+    return causal.WordLabels(codes, values, _groups(within, texts) if within else None)
 
 
-def _groups(layer: str, texts: Mapping[str, Sentences]) -> dict[str, NDArray[np.int64]]:
+def _groups(layer: str, texts: Splits) -> dict[str, NDArray[np.int64]]:
     """``[word]`` by split codes of the values of a layer, the same in all splits; 0 of words without."""
     known: dict[str, int] = {}
     groups = {}
@@ -230,6 +214,41 @@ def _groups(layer: str, texts: Mapping[str, Sentences]) -> dict[str, NDArray[np.
         codes = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
         groups[split] = codes[tags.codes]
     return groups
+
+
+@dataclass(frozen=True)
+class ErasedAgreement(CausalProbe):
+    """Does a model use the number of the subject, and where?"""
+
+    most_pairs: int = 300
+    """So many pairs of texts at most, drawn at random."""
+    task = "erase_and_predict:agreement"
+    question = "Can a model choose the verb once the number of the subject is erased from a layer?"
+    reference = "Elazar et al. 2021; Lasri et al. 2022"
+    metrics = (
+        share_metric("accuracy_erased", "share of right choices, the subject's number erased", higher_is_better=False),
+        share_metric("accuracy_random", "the same without as many random directions"),
+        share_metric("accuracy_plain", "the same with nothing erased"),
+    )
+
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems:
+        """Pairs of texts that differ in the number of the subject."""
+        return CausalItems(tuple(causal.agreement_pairs(source, columns=columns)))
+
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
+        """Pairs; which of them the model cannot read is seen when it reads them."""
+        assert items is not None
+        return GeometryCounts(len(items.some(self.most_pairs)))
+
+    def measure(
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """Of each layer, by frame; groups are the places that the number is erased from."""
+        assert items is not None
+        pairs = items.some(self.most_pairs).items
+        found = causal.choose_erased(encoder, pairs, layers=layers)
+        yield GeometryCounts(len(found.clusters), skipped=Counter(pair_reason(reason) for _, reason in found.excluded))
+        yield from erased_sums(found)
 
 
 def _probe(name: str) -> EraseAndPredict | ErasedAgreement:

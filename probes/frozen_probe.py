@@ -20,18 +20,14 @@ from bertology.errors import BertologyError
 from bertology.measures import Metric
 from bertology.probing import ProbeFamily, ReadoutComparison, RepresentationProbe, get_probe
 
-_QUESTION = "What does a readout fitted to the reference still find in the model's vectors?"
-_REFERENCE = "cf. Merchant et al. 2020; Mosbach et al. 2020"
-
 
 @dataclass(frozen=True)
 class FrozenProbe(ReadoutComparison):
     """What does a readout of the reference still find?"""
 
     asked: RepresentationProbe
-    version = 1
-    question = _QUESTION
-    reference = _REFERENCE
+    question = "What does a readout fitted to the reference still find in the model's vectors?"
+    reference = "cf. Merchant et al. 2020; Mosbach et al. 2020"
 
     @property
     def of(self) -> RepresentationProbe:
@@ -59,7 +55,7 @@ def _frozen(name: str) -> FrozenProbe:
 PROBE = ProbeFamily(
     argument="task of words or spans",
     instances=("pos", "deprel", "ner"),
-    question=_QUESTION,
-    reference=_REFERENCE,
+    question=FrozenProbe.question,
+    reference=FrozenProbe.reference,
     make=_frozen,
 )

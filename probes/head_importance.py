@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
+from bertology import attention
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
 from bertology.probing import GateProbe
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
-    from bertology.attention import HeadRatios
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, OnLong
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class HeadImportance(GateProbe):
     """What does the model lose without each of its heads?"""
 
     task = "head_importance"
-    version = 1
     question = "What does the model lose, in restoring masked words, without each of its heads?"
     reference = "Michel et al. 2019"
     metrics = (
@@ -55,48 +54,36 @@ class HeadImportance(GateProbe):
         sum_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
         sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )
-
     share: float = 0.15
-    """Of the words of a sentence that are masked."""
+    """Share of the words of a sentence that are masked."""
     seed: int = 0
-    """Of the choice of words."""
+    """Seed of the choice of words."""
     ways: tuple[Literal["off", "uniform"], ...] = ("off", "uniform")
     """How single heads are disabled; ``uniform`` in families whose values are projected apart, as BERT's are."""
     order_seeds: tuple[int, ...] = (0, 1, 2)
-    """Of the random orders in which heads are taken out."""
+    """Seeds of the random orders in which heads are taken out."""
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> tuple[HeadRatios, ...]:
+    ) -> tuple[attention.HeadRatios, ...]:
         """Gradients and curves of all heads, and what the model loses without those of ``layers``.
 
         Raises:
             ModelError: the model restores no masked words, or its heads cannot be gated.
         """
         # What computes needs torch, which listing the tasks should not wait for.
-        from bertology.attention.importance import (
-            MaskedWords,
-            attention_gradients,
-            head_importance,
-            leave_one_layer_out,
-            leave_one_out,
-            pruning_curves,
-        )
+        from bertology.attention import importance
 
-        task = MaskedWords(
-            encoder,
-            sentences,
-            share=self.share,
-            seed=self.seed,
-            on_long=on_long,  # type: ignore[arg-type]
+        task = importance.MaskedWords(
+            encoder, sentences, share=self.share, seed=self.seed, on_long=cast("OnLong", on_long)
         )
-        importance = head_importance(task, progress=progress)
+        found = importance.head_importance(task, progress=progress)
         return (
-            importance,
-            *leave_one_out(task, ways=self.ways, layers=layers, progress=progress),
-            *leave_one_layer_out(task, importance.of("importance"), layers=layers, progress=progress),
-            *pruning_curves(task, importance, seeds=self.order_seeds, progress=progress),
-            *attention_gradients(task, progress=progress),
+            found,
+            *importance.leave_one_out(task, ways=self.ways, layers=layers, progress=progress),
+            *importance.leave_one_layer_out(task, found.of("importance"), layers=layers, progress=progress),
+            *importance.pruning_curves(task, found, seeds=self.order_seeds, progress=progress),
+            *importance.attention_gradients(task, progress=progress),
         )
 
 

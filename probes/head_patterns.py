@@ -16,29 +16,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from bertology.attention import patterns
+from bertology import attention
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
-from bertology.probing import AttentionProbe, HeadBaseline, Windows
-
-if TYPE_CHECKING:
-    from bertology.attention import HeadRatios, MakeStatistic
+from bertology.probing import AttentionProbe
 
 
 @dataclass(frozen=True)
 class HeadPatterns(AttentionProbe):
     """Which pattern do the maps of each head make?"""
 
-    classifier: patterns.ClassifierKind = "features"
+    classifier: Literal["features", "cnn"] = "features"
     """``features``, or ``cnn``, which takes several times as long as the model itself."""
     confidence: float = 0.5
     """The least probability at which a map is put into a class other than ``heterogeneous``."""
     texts: Literal["pairs", "sentences"] = "pairs"
     """``pairs`` of neighbours with the model's separator between, two too long for it one by one; or ``sentences``."""
     task = "head_patterns"
-    version = 1
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
     metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
@@ -49,21 +45,12 @@ class HeadPatterns(AttentionProbe):
         """Whether pairs were asked for."""
         return self.texts == "pairs"
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """The share of every class."""
-        return (partial(patterns.PatternShares, classifier=self.classifier, confidence=self.confidence),)
+        # What computes needs torch, which listing the tasks should not wait for.
+        from bertology.attention.patterns import PatternShares
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
-        """There is none: a pattern is not right or wrong."""
-        return ()
+        return (partial(PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
 
 PROBE = HeadPatterns()

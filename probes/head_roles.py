@@ -18,24 +18,22 @@ These tend to have most pieces, whose attention is summed, so that a head that l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertology.attention import arcs
-from bertology.corpora import Sentences
+from bertology.attention import HeadRatios, MakeStatistic, arcs
+from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
-from bertology.probing import AttentionProbe, HeadBaseline, Windows
+from bertology.probing import AttentionProbe, ControlNote, HeadBaseline, Windows, scored_words
 
-from ._dependency_arcs import OFFSET, dependency_arcs
-from ._rarest import rarest_words
-
-if TYPE_CHECKING:
-    from bertology.attention import HeadRatios, MakeStatistic
-
+OFFSET = ControlNote(
+    "offset", "best offset", "the word at that distance which is right most often where heads are chosen"
+)
 RAREST = "rarest word"
 POSITIONS = {"previous": -1, "next": 1}
 
@@ -59,7 +57,6 @@ class Roles(AttentionProbe):
     farthest: int = 3
     """Offsets of the baseline, to either side."""
     task = "head_roles"
-    version = 1
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
     metrics = (share_metric("role_share", "share of words whose maximum lies where the role has it"),)
@@ -81,11 +78,13 @@ class Roles(AttentionProbe):
         windows: Windows = None,
     ) -> Sequence[HeadRatios]:
         """The best fixed offset, of relations and rare words; neighbours are one themselves."""
-        offsets = partial(
-            arcs.offset_baseline, sentences=sentences, metric=self.metrics[0].name, farthest=self.farthest
-        )
-        pairs = zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True)
-        return [offsets(own.read_from(windows), chosen_on=other.read_from(chosen_windows))[0] for own, other in pairs]
+        found = []
+        for own, other in zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True):
+            other = other.read_from(chosen_windows)
+            own = own.read_from(windows)
+            metric = self.metrics[0].name
+            found.append(own.best_offset(sentences, chosen_on=other, metric=metric, farthest=self.farthest)[0])
+        return found
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
         """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.
@@ -120,9 +119,10 @@ class Roles(AttentionProbe):
         return {head: own for head, own in roles.items() if own}
 
     def _beside_offsets(self, sentences: Sentences) -> list[arcs.Arcs]:
+        scored = scored_words(sentences)
         return [
-            dependency_arcs(sentences, downward="row", relations=self.relations),
-            arcs.Arcs.of([(RAREST, *rarest_words(sentences, frequencies=self.frequencies))]),
+            arcs.dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
+            arcs.Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
         ]
 
 
@@ -130,6 +130,26 @@ def _neighbours(sentences: Sentences) -> arcs.Arcs:
     words, of_word = np.arange(sentences.n_words), sentences.sentence_of_word
     pairs = words[1:][np.diff(of_word) == 0]
     return arcs.Arcs.of([("previous", pairs, pairs - 1), ("next", pairs - 1, pairs)])
+
+
+def _rarest_words(sentences: Sentences, *, frequencies: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every word of a sentence joined to the rarest of its sentence, itself too; of several as rare to all of them.
+    Forms are counted, whatever their case, in the train split of the corpus ``frequencies``, or in the text itself.
+    Sentences of one word are left out."""
+    counted = load_corpus(frequencies)["train"] if frequencies else sentences
+    often: Counter[str] = Counter()
+    for form, times in zip(counted.forms.values, np.bincount(counted.forms.codes).tolist(), strict=True):
+        often[form.casefold()] += times
+    of_word = np.array([often[form.casefold()] for form in sentences.forms.values])[sentences.forms.codes]
+    pairs = []
+    for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
+        if last - first > 1:
+            own = of_word[first:last]
+            rarest = first + np.flatnonzero(own == own.min())
+            pairs.append((np.repeat(np.arange(first, last), len(rarest)), np.tile(rarest, last - first)))
+    if not pairs:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return np.concatenate([asked for asked, _ in pairs]), np.concatenate([found for _, found in pairs])
 
 
 PROBE = Roles()

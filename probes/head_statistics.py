@@ -13,15 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bertology import attention
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import AttentionProbe, HeadBaseline, Windows
-
-if TYPE_CHECKING:
-    from bertology.attention import HeadRatios, MakeStatistic
+from bertology.probing import AttentionProbe
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,6 @@ class Statistics(AttentionProbe):
     with_norms: bool = False
     """Also shares of ‖αf(x)‖."""
     task = "head_statistics"
-    version = 1
     question = "What does each head look at, how sharply, and how far away?"
     reference = "Clark et al. 2019, §3"
     metrics = (
@@ -49,22 +44,9 @@ class Statistics(AttentionProbe):
         """Whether norms were asked for."""
         return self.with_norms
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """All statistics that are made in one pass."""
-        found: list[MakeStatistic] = [attention.Masses, attention.Sharpness, attention.Offsets]
-        return [*found, attention.NormShares] if self.with_norms else found
-
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
-        """None."""
-        return []
+        return attention.head_measures(norms=self.with_norms)
 
 
 PROBE = Statistics()

@@ -24,38 +24,33 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.attention import arcs
+from bertology.attention import HeadRatios, MakeStatistic, arcs
 from bertology.corpora import Sentences
-from bertology.errors import BertologyError
 from bertology.measures import share_metric
 from bertology.probing import (
     AttentionProbe,
     ControlNote,
     GateProbe,
     HeadBaseline,
-    HeadProbe,
     ProbeFamily,
     Windows,
+    scored_words,
     tree_examples,
 )
 
-from ._dependency_arcs import OFFSET, Downward, dependency_arcs
-from ._mentions import MentionHead, antecedents
+from .head_roles import OFFSET
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
-    from bertology.attention import HeadRatios, MakeStatistic
-    from bertology.encoders import Encoder
-
-_QUESTION = "Does a head look at the syntactic head, or at a dependent in one relation?"
-_REFERENCE = "Clark et al. 2019, §4; Htut et al. 2019"
+    from bertology.encoders import Encoder, OnLong
 
 
 def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
@@ -67,31 +62,13 @@ def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
 class _OfSingleHeads(AttentionProbe):
     """What the first three questions have in common."""
 
-    version = 1
     chooses = True
 
-
-@dataclass(frozen=True)
-class Relations(_OfSingleHeads):
-    """Does a head look at the word that a relation joins to this one?"""
-
-    fewest_arcs: int = 20
-    """Relations with fewer arcs are not shown."""
-    downward: Downward = "column"
-    """``column``: of all words the head looks at its dependent most, as the authors' code has it; ``row``: a head word
-    looks at one of its dependents most."""
-    farthest: int = 3
-    """Offsets of the baseline, to either side."""
-    task = "head_syntax"
-    question = _QUESTION
-    reference = "Clark et al. 2019, §4.2"
-    metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
-    baselines = (OFFSET,)
-
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Hits by relation and direction."""
-        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
-        return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
+    @abstractmethod
+    def without_heads(
+        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
+    ) -> HeadRatios:
+        """The score of a baseline; arguments as of :meth:`baseline`."""
 
     def baseline(
         self,
@@ -102,11 +79,44 @@ class Relations(_OfSingleHeads):
         chosen_windows: Windows = None,
         windows: Windows = None,
     ) -> Sequence[HeadRatios]:
+        """One score by group."""
+        return [self.without_heads(name, sentences, windows, chosen_on, chosen_windows)]
+
+
+@dataclass(frozen=True)
+class Relations(_OfSingleHeads):
+    """Does a head look at the word that a relation joins to this one?"""
+
+    fewest_arcs: int = 20
+    """Relations with fewer arcs are not shown."""
+    downward: Literal["column", "row"] = "column"
+    """``column``: of all words the head looks at its dependent most, as the authors' code has it; ``row``: a head word
+    looks at one of its dependents most."""
+    farthest: int = 3
+    """Offsets of the baseline, to either side."""
+    task = "head_syntax"
+    question = "Does a head look at the syntactic head, or at a dependent in one relation?"
+    reference = "Clark et al. 2019, §4.2"
+    metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
+    baselines = (OFFSET,)
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Hits by relation and direction."""
+        asked = self._arcs(sentences, self.fewest_arcs)
+        return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
+
+    def without_heads(
+        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
+    ) -> HeadRatios:
         """The best fixed offset of each relation."""
-        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs).read_from(windows)
-        chosen = dependency_arcs(chosen_on, downward=self.downward).read_from(chosen_windows)
+        asked = self._arcs(sentences, self.fewest_arcs).read_from(windows)
+        chosen = self._arcs(chosen_on, 1).read_from(chosen_windows)
         metric = self.metrics[0].name
-        return [arcs.offset_baseline(asked, sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)[0]]
+        return asked.best_offset(sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)[0]
+
+    def _arcs(self, sentences: Sentences, fewest: int) -> arcs.Arcs:
+        scored = scored_words(sentences)
+        return arcs.dependency_arcs(sentences, scored=scored, downward=self.downward, fewest=fewest)
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Trees(_OfSingleHeads):
     """Is a head's map the tree?"""
 
     most_sentences: int = 1000
-    """Of more sentences so many are drawn by lot."""
+    """Sentences that are read at most, drawn at random."""
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
@@ -125,19 +135,13 @@ class Trees(_OfSingleHeads):
         """Edges of maxima and of spanning trees."""
         return [partial(arcs.TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
+    def without_heads(
+        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
+    ) -> HeadRatios:
         """Each word joined to one at a fixed distance."""
         own = text_trees(sentences, self.most_sentences).read_from(windows)
         other = text_trees(chosen_on, self.most_sentences).read_from(chosen_windows)
-        return [arcs.chain_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name)[0]]
+        return own.chain(sentences, chosen_on=other, metric=self.metrics[0].name)[0]
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class Coreference(_OfSingleHeads):
 
     mentions: str = "coref"
     """The layer of pairs of mentions; ``winograd`` is another."""
-    mention_head: MentionHead = "tree"
+    mention_head: Literal["tree", "last_word"] = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
@@ -160,22 +164,17 @@ class Coreference(_OfSingleHeads):
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by kind of mention."""
-        asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
-        return [partial(arcs.CandidateHits, candidates=asked, metric=self.metrics[0].name)]
+        return [partial(arcs.CandidateHits, candidates=self._asked(sentences), metric=self.metrics[0].name)]
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
+    def without_heads(
+        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
+    ) -> HeadRatios:
         """The nearest mention, the nearest with the same head word, or what rules choose."""
-        asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
-        asked = asked.read_from(windows)
-        return [arcs.pick_baseline(asked, sentences, pick=_PICKS[name], metric=self.metrics[0].name)]
+        pick: Any = "same_form" if name == "head_match" else name
+        return self._asked(sentences).read_from(windows).picked(sentences, pick=pick, metric=self.metrics[0].name)
+
+    def _asked(self, sentences: Sentences) -> arcs.Candidates:
+        return arcs.antecedents(sentences, self.mentions, mention_head=self.mention_head)
 
 
 @dataclass(frozen=True)
@@ -183,11 +182,10 @@ class Parser(GateProbe):
     """Do all heads together name the syntactic head?"""
 
     most_sentences: int = 1000
-    """Of more sentences so many are drawn by lot."""
+    """Sentences that are read at most, drawn at random."""
     learning_rate: float = 0.03
     max_epochs: int = 60
     task = "head_syntax:parser"
-    version = 1
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
     metrics = (share_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
@@ -197,43 +195,22 @@ class Parser(GateProbe):
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         trees = text_trees(sentences, self.most_sentences)
-        windows = encoder.tokenize(sentences, on_long=on_long).word_window.astype(np.int64)  # type: ignore[arg-type]
+        windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)
         settings = arcs.ParserSettings(
             most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
         )
-        fitted = partial(
-            arcs.crossfit_attention_parser,
-            encoder,
-            sentences,
-            trees,
-            layers=layers,
-            on_long=on_long,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"layers": layers, "on_long": on_long, "progress": progress}
+        fitted = partial(arcs.crossfit_attention_parser, encoder, sentences, trees, **how)
         return [
             fitted(name="attention", settings=settings),
             fitted(name="attention and words", settings=replace(settings, with_words=True)),
-            arcs.next_word_baseline(trees.read_from(windows, every_word=True), sentences, metric=self.metrics[0].name),
+            trees.next_word(sentences, metric=self.metrics[0].name, windows=windows),
         ]
 
 
-_PICKS: dict[str, arcs.Pick] = {"nearest": "nearest", "head_match": "same_form", "rule": "rule"}
-_INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference(), "parser": Parser()}
-
-
-def _make(argument: str) -> HeadProbe:
-    if argument not in _INSTANCES:
-        raise BertologyError(
-            f"task head_syntax:{argument}: write head_syntax alone, or with {' or '.join(_INSTANCES)} after the colon"
-        )
-    return _INSTANCES[argument]
-
-
-PROBE = ProbeFamily(
+PROBE = ProbeFamily.among(
+    [Trees(), Coreference(), Parser()],
     argument="what is asked",
-    instances=tuple(_INSTANCES),
-    question=_QUESTION,
-    reference=_REFERENCE,
-    make=_make,
+    reference="Clark et al. 2019, §4; Htut et al. 2019",
     default=Relations(),
 )

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 
 from bertology.cloze import MASK
 from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_primed
-from bertology.errors import BertologyError
-from bertology.measures import find_metric, mean_over_groups
+from bertology.measures import find_metric
+from bertology.measures.metrics import mean_over_groups
 from bertology.pocket import Fact, candidates, facts
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily, with_ignored
 
-_QUESTION = "Which word completes a fact?"
-_REFERENCE = "Petroni et al. 2019"
 _POCKET = "pocket"
 _BY_TYPE = tuple(
     mean_over_groups(
@@ -46,9 +44,8 @@ class Lama(ClozeProbe):
     """Which word completes a fact?"""
 
     task = "lama"
-    version = 1
-    question = _QUESTION
-    reference = _REFERENCE
+    question = "Which word completes a fact?"
+    reference = "Petroni et al. 2019"
     asks = "answers"
     metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1", *_BY_TYPE)
 
@@ -74,7 +71,6 @@ class Paraphrases(ClozeProbe):
     """Is a fact completed alike, however it is put?"""
 
     task = "lama:paraphrases"
-    version = 1
     question = "Is a fact completed by the same word, however it is put?"
     reference = "Elazar et al. 2021"
     asks = "answers"
@@ -109,7 +105,6 @@ class Negated(ClozeProbe):
     """Does another word complete a fact when it is negated?"""
 
     task = "lama:negated"
-    version = 1
     question = "Does another word complete a fact when it is negated?"
     reference = "Kassner & Schütze 2020"
     asks = "changes"
@@ -152,7 +147,6 @@ class Misprimed(ClozeProbe):
     """Is a fact completed rightly after a wrong word?"""
 
     task = "lama:misprimed"
-    version = 1
     question = "Is a fact completed rightly after a wrong word and a question mark?"
     reference = "Kassner & Schütze 2020"
     asks = "answers"
@@ -235,23 +229,4 @@ def _group(fact: Fact) -> str:
     return fact.relation.replace("_", " ")
 
 
-_VARIANTS = {"paraphrases": Paraphrases(), "negated": Negated(), "misprimed": Misprimed()}
-
-
-def _make(argument: str) -> ClozeProbe:
-    probe = _VARIANTS.get(argument)
-    if probe is None:
-        raise BertologyError(
-            f"task lama:{argument}: write lama, or {' or '.join(f'lama:{name}' for name in _VARIANTS)}"
-        )
-    return probe
-
-
-PROBE = ProbeFamily(
-    argument="way of asking",
-    instances=tuple(_VARIANTS),
-    question=_QUESTION,
-    reference=_REFERENCE,
-    make=_make,
-    default=Lama(),
-)
+PROBE = ProbeFamily.among([Paraphrases(), Negated(), Misprimed()], argument="way of asking", default=Lama())

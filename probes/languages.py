@@ -16,12 +16,394 @@ What is fitted is fitted to other folds of its sentences.
 Each has a baseline of spelling (``lexical``), since an encoder of one language may match names, numbers and cognates.
 """
 
-from bertology.errors import NameNotFoundError, listed, quoted
-from bertology.probing import Probe, ProbeFamily
+from __future__ import annotations
 
-from ._language_sentences import Centroids, Identity, Retrieval
-from ._language_transfer import Transfer
-from ._language_words import Alignment, Translation
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import ParallelText, Sentences
+from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
+from bertology.geometry import LayerSums, languages
+from bertology.geometry import language_items as asked
+from bertology.measures import Metric, share_metric, sum_metric
+from bertology.probing import (
+    ControlNote,
+    Examples,
+    GeometryBaseline,
+    GeometryCounts,
+    GeometryProbe,
+    Probe,
+    ProbeFamily,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    is_punctuation,
+    labels_of_words,
+)
+
+_SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class _OfSentences(GeometryProbe):
+    most_sentences: int = 1000
+    """Sentences of each language that are read at most."""
+    subject = "languages"
+    reference = "Libovický et al. 2019"
+    pools = ("mean", "cls")
+    _needs_translations = False
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of the sentences that are read."""
+        text = ParallelText.of(sentences["test"])
+        chosen = asked.sampled_sentences(text, self.most_sentences, only_translated=self._needs_translations)
+        return {"test": np.flatnonzero(chosen[sentences["test"].sentence_of_word])}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Sentences, and languages; what has no language is left out."""
+        items, text = self._items(sentences["test"], words["test"]), ParallelText.of(sentences["test"])
+        without = int((text.language < 0).sum())
+        skipped = {"sentences whose language is not stated": without} if without else {}
+        return GeometryCounts(len(items), n_classes=len(items.names), skipped=skipped)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """By layer."""
+        of_words, cls = vectors["test"], vectors.get("cls:test")
+        text = ParallelText.of(sentences["test"])
+        items = self._items(sentences["test"], of_words.words)
+        if cls is None:
+            return self._statistics(of_words, items)
+        chosen = np.isin(cls.words, np.unique(sentences["test"].sentence_of_word[of_words.words]))
+        numbers = np.where(chosen, cls.words, -1)
+        return self._statistics(_some(cls, numbers), languages.LanguageItems.of(text, cls.words[chosen]))
+
+    @abstractmethod
+    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+        """Statistics of vectors of sentences or of their words."""
+
+    def _items(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.LanguageItems:
+        return languages.LanguageItems.of(ParallelText.of(sentences), sentences.sentence_of_word[words])
+
+
+def _some(vectors: geometry.LayerVectors, numbers: NDArray[np.int64]) -> geometry.LayerVectors:
+    """The vectors whose number is not −1."""
+    kept = np.flatnonzero(numbers >= 0)
+    return vectors.of_arrays(np.stack([vectors.of(layer)[kept] for layer in vectors.layers]), layers=vectors.layers)
+
+
+@dataclass(frozen=True)
+class Identity(_OfSentences):
+    """Which language is a sentence of?"""
+
+    folds: int = 5
+    """Parts for cross-validation, in which translations stay together."""
+    task = "languages:identity"
+    question = "Does a linear classifier find the language of a sentence, before and after it is removed?"
+    metrics = (
+        share_metric("identity", "share of sentences whose language a linear classifier finds"),
+        share_metric("identity_centred", "the same less the mean of each language", higher_is_better=False),
+        share_metric("identity_erased", "the same after LEACE of language", higher_is_better=False),
+        share_metric("same_language", "share of sentences whose nearest one, no translation, is of their language"),
+        share_metric("same_language_centred", "the same less the mean of each language", higher_is_better=False),
+        share_metric("same_language_erased", "the same after LEACE of language", higher_is_better=False),
+    )
+    fits = "a linear classifier of language, fitted and scored on different parts of the test split"
+    baselines = (ControlNote("majority", "majority", "the most frequent language"),)
+
+    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+        return languages.language_identity(read, items, folds=self.folds)
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The most frequent language."""
+        items = self._items(sentences["test"], words["test"])
+        right = items.language == np.bincount(items.language).argmax()
+        both = (np.bincount(items.clusters, some) for some in (right, np.ones(len(items))))
+        over, under = (some[None].astype(np.float64) for some in both)
+        yield LayerSums("identity", (None,), over, under, "sentences")
+
+
+@dataclass(frozen=True)
+class Centroids(_OfSentences):
+    """How far apart do languages lie?"""
+
+    task = "languages:centroids"
+    question = "How far apart do languages lie, and do they cluster by family?"
+    metrics = (
+        sum_metric("between_languages", "share of the variance of sentences between languages", higher_is_better=False),
+        sum_metric("merged_at", "height at which two languages are joined, of that of the last join"),
+        sum_metric("family_v_measure", "agreement of clusters of centroids with families of languages"),
+    )
+
+    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+        return languages.language_centroids(read, items, families=asked.FAMILIES)
+
+
+@dataclass(frozen=True)
+class Retrieval(_OfSentences):
+    """Which sentence is the translation?"""
+
+    folds: int = 5
+    """Parts into which pairs are divided for the projection."""
+    neighbours: int = 10
+    """Number of nearest neighbours that CSLS takes the mean over."""
+    task = "languages:retrieval"
+    question = "Is the nearest sentence of another language the translation?"
+    metrics = (
+        share_metric("retrieval", "share of sentences whose nearest one of the other language translates them (P@1)"),
+        share_metric("retrieval_centred", "the same less the mean of each language"),
+        share_metric("retrieval_erased", "the same after LEACE of language"),
+        share_metric("retrieval_projected", "the same by the orthogonal map fitted to other sentences"),
+        share_metric("retrieval_csls", "the same by cosines less those to nearest neighbours"),
+        share_metric("retrieval_centred_csls", "the same of vectors less the mean of each language"),
+    )
+    fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
+    baselines = (
+        ControlNote("lexical", "spelling", "the nearest sentence by TF-IDF of two to four characters in a row"),
+    )
+    _needs_translations = True
+
+    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+        return languages.retrieval(read, items, folds=self.folds, neighbours=self.neighbours)
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The nearest sentence by TF-IDF of two to four characters in a row."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        test = sentences["test"]
+        numbers = np.unique(test.sentence_of_word[words["test"]])
+        weights = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)).fit_transform(map(test.text, numbers))
+        similar = np.asarray((weights @ weights.T).toarray(), dtype=np.float32)
+        return languages.retrieval_of(similar, self._items(test, words["test"]))
+
+
+@dataclass(frozen=True)
+class Translation(GeometryProbe):
+    """What is a word translated by?
+
+    Words are of one type if they are spelled alike, capitals aside, or with ``by: lemma`` have the same lemma;
+    punctuation is left out. Asked is about words with one sure link, whose translation has no other one.
+    """
+
+    by: str = "form"
+    """What words of one type have in common: ``form`` or ``lemma``."""
+    folds: int = 5
+    """Parts into which sentences are divided; candidates are in other parts than the word."""
+    most_words: int = 2000
+    """Words of each language that are asked about at most, drawn at random."""
+    task = "languages:translation"
+    subject = "languages"
+    question = "Is the nearest word of another language what a word is translated by?"
+    reference = "cf. Dufter & Schütze 2020"
+    metrics = (
+        share_metric("type", "share of words whose nearest type of the other language is their translation (P@1)"),
+        share_metric("type_raw", "the same of vectors that hold the mean of their language"),
+        share_metric(
+            "occurrence", "share of words whose nearest occurrence in other sentences is of their translation"
+        ),
+    )
+    baselines = (
+        ControlNote("lexical", "same spelling", "the word of the other language that is spelled alike"),
+        ControlNote("word_majority", "most linked", "what the word is most often linked with in other sentences"),
+    )
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of sentences with gold links."""
+        directions = asked.translated_words(sentences["test"], self._types(sentences["test"]))
+        both = [part for one in directions for part in (one.source, one.candidates)]
+        return {"test": np.unique(np.concatenate(both))}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Words asked about, types of candidates; those whose translation is in no other sentence are left out."""
+        whole = [
+            one.readable(words["test"])
+            for one in asked.translated_words(sentences["test"], self._types(sentences["test"]))
+        ]
+        answerable = [one.answerable(self.folds) for one in whole]
+        rare = sum(map(len, whole)) - sum(map(len, answerable))
+        n_types = sum(len(np.unique(one.types)) for one in whole)
+        skipped = {"words whose translation occurs in no other sentence": rare} if rare else {}
+        return GeometryCounts(sum(map(len, answerable)), n_classes=n_types, skipped=skipped)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """By nearest type and nearest occurrence."""
+        read = vectors["test"]
+        return languages.translation(read, self._asked(sentences["test"], read.words), folds=self.folds)
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The same spelling; or the type that the word's own is most often linked with in other sentences."""
+        some = self._asked(sentences["test"], words["test"])
+        if name == "lexical":
+            right = [(one.forms == one.gold)[None].astype(np.float64) for one in some]
+        else:
+            right = [languages.by_dictionary(one, self.folds)[None] for one in some]
+        return languages.translation_scores("type", (None,), right, some)
+
+    def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[languages.TranslatedWords]:
+        found = [
+            one.readable(words).answerable(self.folds)
+            for one in asked.translated_words(sentences, self._types(sentences))
+        ]
+        dice = np.random.default_rng(0)
+        return [one.queries(np.sort(dice.permutation(len(one))[: self.most_words])) for one in found]
+
+    def _types(self, sentences: Sentences) -> NDArray[np.int64]:
+        if self.by not in ("form", "lemma"):
+            raise FitError(f"by={quoted(self.by)}: give form or lemma")
+        layer = sentences.forms if self.by == "form" else sentences.layers.get("lemma")
+        if layer is None:
+            raise CorpusError("words have no lemmas: leave by=lemma out, or give treebanks")
+        _, codes = np.unique([value.casefold() for value in layer.values], return_inverse=True)
+        types = np.append(codes, -1)[layer.codes]
+        types[is_punctuation(sentences, np.arange(sentences.n_words))] = -1
+        return np.asarray(types, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Alignment(GeometryProbe):
+    """Which words translate each other?
+
+    Jalili Sabet et al. (2020), *SimAlign: High Quality Word Alignments without Parallel Training Data using Static and
+    Contextualized Embeddings*, of word vectors; ``distortion`` is their κ. Baselines: words that share most pairs of
+    characters (``lexical``), and those at the same relative place (``diagonal``).
+    """
+
+    distortion: float = 0.0
+    """Amount by which similarity falls with the distance of relative places."""
+    task = "languages:alignment"
+    subject = "languages"
+    question = "Do the vectors of words find which words translate each other?"
+    reference = "Jalili Sabet et al. 2020"
+    baselines = (
+        ControlNote("lexical", "spelling", "the words that share most pairs of characters, of both (argmax)"),
+        ControlNote("diagonal", "diagonal", "the words at the same relative place in both sentences (argmax)"),
+    )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Four scores of each method, and F1 of centred vectors."""
+        found = []
+        for method in languages.METHODS:
+            found += [
+                sum_metric(f"{method}_f1", f"F1 of links by {method}: precision of possible, recall of sure ones"),
+                share_metric(f"{method}_precision", "share of links that are possible ones"),
+                share_metric(f"{method}_recall", "share of sure links that are found"),
+                sum_metric(f"{method}_error", "alignment error rate (AER)", higher_is_better=False),
+                sum_metric(f"{method}_centred_f1", "F1 of vectors less the mean of each language"),
+            ]
+        return tuple(found)
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of sentences with gold links."""
+        pairs = languages.AlignedPairs.of(ParallelText.of(sentences["test"]), np.arange(sentences["test"].n_words))
+        return {"test": np.unique(np.concatenate([side for pair in pairs.words for side in pair]))}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Sure links."""
+        pairs = self._pairs(sentences["test"], words["test"])
+        return GeometryCounts(sum(len(gold.sure) for gold in pairs.gold))
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """Of every method."""
+        if not 0 <= self.distortion <= 1:
+            raise FitError(f"distortion={self.distortion}: give a number from 0 to 1")
+        pairs = self._pairs(sentences["test"], vectors["test"].words)
+        return languages.alignment_scores(vectors["test"], pairs, distortion=self.distortion)
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """Links by spelling or by place."""
+        pairs = self._pairs(sentences["test"], words["test"])
+        by_place = name == "diagonal"
+        return asked.links_without_vectors(pairs, sentences["test"], words["test"], by_place=by_place)
+
+    def _pairs(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.AlignedPairs:
+        return languages.AlignedPairs.of(ParallelText.of(sentences), words)
+
+
+@dataclass(frozen=True)
+class Transfer(GeometryProbe):
+    """Does a readout fitted in one language hold in another?
+
+    ``languages:transfer:pos`` fits the labels of the task ``pos`` in each language and puts each fit to the others,
+    without labels of theirs; so does any task about single words. A label that the language of the fit lacks counts as
+    wrong. Baselines: the most frequent label of the language of the fit (``majority``), and the label that a word's
+    form has most often there (``word_majority``), which tells how much is spelled alike. Trees and spans of several
+    words are fitted in one corpus and tested in another by ``test_on`` of an experiment.
+    """
+
+    of: str = "pos"
+    """The task whose labels are asked for."""
+    most_words: int = 5000
+    """Words of each language that are read at most, of train; of dev and test half as many."""
+    subject = "languages"
+    question = "Does a readout fitted in one language hold in another?"
+    reference = "cf. Pires et al. 2019, §3"
+    reads = ("train", "dev", "test")
+    fits = "a logistic regression in each language"
+    baselines = (
+        ControlNote("majority", "majority", "the label most frequent in the language that the readout was fitted to"),
+        ControlNote(
+            "word_majority",
+            "word majority",
+            "the label most frequent there for the same word form; for a new one, of all words",
+        ),
+    )
+    metrics = (
+        share_metric("transfer", "accuracy in a language that the readout was not fitted to"),
+        share_metric("transfer_centred", "the same of vectors moved to the mean of the language it was fitted to"),
+        share_metric("transfer_standardised", "the same of vectors given its mean and spread in each dimension"),
+        share_metric("own", "accuracy in the language that the readout was fitted to"),
+    )
+
+    @property
+    def task(self) -> str:
+        """``languages:transfer:`` and the task."""
+        return f"languages:transfer:{self.of}"
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """Words with a label, of sentences drawn at random."""
+        most = {split: self.most_words // (1 + (split != "train")) for split in _SPLITS}
+        return {
+            split: asked.sampled_by_language(sentences[split], self._examples(sentences[split]).words, most[split])
+            for split in _SPLITS
+        }
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Words of test, and those of train."""
+        items = self._items(sentences, words)
+        train, test = items.splits["train"], items.splits["test"]
+        unseen = int((~np.isin(test.codes, train.codes)).sum())
+        return GeometryCounts(len(test), n_train=len(train), n_classes=items.n_labels, n_unseen_label=unseen)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """By source and target language."""
+        words = {split: vectors[split].words for split in _SPLITS}
+        return languages.transfer(vectors, self._items(sentences, words))
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The most frequent label of the language of the fit, of all words or of the same form."""
+        items = self._items(sentences, words)
+        return asked.transfer_by_label(items, sentences, words, by_form=name == "word_majority")
+
+    def _examples(self, sentences: Sentences) -> Examples:
+        remedy = "; fit it in one corpus and test it in another by test_on of an experiment"
+        return labels_of_words(self.of, sentences, asked_by="languages:transfer", remedy=remedy)
+
+    def _items(self, sentences: Splits, words: SplitWords) -> languages.TransferItems:
+        examples = {split: self._examples(sentences[split]) for split in _SPLITS}
+        labels = {split: (one.words, one.codes.astype(np.int64), one.values) for split, one in examples.items()}
+        items = asked.transfer_items(sentences, labels, words)
+        if not items.sources or len(items.names) < 2 or not len(items.splits["test"]):
+            raise CorpusError(
+                f"languages:transfer:{self.of}: {len(items.sources)} languages have train words of two labels; give "
+                "multilingual:en=PATH,de=PATH of corpora with train, dev and test"
+            )
+        return items
+
 
 _KINDS = (Identity(), Centroids(), Retrieval(), Translation(), Alignment())
 

@@ -15,22 +15,13 @@ CKA follows the few directions of largest variance (Davari et al. 2023; Ding et 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bertology import geometry
-from bertology.corpora import Sentences
+from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe
-
-from ._text_sample import words_of_sentences
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
+from bertology.probing import GeometryProbe, Splits, SplitVectors
 
 
 @dataclass(frozen=True)
@@ -43,11 +34,9 @@ class LayerSimilarity(GeometryProbe):
     """Some of ``cka``, ``procrustes``, ``rsa``, ``mutual_neighbours``, ``svcca``, ``pwcca``, ``rbf`` and
     ``neuron_matching``, with commas between."""
     task = "layer_similarity"
-    version = 1
     question = "Which layers hold the same geometry, and where does it change?"
     reference = "Kornblith et al. 2019"
     compares_layers = True
-    reads = ("test",)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -70,17 +59,7 @@ class LayerSimilarity(GeometryProbe):
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
-        """All words of random sentences."""
-        return {"test": words_of_sentences(sentences["test"], self.most_words)}
-
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
-        """The words themselves."""
-        return GeometryCounts(len(words["test"]))
-
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Of all pairs of the layers that are read, and of each with layer 0."""
         read, text = vectors["test"], sentences["test"]
         of_sentence = text.sentence_of_word[read.words]

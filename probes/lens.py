@@ -12,21 +12,19 @@ cumulated).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from bertology.corpora import Sentences
+from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts
-
-from ._text_sample import sampled_sentences
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Splits, sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, OnLong
-    from bertology.geometry import LayerSums
 
 _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
 
@@ -44,33 +42,26 @@ class Lens(CausalProbe):
     """What would the model predict if it stopped at a layer?"""
 
     steps: int = 400
-    """Of the fit of the tuned lens."""
+    """Steps of the fit of the tuned lens."""
     most_words: int = 20_000
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
-    version = 1
     subject = "vectors"
     question = "What would the model predict if it stopped at a layer?"
     reference = "Belrose et al. 2023; nostalgebraist 2020"
     reads = ("train", "test")
     metrics = (*_metrics("tuned"), *_metrics("logit"))
 
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Words of the samples, until subwords are masked."""
         return GeometryCounts(self._sample(sentences, "test").n_words, self._sample(sentences, "train").n_words)
 
     def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by sentence; subwords of words that are masked."""
-        from bertology.cloze import fit_lens, lens_measures
-        from bertology.geometry import LayerSums
+        from bertology.cloze import fit_lens
+        from bertology.cloze.lens import lens_measures
 
         train, test = (self._sample(sentences, split) for split in ("train", "test"))
         treatment = cast("OnLong", on_long)
@@ -89,7 +80,7 @@ class Lens(CausalProbe):
                 )
                 yield LayerSums(f"{name}_{metric}", tuple(chosen), over.astype(np.float64), under, "sentences")
 
-    def _sample(self, sentences: Mapping[str, Sentences], split: str) -> Sentences:
+    def _sample(self, sentences: Splits, split: str) -> Sentences:
         return sampled_sentences(sentences[split], self.most_words // (1 + (split != "train")))
 
 

@@ -22,7 +22,6 @@ class NextSentence(ClozeProbe):
     """Does one sentence follow another?"""
 
     task = "next_sentence"
-    version = 1
     subject = "meaning"
     question = "Does one sentence follow another?"
     reference = "Devlin et al. 2019, §3.1; Lan et al. 2020, §3.1"

@@ -37,29 +37,26 @@ pairs without one do not count in the number, and where all are without one ther
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.corpora import Sentences
+from bertology import causal
+from bertology.causal.sums import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
+from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily
+from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily, Splits
 
-from ._patching_sums import cluster_sums, effect_sums, pair_reason, share_sums
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
 
 if TYPE_CHECKING:
-    from bertology.causal import PatchingMap, PatchPair, SensitivePairs
     from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums
 
-_QUESTION = "Which states carry what decides about a word at a mask?"
-_REFERENCE = "Vig et al. 2020; Geiger et al. 2021"
 _FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
 _HEADS, _ALL = "head", "all"
 
@@ -91,10 +88,8 @@ class Patching(CausalProbe):
     """Into which text of a pair states are put: into the other one, or into the first."""
     most_pairs: int = 300
     """So many pairs at most, drawn at random."""
-    version = 1
-    question = _QUESTION
-    reference = _REFERENCE
-    reads = ()
+    question = "Which states carry what decides about a word at a mask?"
+    reference = "Vig et al. 2020; Geiger et al. 2021"
     metrics = tuple(_metrics())
 
     @property
@@ -105,12 +100,10 @@ class Patching(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts; of minimal pairs the two sentences."""
-        from bertology.causal import agreement_pairs, fact_pairs
-
         if self.of == "facts":
-            return CausalItems(tuple(fact_pairs(source, columns=columns)))
+            return CausalItems(tuple(causal.fact_pairs(source, columns=columns)))
         if self.of == "agreement":
-            return CausalItems(tuple(agreement_pairs(source, columns=columns, structure=self.structure or None)))
+            return CausalItems(tuple(causal.agreement_pairs(source, columns=columns, structure=self.structure or None)))
         found = MINIMAL_PAIRS.read_items(source, columns=columns)
         every: tuple[ClozeItem | LeftOut, ...] = (*found.items, *found.left_out)
         some = tuple(one for one in every if not self.structure or _spaced(one.group) == self.structure)
@@ -119,31 +112,23 @@ class Patching(CausalProbe):
             raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
         return CausalItems(some, split_language(columns)[1])
 
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """Pairs; which of them the model cannot read is seen when it reads them."""
         assert items is not None
         return GeometryCounts(len(items.some(self.most_pairs)))
 
     def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by frame; of what blocks compute from layer 1 on."""
-        from bertology.causal import known_pairs
-
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
         sensitive = _sensitive(encoder, some, skipped, items.language) if self.of == "minimal_pairs" else None
-        pairs: Sequence[PatchPair] = some if sensitive is None else sensitive.pairs
+        pairs: Sequence[causal.PatchPair] = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
-            pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
+            pairs, reasons = causal.known_pairs(encoder, items.items, most=self.most_pairs)
             skipped.update(map(pair_reason, reasons))
             if not pairs:  # as of random weights
                 yield GeometryCounts(0, skipped=skipped)
@@ -167,17 +152,15 @@ class Patching(CausalProbe):
             yield from self._of_further_sources(encoder, [pairs[number] for number in kept], chosen, cause)
 
     def _of_further_sources(
-        self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], cause: str
+        self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], cause: str
     ) -> Iterator[LayerSums]:
         """Of states of other texts than the other one of each pair."""
-        from bertology.causal import NoOtherTextError
-
-        maps: dict[str, PatchingMap] = {}
+        maps: dict[str, causal.PatchingMap] = {}
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
-            with suppress(NoOtherTextError):
+            with suppress(causal.NoOtherTextError):
                 maps[source] = self._patched(encoder, pairs, layers, source)
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
@@ -185,10 +168,10 @@ class Patching(CausalProbe):
         if len(maps) == 2 and self.of != "minimal_pairs":  # of texts of either value
             yield share_sums("interchange_accuracy", list(maps.values()), cause)
 
-    def _patched(self, encoder: Encoder, pairs: Sequence[PatchPair], layers: Sequence[int], source: str) -> PatchingMap:
-        from bertology.causal import patch
-
-        return patch(
+    def _patched(
+        self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], source: str
+    ) -> causal.PatchingMap:
+        return causal.patch(
             encoder,
             pairs,
             site=cast("Literal['hidden_state']", self.site),
@@ -199,13 +182,14 @@ class Patching(CausalProbe):
         )
 
 
-def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:
+def _sensitive(
+    encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None
+) -> causal.SensitivePairs:
     """Minimal pairs with the word masked that tells them apart; others are counted."""
-    from bertology.causal import sensitive_pairs
 
     asked = [one for one in items if isinstance(one, ClozeItem)]
     skipped.update(one.reason for one in items if isinstance(one, LeftOut))
-    found = sensitive_pairs(
+    found = causal.sensitive_pairs(
         encoder,
         [(one.text, one.other) for one in asked],
         clusters=[one.cluster for one in asked],
@@ -240,7 +224,7 @@ def _make(argument: str) -> Patching:
 PROBE = ProbeFamily(
     argument="what pairs are made of",
     instances=("agreement", "facts", "minimal_pairs"),
-    question=_QUESTION,
-    reference=_REFERENCE,
+    question=Patching.question,
+    reference=Patching.reference,
     make=_make,
 )

@@ -18,22 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bertology import geometry
-from bertology.corpora import Sentences
 from bertology.encoders import Encoding
 from bertology.errors import BertologyError
+from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import EncodingProbe, GeometryCounts
-
-from ._text_sample import words_of_sentences
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
+from bertology.probing import EncodingProbe, Splits, SplitVectors
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
@@ -52,10 +43,8 @@ class Position(EncodingProbe):
     most_words: int = 20_000
     """Words of running text that are read at most: random sentences of a larger text."""
     task = "position"
-    version = 1
     question = "What do a word's position and segment do to its vector?"
     reference = "Mickus et al. 2020"
-    reads = ("test",)
 
     @property
     def encodings(self) -> Mapping[str, Encoding]:
@@ -78,17 +67,7 @@ class Position(EncodingProbe):
             sum_metric("cosine_other_sentence", "mean cosine of a word's vectors in two sentences"),
         )
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
-        """All words of random sentences."""
-        return {"test": words_of_sentences(sentences["test"], self.most_words)}
-
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
-        """The words themselves."""
-        return GeometryCounts(len(words["test"]))
-
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Of every change."""
         plain, text = vectors["test"], sentences["test"]
         changed = {name: vectors[name] for name in self._names}

@@ -18,19 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology import geometry
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
+from bertology.errors import FitError, NameNotFoundError, listed, quoted
+from bertology.geometry import LayerSums
+from bertology.geometry.role_sentences import ReadSentences, clipped_positions, complete_sentences, tree_paths
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
+from bertology.probing import GeometryCounts, GeometryProbe, Splits, SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")
@@ -42,8 +41,6 @@ _SCHEMES = {
     "right_to_left": "positions from the last word on",
     "bidirectional": "positions from both ends",
 }
-_POSITIONS = 64
-"""Positions in a sentence whose mean is known; later ones share the last."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,8 @@ class RolesAndFillers(GeometryProbe):
     most_sentences: int = 2000
     """Training sentences that are read at most, drawn at random; of dev and test half as many each."""
     seed: int = 0
-    """Of random trees, and of what ``low_rank`` starts from."""
+    """Seed of random trees, and of the start of ``low_rank``."""
     task = "roles_and_fillers"
-    version = 1
     question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
     reference = "McCoy et al. 2019"
     reads = ("train", "dev", "test")
@@ -84,7 +80,7 @@ class RolesAndFillers(GeometryProbe):
             *(sum_metric(f"r2_{name}", f"the same, words having roles: {_SCHEMES[name]}") for name in names),
         )
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Integers]:
+    def words(self, sentences: Splits) -> SplitWords:
         """All words of random sentences, which have trees where these are asked about."""
         self._check()
         chosen = {split: self._sample(split, text) for split, text in sentences.items()}
@@ -94,16 +90,14 @@ class RolesAndFillers(GeometryProbe):
             for split, numbers in chosen.items()
         }
 
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, Integers]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Sentences of which every word can be read."""
-        n = {split: len(_complete(text, words[split])) for split, text in sentences.items()}
+        n = {split: len(complete_sentences(text, words[split])) for split, text in sentences.items()}
         return GeometryCounts(n["test"], n["train"])
 
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """By every scheme."""
-        read = {split: _Read.of(vectors, split, text) for split, text in sentences.items()}
+        read = {split: ReadSentences.of(vectors, split, text) for split, text in sentences.items()}
         targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
         items, is_trained = self._items(read), self.fit == "low_rank"
         return geometry.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
@@ -131,14 +125,13 @@ class RolesAndFillers(GeometryProbe):
         most = self.most_sentences if split == "train" else self.most_sentences // 2
         return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
 
-    def _trees(self, sentences: Mapping[str, Sentences], numbers: Mapping[str, Integers]) -> dict[str, list[list[str]]]:
+    def _trees(self, sentences: Splits, numbers: SplitWords) -> dict[str, list[list[str]]]:
         """By split ``[sentence][word]`` paths from the root; nothing where no tree is asked about."""
         if not any(name in _TREES for name in self._names):
             return {}
-        paths = _dependencies if self.trees == "dependencies" else _constituents
-        return {split: paths(text, numbers[split].tolist()) for split, text in sentences.items()}
+        return {split: tree_paths(text, numbers[split].tolist(), trees=self.trees) for split, text in sentences.items()}
 
-    def _items(self, read: Mapping[str, _Read]) -> geometry.RoleItems:
+    def _items(self, read: Mapping[str, ReadSentences]) -> geometry.RoleItems:
         """The sentences of all splits as fillers in roles."""
         lengths = {split: of_split.lengths for split, of_split in read.items()}
         every = np.concatenate(list(lengths.values()))
@@ -149,7 +142,7 @@ class RolesAndFillers(GeometryProbe):
             if 0 not in read["test"].words.layers:
                 raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
             lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
-            embeddings = geometry.filler_embeddings(lowest, fillers, _positions(every))
+            embeddings = geometry.filler_embeddings(lowest, fillers, clipped_positions(every))
         roles = geometry.position_roles(every.tolist(), self.n_roles)
         texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
         trees = self._trees(texts, numbers)
@@ -159,87 +152,6 @@ class RolesAndFillers(GeometryProbe):
         sizes = {split: len(of_split) for split, of_split in lengths.items()}
         sentences = np.repeat(np.arange(len(every)), every)
         return geometry.RoleItems(sizes, sentences, fillers, embeddings, {name: roles[name] for name in self._names})
-
-
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """Sentences of a split of which every word, and the special token where it is read, has a vector."""
-
-    text: Sentences
-    numbers: Integers
-    """``[sentence]``."""
-    words: LayerVectors
-    places: Integers
-    """``[word]`` places of their words among those that are read."""
-    special: LayerVectors | None
-
-    @classmethod
-    def of(cls, vectors: Mapping[str, LayerVectors], split: str, text: Sentences) -> _Read:
-        words, special = vectors[split], vectors.get(f"cls:{split}")
-        numbers = _complete(text, words.words)
-        if special is not None:
-            numbers = np.intersect1d(numbers, special.words)
-        places = np.flatnonzero(np.isin(text.sentence_of_word[words.words], numbers))
-        return cls(text, numbers, words, places, special)
-
-    @property
-    def lengths(self) -> Integers:
-        """``[sentence]`` numbers of words."""
-        return np.asarray(np.diff(self.text.starts)[self.numbers])
-
-    def forms(self) -> list[str]:
-        """``[word]`` as they are written."""
-        forms = self.text.forms
-        return [str(forms.values[code]) for code in forms.codes[self.words.words[self.places]].tolist()]
-
-    def sentence_vectors(self) -> NDArray[np.float32]:
-        """``[layer, sentence, dim]`` vectors of the special token where it is read, else means over words."""
-        if self.special is not None:
-            chosen = np.searchsorted(self.special.words, self.numbers)
-            return np.stack([self.special.of(layer)[chosen] for layer in self.special.layers])
-        ends = self.lengths.cumsum()
-        spans = np.stack([ends - self.lengths, ends], axis=1)
-        return np.stack([geometry.span_means(self.words.of(layer)[self.places], spans) for layer in self.words.layers])
-
-
-def _complete(sentences: Sentences, words: Integers) -> Integers:
-    """Numbers of the sentences of which all words are among some, ascending; none of them is empty."""
-    numbers, counts = np.unique(sentences.sentence_of_word[words], return_counts=True)
-    return np.asarray(numbers[counts == np.diff(sentences.starts)[numbers]], dtype=np.int64)
-
-
-def _positions(lengths: Integers) -> Integers:
-    """``[word]`` positions in the sentence, of which those far from its start are one."""
-    starts = np.repeat(lengths.cumsum() - lengths, lengths)
-    return np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
-
-
-def _dependencies(sentences: Sentences, numbers: list[int]) -> list[list[str]]:
-    paths = []
-    for number in numbers:
-        first, last = sentences.starts[number], sentences.starts[number + 1]
-        heads = [] if sentences.heads is None else sentences.heads[first:last].tolist()
-        if not heads or min(heads) < 0:
-            raise _without_tree(sentences, number, "heads (a treebank in CoNLL-U), or set trees=constituents")
-        paths.append(geometry.dependency_paths(heads))
-    return paths
-
-
-def _constituents(sentences: Sentences, numbers: list[int]) -> list[list[str]]:
-    phrases = {number: [one.span1 for one in targets] for number, targets in sentences.targets("constituents")}
-    paths = []
-    for number in numbers:
-        if number not in phrases:
-            raise _without_tree(sentences, number, "phrases (a treebank in brackets, or CoNLL-2012)")
-        n_words = int(sentences.starts[number + 1] - sentences.starts[number])
-        paths.append(geometry.constituent_paths(n_words, phrases[number]))
-    return paths
-
-
-def _without_tree(sentences: Sentences, number: int, needed: str) -> CorpusError:
-    name = sentences.id(number) or str(number + 1)
-    others = ",".join(name for name in _SCHEMES if name not in _TREES)
-    return CorpusError(f"sentence {name} has no tree: give a corpus with {needed}, or schemes={others}")
 
 
 PROBE = RolesAndFillers()

@@ -1,43 +1,60 @@
 """Word senses: do the occurrences of a word lie apart by sense, and in which layer?
 
-Nearest neighbours after Wiedemann et al. (2019), *Does BERT Make Any Sense?*, and nearest centroids after Loureiro et
-al. (2021), *Analysis and Evaluation of Language Models for Word Sense Disambiguation*: the sense of an occurrence is
-that of the nearest mean of training vectors of its word, or of most of the k nearest, by cosine, among the word's own
-senses; k is 1 to 10, as does best on dev. Scores are means over words, so that frequent words count no more than
-others; the table by group has each word. What to compare with: the word's most frequent sense (``majority``), the same
-two rules on TF-IDF of the other words of the sentence (``lexical``), layer 0, and random weights.
+- ``senses``: nearest neighbours after Wiedemann et al. (2019), *Does BERT Make Any Sense?*, and nearest centroids after
+  Loureiro et al. (2021), *Analysis and Evaluation of Language Models for Word Sense Disambiguation*. The sense of an
+  occurrence is that of the nearest mean of training vectors of its word, or of most of the k nearest, by cosine, among
+  the word's own senses; k is 1 to 10, as does best on dev. Scores are means over words; the table by group has each
+  word. A sense of the test that training lacks is always mistaken, and counted. Words with one sense in training are
+  left out. With ``layers_summed=4`` a row is the sum of a layer and the three read before it.
+- ``senses:clusters``: the occurrences of each word with several senses in the test are clustered by k-means on unit
+  vectors, with as many clusters as senses, and with the number of 2 to 8 of the highest silhouette. V-measure
+  (Rosenberg & Hirschberg 2007) has no fixed value at random; the adjusted Rand index (Hubert & Arabie 1985) is 0 then.
+  A high silhouette states that there are clusters, not that they are senses.
+- ``senses:pairs``: WiC (Pilehvar & Camacho-Collados 2019). The cosine of a word's vectors in two contexts is compared
+  with the threshold that does best on train; the area under the curve needs none. ``_standardised`` scores are of
+  dimensions with mean 0 and variance 1 over training occurrences, since few dimensions dominate raw cosines (Timkey &
+  van Schijndel 2021). A pair is read as one text; ``apart:CORPUS`` has each text read by itself, as in the paper.
+- ``senses:concatenation``: Reif et al. (2019), *Visualizing and Measuring the Geometry of BERT*. The ratio of a word's
+  cosine to the centroid of its own sense over that to another sense's, with its sentence alone, and followed by *and*
+  with a sentence that has the word in the other sense, or in the same one, since a longer text alone may change the
+  ratio. Over 1 the word is nearer to its own sense. The corpus is ``concatenated:CORPUS``, such as CoarseWSD-20.
 
-A sense of the test that training lacks is always mistaken, and counted. Words with one sense in training are left out.
-With the setting ``layers_summed=4`` a row is the sum of a layer and the three read before it, as the last of Loureiro
-et al. ``senses:clusters``, ``senses:pairs`` and ``senses:concatenation`` ask other questions
-of the same vectors.
+What to compare with: the most frequent sense or answer (``majority``), the same rules on TF-IDF of the other words
+(``lexical``), layer 0, and random weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology import geometry
-from bertology.corpora import Sentences
-from bertology.errors import FitError, NameNotFoundError, listed, quoted
+from bertology.errors import CorpusError, FitError
+from bertology.geometry import LayerSums
+from bertology.geometry.sense_items import (
+    SensePairs,
+    concatenated,
+    concatenation_statistics,
+    context,
+    context_vectors,
+    lexical_pair_statistics,
+    pair_statistics,
+    read_pairs,
+    sense_data,
+)
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import ControlNote, GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
-
-from ._sense_clusters import SenseClusters
-from ._sense_concatenation import SenseConcatenation
-from ._sense_items import SenseData, context, context_vectors, sense_data
-from ._sense_pairs import SensePairs
-
-if TYPE_CHECKING:
-    from bertology.geometry import LayerSums, LayerVectors
-
-_QUESTION = "Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"
-_REFERENCE = "Loureiro et al. 2021; Wiedemann et al. 2019"
+from bertology.probing import (
+    ControlNote,
+    GeometryBaseline,
+    GeometryCounts,
+    GeometryProbe,
+    ProbeFamily,
+    Splits,
+    SplitVectors,
+    SplitWords,
+)
 
 
 @dataclass(frozen=True)
@@ -47,10 +64,9 @@ class Senses(GeometryProbe):
     layers_summed: int = 1
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
-    version = 1
     subject = "meaning"
-    question = _QUESTION
-    reference = _REFERENCE
+    question = "Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"
+    reference = "Loureiro et al. 2021; Wiedemann et al. 2019"
     metrics = (
         share_metric("accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, mean over words"),
         share_metric("macro_f1_by_centroid", "F1 of senses by nearest centroid, mean over senses, then over words"),
@@ -74,24 +90,23 @@ class Senses(GeometryProbe):
         """Where layers are summed."""
         return self.layers_summed > 1
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
+    def words(self, sentences: Splits) -> SplitWords:
         """All words with senses."""
         if self.layers_summed < 1:
             raise FitError(f"layers_summed={self.layers_summed}: give 1 layer or more")
         data = sense_data(sentences, known="train")
         return {split: items.every_word for split, items in data.items.items()}
 
-    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Occurrences, and senses of all words."""
-        data = _readable(sentences, words)
+        data = sense_data(sentences, known="train").readable(words)
         test, n_train = data.items["test"], len(data.items["train"])
         return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
 
-    def statistics(
-        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
-    ) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """By nearest centroid and by nearest neighbours."""
-        data = _readable(sentences, {split: of_split.words for split, of_split in vectors.items()})
+        words = {split: of_split.words for split, of_split in vectors.items()}
+        data = sense_data(sentences, known="train").readable(words)
         layers, predicted = vectors["test"].layers, []
         for place, layer in enumerate(layers):
             summed = layers[max(0, place + 1 - self.layers_summed) : place + 1]
@@ -103,11 +118,9 @@ class Senses(GeometryProbe):
             predicted.append(geometry.predict_senses(of_layer, data.items))
         return geometry.sense_scores(layers, predicted, data.items["test"], data.words)
 
-    def baseline(
-        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
-    ) -> Iterator[LayerSums]:
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The word's most frequent sense, or both rules on the words of the context."""
-        data = _readable(sentences, words)
+        data = sense_data(sentences, known="train").readable(words)
         test = data.items["test"]
         if name == "majority":
             always = np.zeros(len(test), dtype=np.int64)
@@ -122,23 +135,125 @@ class Senses(GeometryProbe):
         return geometry.sense_scores((None,), [predicted], test, data.words)
 
 
-def _readable(sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> SenseData:
-    data = sense_data(sentences, known="train")
-    return replace(data, items={split: items.readable(words[split]) for split, items in data.items.items()})
+@dataclass(frozen=True)
+class SenseClusters(GeometryProbe):
+    """Does k-means find the senses of a word?"""
+
+    task = "senses:clusters"
+    subject = "meaning"
+    question = "Do the occurrences of a word form clusters, and are these its senses?"
+    reference = "Wiedemann et al. 2019"
+    metrics = (
+        sum_metric("adjusted_rand", "agreement of clusters with senses, 0 at random, mean over words"),
+        share_metric("v_measure", "harmonic mean of homogeneity and completeness, mean over words"),
+        sum_metric("silhouette", "mean silhouette of the clusters, mean over words"),
+        sum_metric("adjusted_rand_chosen", "adjusted Rand index with the number of clusters that silhouette chooses"),
+        share_metric("v_measure_chosen", "V-measure with the number of clusters that silhouette chooses"),
+        sum_metric("chosen_clusters", "number of clusters that silhouette chooses, mean over words"),
+    )
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words with several senses."""
+        return {"test": sense_data(sentences, known="test").items["test"].every_word}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Occurrences, and senses of all words."""
+        data = sense_data(sentences, known="test")
+        items = data.items["test"].readable(words["test"])
+        return GeometryCounts(len(items), n_classes=data.n_senses, skipped=data.skipped)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """By word, and means over words."""
+        data, read = sense_data(sentences, known="test"), vectors["test"]
+        return geometry.sense_clusters(read, data.items["test"].readable(read.words), names=data.words)
 
 
-def _probe(name: str) -> Probe:
-    kinds = {"clusters": SenseClusters(), "pairs": SensePairs(), "concatenation": SenseConcatenation()}
-    if name not in kinds:
-        raise NameNotFoundError(f"unknown question about senses {quoted(name)}: there are {listed(kinds)}")
-    return kinds[name]
+@dataclass(frozen=True)
+class PairsOfSenses(GeometryProbe):
+    """Does a word have the same sense in two contexts?"""
+
+    column: str = "label"
+    """Column of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
+    task = "senses:pairs"
+    subject = "meaning"
+    question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
+    reference = "Pilehvar & Camacho-Collados 2019"
+    metrics = (
+        share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
+        sum_metric("area_under_curve", "share of pairs of pairs that cosines put in order"),
+        share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
+        sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
+    )
+    reads = ("train", "test")
+    fits = "a threshold of cosines"
+    baselines = (
+        ControlNote("majority", "majority", "the more frequent answer of train"),
+        ControlNote("lexical", "words alone", "the same by the cosine of the words of both contexts (TF-IDF)"),
+    )
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of both spans of all pairs."""
+        pairs = {split: read_pairs(text, self.column) for split, text in sentences.items()}
+        for split, of_split in pairs.items():
+            if of_split.same.all() or not of_split.same.any():
+                raise CorpusError(f"all pairs of {split} have the same label: give some of both")
+        return {split: of_split.every_word for split, of_split in pairs.items()}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Pairs."""
+        pairs = self._readable(sentences, words)
+        return GeometryCounts(len(pairs["test"].same), len(pairs["train"].same), n_classes=2)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """Of raw and of standardised vectors."""
+        pairs = self._readable(sentences, {split: read.words for split, read in vectors.items()})
+        return pair_statistics(vectors, pairs, sentences["test"])
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The more frequent answer of train, or the cosine of both contexts."""
+        pairs = self._readable(sentences, words)
+        return lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
+
+    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, SensePairs]:
+        return {split: read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
 
 
-PROBE = ProbeFamily(
-    argument="question about senses",
-    instances=("clusters", "pairs", "concatenation"),
-    question=_QUESTION,
-    reference=_REFERENCE,
-    make=_probe,
-    default=Senses(),
+@dataclass(frozen=True)
+class SenseConcatenation(GeometryProbe):
+    """Does a following sentence with another sense pull a word to that sense?"""
+
+    task = "senses:concatenation"
+    subject = "meaning"
+    question = "What does a sentence with another sense of a word do to the vector of the word before it?"
+    reference = "Reif et al. 2019"
+    metrics = (
+        sum_metric("fall", "ratio of sentences alone, less that with another sense following"),
+        sum_metric("fall_beyond_same", "ratio with the same sense following, less that with another sense"),
+        sum_metric("ratio_alone", "cosine to the own sense over that to the other, of sentences alone"),
+        sum_metric("ratio_other", "the same, followed by a sentence with another sense"),
+        sum_metric("ratio_same", "the same, followed by a sentence with the same sense"),
+        share_metric("own_share_alone", "share of words that are nearer to their own sense, of sentences alone"),
+        share_metric("own_share_other", "the same, followed by a sentence with another sense"),
+        share_metric("own_share_same", "the same, followed by a sentence with the same sense"),
+    )
+    reads = ("train", "test")
+    fits = "centroids of senses"
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words with senses in train, and those of the test whose senses train has."""
+        return concatenated(sentences).every_word
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """Words of the test, and occurrences and senses in train."""
+        read = concatenated(sentences, words)
+        return GeometryCounts(len(read.items), sum(map(len, read.known.values())), n_classes=len(read.known))
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """Ratios of cosines in each form of the sentence, and their differences."""
+        words = {split: some.words for split, some in vectors.items()}
+        return concatenation_statistics(vectors, concatenated(sentences, words))
+
+
+PROBE = ProbeFamily.among(
+    [SenseClusters(), PairsOfSenses(), SenseConcatenation()], argument="question about senses", default=Senses()
 )

@@ -17,19 +17,15 @@ from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_target
 from bertology.errors import CorpusError
 from bertology.probing import Examples, ProbeFamily, SentenceProbe, target_examples
 
-_QUESTION = "Which length, depth, tense, word order … does each sentence have?"
-_REFERENCE = "Conneau et al. 2018"
-
 
 @dataclass(frozen=True)
 class SentenceTask(SentenceProbe):
     """Which label does each sentence have in one of the ten tasks?"""
 
     name: str
-    version = 1
     subject = "syntax"
-    question = _QUESTION
-    reference = _REFERENCE
+    question = "Which length, depth, tense, word order … does each sentence have?"
+    reference = "Conneau et al. 2018"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
@@ -46,12 +42,4 @@ class SentenceTask(SentenceProbe):
         return target_examples(sentences, self.task, spans=1)
 
 
-def _task(name: str) -> SentenceTask:
-    task = SentenceTask(name.lower().replace("-", "_"))
-    sentence_target(task.name)
-    return task
-
-
-PROBE = ProbeFamily(
-    argument="task of sentences", instances=SENTENCE_TASKS, question=_QUESTION, reference=_REFERENCE, make=_task
-)
+PROBE = ProbeFamily.among([SentenceTask(name) for name in SENTENCE_TASKS], argument="task of sentences")

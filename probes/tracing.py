@@ -14,23 +14,20 @@ text: ``patching:facts`` exchanges subjects instead (Zhang & Nanda 2024).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bertology.corpora import Sentences
+from bertology import causal
+from bertology.causal.sums import effect_sums
+from bertology.geometry import LayerSums
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts
-
-from ._patching_sums import effect_sums
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Splits
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums
 
 _SUBJECT = "subject"
 
@@ -42,16 +39,14 @@ class Tracing(CausalProbe):
     most_facts: int = 300
     """So many facts that the model knows."""
     draws: int = 10
-    """Of the noise, whose mean is taken."""
+    """Draws of the noise, whose mean is taken."""
     deviations: float = 3.0
     """Standard deviation of the noise, in those of the components of embeddings of subjects."""
     window: int = 1
     """Number of neighbouring blocks whose attention or feed-forward part is put back at once: in the paper 10 of 48."""
     task = "tracing"
-    version = 1
     question = "Which states bring a fact back when its subject is noise?"
     reference = "Meng et al. 2022"
-    reads = ()
     metrics = (
         sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
         sum_metric("attention_effect", "the same of what attention adds to states of the subject"),
@@ -63,30 +58,19 @@ class Tracing(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Facts; of the pocket world those that its training text states."""
-        from bertology.causal import read_facts
+        return CausalItems(tuple(causal.read_facts(source, columns=columns)))
 
-        return CausalItems(tuple(read_facts(source, columns=columns)))
-
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """At most so many facts; which ones the model knows is seen when it reads them."""
         assert items is not None
         return GeometryCounts(min(len(items), self.most_facts))
 
     def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
+        self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Of each layer, by subject; of what blocks compute from layer 1 on."""
-        from bertology.causal import known_facts, trace
-        from bertology.geometry import LayerSums
-
         assert items is not None
-        known = known_facts(encoder, items.items, most=self.most_facts)
+        known = causal.known_facts(encoder, items.items, most=self.most_facts)
         skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}
         yield GeometryCounts(len(known.facts), skipped=skipped)
         share = np.zeros((len(layers), known.n_asked))
@@ -101,10 +85,11 @@ class Tracing(CausalProbe):
             of_site = [layer for layer in layers if layer or site == "hidden_state"]
             if not of_site:
                 continue
-            found = trace(
+            at: Any = site
+            found = causal.trace(
                 encoder,
                 known,
-                site=cast("Literal['hidden_state']", site),
+                site=at,
                 layers=of_site,
                 window=self.window,
                 n_draws=self.draws,

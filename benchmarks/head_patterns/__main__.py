@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.head_patterns.card import write_card
 from benchmarks.head_patterns.labels import labelled_part
 from benchmarks.head_patterns.train import train_classifiers
-from bertology.attention.patterns._classifier import WEIGHTS
+from bertology.attention.patterns import WEIGHTS
 from bertology.errors import BertologyError
 
 _NAME = "python -m benchmarks.head_patterns"

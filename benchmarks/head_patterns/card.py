@@ -12,8 +12,7 @@ from benchmarks.head_patterns.labels import LabelledMap, labelled_part, read_lab
 from benchmarks.head_patterns.maps import PieceMap
 from benchmarks.head_patterns.score import PatternScore, agreement, score_classifier
 from bertology._files import write_atomically
-from bertology.attention.patterns._classifier import RECORD, WEIGHTS
-from bertology.attention.patterns._kinds import KINDS, PATTERNS, ClassifierKind
+from bertology.attention.patterns import KINDS, PATTERNS, RECORD, WEIGHTS, ClassifierKind
 from bertology.errors import ModelError
 
 CARD: Final = Path(__file__).with_name("README.md")

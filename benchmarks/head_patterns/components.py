@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._kinds import CLS, PIECE, PUNCTUATION, SEP
+from bertology.attention.patterns import CLS, PIECE, PUNCTUATION, SEP
 
 Floats = NDArray[np.float64]
 Kinds = NDArray[np.int8]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from benchmarks.head_patterns.maps import PieceMap, read_maps
-from bertology.attention.patterns._kinds import PATTERNS, Pattern
+from bertology.attention.patterns import PATTERNS, Pattern
 from bertology.errors import CorpusError, ModelError, ResultsError
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._kinds import CLS, PADDING, PIECE, PUNCTUATION, SEP
+from bertology.attention.patterns import CLS, PADDING, PIECE, PUNCTUATION, SEP
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bertology.attention.patterns._features import Layout
+    from bertology.attention.patterns import Layout
     from bertology.corpora import Sentence, Sentences
     from bertology.encoders import Encoder
 
@@ -60,7 +60,7 @@ def read_maps(encoder: Encoder, sentences: Sequence[Sentence], heads: Sequence[t
     Raises:
         BertologyError: the text is longer than the model takes, or it has no such head.
     """
-    from bertology.attention.viewer._read import read_attention
+    from bertology.attention._viewer import read_attention
 
     reading = read_attention(encoder, sentences, heads=heads)
     units = reading.units("piece")
@@ -114,7 +114,7 @@ def layout_of(maps: Sequence[PieceMap]) -> Layout:
     """The layout of the texts of some maps, padded to the longest."""
     import torch
 
-    from bertology.attention.patterns._features import Layout
+    from bertology.attention.patterns import Layout
 
     table = torch.full((len(maps), max(map(len, maps))), PADDING)
     for row, one in enumerate(maps):

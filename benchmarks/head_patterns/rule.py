@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._features import FEATURES
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns import FEATURES, PATTERNS
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.head_patterns.labels import LabelledMap
 from benchmarks.head_patterns.maps import PieceMap
 from benchmarks.head_patterns.train import probabilities
-from bertology.attention.patterns._classifier import assigned
-from bertology.attention.patterns._kinds import CONFIDENCE, PATTERNS, ClassifierKind
+from bertology.attention.patterns import CONFIDENCE, PATTERNS, ClassifierKind, assigned
 
 Floats = NDArray[np.float64]
 _BINS: Final = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

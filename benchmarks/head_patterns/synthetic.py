@@ -28,8 +28,7 @@ from benchmarks.head_patterns.components import (
 )
 from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
 from benchmarks.head_patterns.rule import likely_classes
-from bertology.attention.patterns._features import features
-from bertology.attention.patterns._kinds import PATTERNS, Pattern
+from bertology.attention.patterns import PATTERNS, Pattern, features
 
 SHORTEST, LONGEST = 5, 128
 _IN_GROUP = 12

@@ -16,9 +16,18 @@ from torch import Tensor
 from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
 from benchmarks.head_patterns.synthetic import SyntheticMaps, synthetic_maps
 from bertology._files import write_atomically
-from bertology.attention.patterns._classifier import RECORD, WEIGHTS, PatternNetwork, load_classifier, pictures
-from bertology.attention.patterns._features import FEATURES
-from bertology.attention.patterns._kinds import CONFIDENCE, KINDS, PATTERNS, ClassifierKind
+from bertology.attention.patterns import (
+    CONFIDENCE,
+    FEATURES,
+    KINDS,
+    PATTERNS,
+    RECORD,
+    WEIGHTS,
+    ClassifierKind,
+    PatternNetwork,
+    load_classifier,
+    pictures,
+)
 from bertology.errors import FitError
 
 Say = Callable[[str], None]

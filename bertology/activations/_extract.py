@@ -34,8 +34,8 @@ from bertology.activations._store import (
 )
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
-from bertology.encoders import EncoderRun, Encoding, LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
-from bertology.encoders.alignment import EncodedPieces
+from bertology.encoders import EncoderRun, Encoding, LabelledArray, OnLong, layers_from_end
+from bertology.encoders.alignment import EncodedPieces, Pooling, WordPooling
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Intervention, Words, intervening
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, StoreError, listed, quoted

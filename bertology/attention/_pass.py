@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,14 +19,18 @@ from bertology._memory import give_back_freed_memory
 from bertology._names import layer_number
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.attention._norms import MapNorms, check_norms, value_norms
-from bertology.attention._ratios import Level, Scope
-from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
-from bertology.attention._texts import Inputs, MapText
+from bertology.attention._ratios import Floats, HeadRatios, Integers, Level, Scope
+from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.alignment import SHARED
-from bertology.encoders.interventions import StopForward, value_projection, watching
+from bertology.encoders.interventions import (
+    StopForward,
+    head_projection,
+    is_plain_linear,
+    value_projection,
+    watching,
+)
 from bertology.errors import ModelError
 
 MOST_WORKERS = 16
@@ -32,10 +38,179 @@ MOST_WORKERS = 16
 _BATCHES_BETWEEN = 4
 """After so many batches, memory that maps of ever new shapes have left behind is given back."""
 
+# Families in which a head's output is α (x W_V + b_V) W_O and nothing else.
+_FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
+
 Part = TypeVar("Part")
+Made = TypeVar("Made")
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
 """Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
 of its transformed values ``[batch, head, piece]``; else None."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapNorms:
+    """‖αf(x)‖ of one layer for a few texts, computed only as far as a statistic needs it.
+
+    Norms are merged to words as maps are: what is added *to* a word is averaged over its pieces, what comes *from* a
+    word is summed.
+    """
+
+    maps: Tensor
+    """``[sentence, head, piece, piece]`` α as the model gives it."""
+    lengths: Tensor
+    """``[sentence, head, piece]`` ‖f(x)‖."""
+    inputs: Inputs
+    """The inputs of the batch, which state how pieces become units."""
+
+    @cached_property
+    def between(self) -> Tensor:
+        """``[sentence, head, unit, unit]`` to (rows) each unit from (columns) each unit."""
+        return self.inputs.merged(self.maps.float() * self.lengths[:, :, None])
+
+    @cached_property
+    def given(self) -> Tensor:
+        """``[sentence, head, unit]`` what each unit adds to all words whose rows count, summed: the maps are read once,
+        and no second table of their size is made."""
+        weights = self.inputs.row_shares[:, None, None]  # [sentence, 1, 1, piece]
+        by_piece = (weights @ self.maps.float()).squeeze(2) * self.lengths
+        return by_piece if self.inputs.member is None else by_piece @ self.inputs.columns.transpose(1, 2)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        """``[sentence, head]`` what the words whose rows count add to themselves, summed."""
+        rows, columns, weights = self.inputs.own_cells
+        n_pieces = self.maps.shape[-1]
+        cells = (rows * n_pieces + columns)[:, None].expand(-1, self.maps.shape[1], -1)
+        lengths = self.lengths.gather(2, columns[:, None].expand_as(cells))
+        weighed = self.maps.flatten(2).gather(2, cells).float() * lengths
+        return torch.einsum("shc,sc->sh", weighed, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatch:
+    """The attention maps of one layer for a few texts. Valid while ``update`` runs: keep sums, not maps."""
+
+    layer: int
+    """Number of the layer, from 1."""
+    maps: Tensor
+    """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
+    padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
+    2019, section 4.1), and that to a piece which words share divided equally, so that rows sum to 1."""
+    norms: MapNorms | None
+    """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None unless
+    norms were requested."""
+    units: Units
+    """The same object for all layers of a batch."""
+
+    @cached_property
+    def most_attended(self) -> tuple[Tensor, Tensor]:
+        """``[sentence, head, unit]`` of each row the largest weight to a word, and the place of that word, the first of
+        equals. Special tokens do not compete."""
+        # Far below 0, so that adding is enough: to choose by a mask takes several times as long.
+        penalty = torch.where(self.units.is_word, 0.0, -2.0).to(self.maps)
+        largest, places = torch.max(self.maps + penalty[:, None, None], dim=-1)
+        return largest, places
+
+
+class HeadStatistic(ABC):
+    """Sums over attention maps, made batch by batch.
+
+    A statistic begins empty, for a :class:`Scope`. :func:`stream_maps` is given what makes it, a class or a
+    ``functools.partial`` of one: each thread fills one of its own, and they are merged at the end.
+    """
+
+    @abstractmethod
+    def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch; its layers come one after another, in ascending order."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add the sums of another thread."""
+
+    @abstractmethod
+    def finish(self) -> Any:
+        """The result, frozen."""
+
+
+MakeStatistic = Callable[[Scope], HeadStatistic]
+
+
+class PerBatch(Generic[Made]):
+    """Something that is made of a batch's units once, and used for all its layers."""
+
+    def __init__(self, make: Callable[[Units], Made]) -> None:
+        self._make = make
+        self._units: Units | None = None
+
+    def __call__(self, units: Units) -> Made:
+        """The value for these units; made anew where they are not those of the last call."""
+        if self._units is not units:
+            self._made, self._units = self._make(units), units
+        return self._made
+
+
+class ClusterSums:
+    """Numerators and denominators of ratios by name, added up by cluster of sentences: what most statistics keep.
+
+    All heads have the same denominator, such as a number of rows, where it is ``shared``. A ``metric`` is what is
+    measured where the names are groups that it is measured on.
+    """
+
+    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
+        self._scope, self._names, self._shared, self._metric = scope, tuple(names), shared, metric
+        # Clusters first, so that what is added to one stands together.
+        shape = (scope.n_clusters, len(scope.layers), scope.n_heads, len(names))
+        self._over = np.zeros(shape)
+        self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
+
+    def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
+        """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
+        denominators, ``[sentence, statistic]`` where heads share them."""
+        place = self._scope.layers.index(layer)
+        clusters = self._scope.clusters(units.sentences)
+        _add_by_cluster(self._over[:, place], clusters, over)
+        if not self._shared:
+            _add_by_cluster(self._under[:, place], clusters, under)
+        elif place == 0:
+            _add_by_cluster(self._under[:, 0, 0], clusters, under)
+
+    def merge(self, other: ClusterSums) -> None:
+        self._over += other._over
+        self._under += other._under
+
+    def finish(self) -> HeadRatios:
+        over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
+        return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
+
+
+class SumsStatistic(HeadStatistic):
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``."""
+
+    def __init__(self, *sums: ClusterSums) -> None:
+        self._sums = sums
+
+    def merge(self, other: Self) -> None:
+        for sums, more in zip(self._sums, other._sums, strict=True):
+            sums.merge(more)
+
+    def finish(self) -> tuple[HeadRatios, ...]:
+        """The ratios, one object for each of the sums."""
+        return tuple(sums.finish() for sums in self._sums)
+
+
+def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
+    """``[sentence, head]`` of values ``[sentence, head, unit]``, summed over the counted rows ``[sentence, unit]``."""
+    # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
+    return torch.where(counted[:, None], rows, 0).sum(-1)
+
+
+def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
+    """Add ``[sentence, …]`` to ``[cluster, …]``. A cluster may stand in a batch more than once, which plain indexed
+    addition would count once."""
+    order = np.argsort(clusters, kind="stable")
+    distinct, starts = np.unique(clusters[order], return_index=True)
+    sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +218,7 @@ class MapPass:
     """The result of a pass over the attention maps of a text."""
 
     results: tuple[Any, ...]
-    """What each statistic's ``finish`` returned, in the order in which statistics were given."""
+    """The value of each statistic's ``finish``, in the order in which statistics were given."""
     scope: Scope
     n_sentences: int
     """Number of sentences of which some word was read."""
@@ -155,7 +330,7 @@ def _show(
 
 
 def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, most: int) -> list[Part]:
-    """What ``work`` returns with the encoder, or a twin of it, and every so many-th of the batches, on each core."""
+    """Run ``work`` on each core, with the encoder or a twin of it and with every n-th batch of n cores."""
     with Workers(torch.device(encoder.device), most=most) as workers:
         readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
         return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
@@ -252,9 +427,43 @@ def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], An
 
 
 def _place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
-    """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
+    """The place of the maps in a module's output: the last that fits, as a bias of positions may have their shape."""
     for place in reversed(range(len(output))):
         part = output[place]
         if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:
             return place if part.shape[2] == part.shape[3] else None
     return None
+
+
+def knows_norms(encoder: Encoder) -> bool:
+    """Whether it is known how a model transforms values: by its family, unless these parts of it were changed."""
+    if encoder.family not in _FAMILIES or encoder.model.is_stock:
+        return encoder.family in _FAMILIES
+    return all(is_plain_linear(head_projection(block, encoder.family)) for block in encoder.model.blocks)
+
+
+def check_norms(encoder: Encoder) -> None:
+    """Raise a ``ModelError`` where it is not known how the family transforms values."""
+    if not knows_norms(encoder):
+        raise ModelError(
+            f"model {encoder.name}: norms of transformed values are known for {', '.join(_FAMILIES)}, "
+            f"not for {encoder.family if encoder.family not in _FAMILIES else 'changed projections'}: take raw weights"
+        )
+
+
+def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
+    """‖f(x)‖ of every piece and head, f(x) = (x W_V + b_V) W_O with the rows of W_O that are the head's own (eq. 5).
+
+    Attention weighs f(x) by α, which is one number, so ‖α f(x)‖ = α ‖f(x)‖. Of ``[batch, piece, dim]`` output of the
+    block's value projection, ``[batch, head, piece]``; a :class:`SignalError` where they are not finite.
+    """
+    n_heads = encoder.n_heads
+    by_head = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
+    projection: Any = head_projection(encoder.model.blocks[layer - 1], encoder.family)
+    weight: Tensor = projection.weight.float().view(-1, n_heads, by_head.shape[-1])  # [dim, head, value]
+    # Of the squared length v W Wᵀ v the middle is the same for all pieces.
+    gram = torch.einsum("dhv,dhw->hvw", weight, weight)
+    squared = (torch.einsum("bphv,hvw->bphw", by_head, gram) * by_head).sum(-1)
+    lengths: Tensor = squared.clamp_min(0).sqrt().transpose(1, 2)
+    encoder.check_finite("norms of transformed values", {layer: lengths}, by_head=True)
+    return lengths

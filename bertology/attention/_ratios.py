@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertology.corpora import Sentences
-from bertology.measures import RatioIntervals, ratio_intervals
+from bertology.measures import ratio_intervals
+from bertology.measures.intervals import RatioIntervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -22,11 +23,11 @@ MOST_CLUSTERS = 1000
 
 @dataclass(frozen=True)
 class Scope:
-    """What a pass over attention maps will read; a statistic is made for one scope."""
+    """The text, layers and heads of a pass over attention maps; a statistic is made for one scope."""
 
     n_sentences: int
     layers: tuple[int, ...]
-    """From 1, ascending: the order in which a batch's layers arrive."""
+    """Numbers of the layers, from 1, ascending: the order in which a batch's layers arrive."""
     n_heads: int
     level: Level
     """Units of the maps."""
@@ -48,17 +49,17 @@ class HeadRatios:
     names: tuple[str, ...]
     """``[statistic]``"""
     layers: tuple[int, ...]
-    """From 1; empty where a ratio belongs to the whole model, or to no model at all, as a baseline does."""
+    """Numbers of the layers, from 1; empty where a ratio belongs to the whole model, or to none, as a baseline does."""
     over: Floats
     """``[statistic, layer, head, cluster]`` numerators; the head axis, or both layer and head axis, has length 1 where
     ratios belong to layers or to the model."""
     under: Floats
     """``[statistic, layer, head, cluster]`` denominators; layer and head axis have length 1 where all share them."""
     metric: str = ""
-    """What is measured, where the names are groups that it is measured on, such as relations; empty where each name is
+    """The metric, where the names are groups that it is measured on, such as relations; empty where each name is
     a metric of its own."""
     unit: Literal["head", "layer", "model"] = "head"
-    """What each ratio belongs to."""
+    """The part of the model that each ratio belongs to."""
 
     @cached_property
     def values(self) -> Floats:

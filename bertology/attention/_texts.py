@@ -24,7 +24,7 @@ _MAP_VALUES = 1 << 23
 """Weights of the maps of one layer in a batch; a single window may have more."""
 _WORD, _CLS, _SEP, _OTHER = range(4)
 _SEPARATOR, _CUT = -1, -2
-"""In the place of the number of a word: the separator of a pair, and a word that a window shows in part, whose pieces
+"""Numbers of units that are no word: the separator of a pair, and a word that a window shows in part, whose pieces
 are one unit of no word."""
 _UNBOUNDED = 1 << 30
 _UNITS_IN_BAND = 64
@@ -237,7 +237,7 @@ class MapText:
                 yield Batch(self.windows[chosen], batch.length, batch.is_padded)
 
     def inputs(self, batch: Batch) -> Inputs:
-        """What goes into the model, and how its pieces become units."""
+        """The inputs of the model, and how their pieces become units."""
         windows = [self._window(number) for number in batch.windows.tolist()]
         ids, mask = padded_inputs([one.ids for one in windows], batch, self.pieces.pad_id)
         types = padded([one.types for one in windows], batch.length, 0)
@@ -337,7 +337,7 @@ class MapText:
         return word, counts, kind, first, np.concatenate([opening + 1, one.last, closing + 1])
 
     def _pieces_of(self, one: _Window) -> tuple[Integers, Booleans, Integers, Integers, Integers]:
-        """As :meth:`_words_of`, where each unit is a piece."""
+        """The same as :meth:`_words_of`, where each unit is a piece."""
         pieces = np.arange(len(one.ids))
         word, counts = np.full(len(pieces), -1), np.zeros(len(pieces), dtype=bool)
         # Where two words share a piece, it belongs to the first of them.

@@ -15,7 +15,7 @@ from bertology._names import folder_name, layer_label
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology._text import aligned, decimals, signed
 from bertology.causal._pairs import PatchPair, word_names
-from bertology.measures import intervals_over_clusters
+from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,29 +1,232 @@
-"""Interchange interventions: states of one text put into the forward pass over another, place by place."""
+"""States of other texts, or of clean ones, put into the forward pass over a text, layer by layer and place by place.
+
+:func:`patch` exchanges states of two texts (interchange intervention), :func:`trace` restores states of a text whose
+subject is noised. Both read a :class:`Target` off the last layer of :class:`Passes` and fill one kind of map.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import name_not_found
+from bertology.causal._items import Fact, subject_pairs
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal._passes import Cell, LogitDifference, Passes, Score, WordProbability, batches_of_one_length
-from bertology.causal._sources import MEAN_DIFFERENCE, SOURCES, MeanDifferences, Source, donors
+from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import SITES, Intervention, Site
-from bertology.errors import ClozeError, ModelError
+from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
+from bertology.errors import ClozeError, ModelError, listed
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
+Floats = NDArray[np.float64]
 Direction = Literal["denoise", "noise"]
-_ALL_PIECES = "all"
+Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
+SOURCES: tuple[str, ...] = get_args(Source)
+_MEAN_DIFFERENCE: Source = "mean_difference"
+_ALL_PIECES, _SUBJECT = "all", "subject"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The prediction at the masks of texts: a choice between two words, or one word.
+
+    Of two words it is the logit of the first minus that of the second; of one its log-probability, or its probability.
+    """
+
+    encoder: Encoder
+    masks: Tensor
+    """``[row]`` the piece that is masked."""
+    words: Tensor
+    """``[row, 1 or 2]`` vocabulary numbers."""
+    is_probability: bool = False
+
+    @classmethod
+    def of(cls, encoder: Encoder, rows: Sequence[AlignedPair]) -> Target:
+        """The target of pairs that all have one word, or all two."""
+        masks, words = (torch.tensor(one) for one in ([one.mask for one in rows], [one.candidates for one in rows]))
+        return cls(encoder, masks, words)
+
+    def __call__(self, last: Tensor, rows: Tensor | None = None) -> Tensor:
+        """``[cell]`` scores from ``[cell, piece, dim]`` states of the last layer, and the row that each is of."""
+        encoder, rows = self.encoder, torch.arange(len(last)) if rows is None else rows
+        with torch.inference_mode():
+            features = encoder.masked_head.features(last[torch.arange(len(rows)), self.masks[rows]])
+        if self.words.shape[1] == 1:
+            logits = encoder.vocabulary_logits(features, layer=encoder.n_layers).float()
+            found = logits.log_softmax(1).cpu().double().gather(1, self.words[rows])[:, 0]
+            return found.exp() if self.is_probability else found
+        entries, index = torch.unique(self.words[rows], return_inverse=True)
+        logits = encoder.vocabulary_logits(features, entries.to(features.device), layer=encoder.n_layers)
+        chosen = logits.cpu().double().gather(1, index)
+        return chosen[:, 0] - chosen[:, 1]
+
+    def of_texts(self, ids: Tensor) -> Tensor:
+        """``[row]`` scores of texts ``[row, piece]`` as they are."""
+        return self(last_states(self.encoder, ids))
+
+
+def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | None = None) -> Tensor:
+    """``[row, piece, dim]`` states of the last layer; the pass may be resumed from the states of another one."""
+    if resumed is not None:
+        with starting_from(encoder.model.body, encoder.model.blocks, *resumed):
+            return last_states(encoder, ids)
+    return encoder.hidden_states(ids, layers=(encoder.n_layers,))[encoder.n_layers]
+
+
+def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
+    """Numbers of pairs of one length, as many as fill a batch when each has so many rows."""
+    by_length: dict[int, list[int]] = {}
+    for number, one in enumerate(aligned):
+        by_length.setdefault(len(one.ids[0]), []).append(number)
+    for length, numbers in by_length.items():
+        size = max(1, pieces_in_batch(encoder.device) // (length * max(n_rows, 1)))
+        yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
+def ids_of(rows: Sequence[AlignedPair], side: int) -> Tensor:
+    """``[row, piece]`` the texts of pairs of one length, or the other texts."""
+    return torch.from_numpy(np.stack([one.ids[side] for one in rows]))
+
+
+def place_states(
+    encoder: Encoder, aligned: Sequence[AlignedPair], layers: Sequence[int]
+) -> Iterator[tuple[int, int, str, Tensor]]:
+    """``[layer, piece, dim]`` states of each place of both texts of pairs, with number of the pair, side and name."""
+    for batch in batches(encoder, aligned, 1):
+        for side in (0, 1):
+            states = encoder.hidden_states(ids_of([aligned[number] for number in batch], side), layers=layers)
+            stacked = torch.stack([states[layer].float().cpu() for layer in layers])  # [layer, pair, piece, dim]
+            for row, number in enumerate(batch):
+                for name, pieces in aligned[number].places.items():
+                    yield number, side, name, stacked[:, row, torch.from_numpy(pieces)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The states exchanged in one row of a patched batch."""
+
+    row: int
+    """The text, among those of the batch."""
+    name: str
+    """Name of the place."""
+    pieces: NDArray[np.int64]
+    head: int | None = None
+    """From 1; of all heads when left out."""
+
+
+class Passes:
+    """The plain passes over source and base texts of one length, and patched ones that start from the base.
+
+    Blocks below what is patched are computed once.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        source: Tensor,
+        base: Tensor,
+        score: Target,
+        *,
+        site: Site,
+        noise: Tensor | None = None,
+        window: int = 1,
+    ) -> None:
+        """Run both.
+
+        Args:
+            encoder: a masked language model.
+            source: ``[row, piece]`` the texts whose states are put in.
+            base: ``[row, piece]`` the texts that they are put into.
+            score: the target, which is read off the last layer.
+            site: what is exchanged.
+            noise: ``[row, piece, dim]`` added to the embeddings of the base.
+            window: number of layers in which what a block computes is exchanged together, around the one named.
+        """
+        self._encoder, self._site, self._ids, self._score, self._window = encoder, site, base, score, window
+        self._of_source: dict[int, Tensor] = {}
+        last = encoder.n_layers
+        of_source = self._plain(source, keep=site != "hidden_state")
+        self.source_scores = score(of_source[last])
+        """``[row]`` of the source texts."""
+        if site == "hidden_state":
+            self._of_source = of_source
+        if noise is None:
+            self._states = self._plain(base, keep=False)
+        else:
+            start = of_source[0] if source is base else self._plain(base, keep=False)[0]
+            start = start + noise.to(start)
+            with starting_from(encoder.model.body, encoder.model.blocks, 0, start):
+                self._states = encoder.hidden_states(base, layers=range(last + 1))
+        self.base_scores = score(self._states[last])
+        """``[row]`` of the base texts."""
+
+    def move(self, shifts: dict[int, Tensor]) -> None:
+        """Let the source be the base moved by ``[row, piece, dim]`` in each layer."""
+        self._of_source = {
+            layer: self._states[layer] + shift.to(self._states[layer]) for layer, shift in shifts.items()
+        }
+
+    def changes(self, layer: int, cells: Sequence[Cell]) -> Tensor:
+        """``[cell]`` what patching it at a layer adds to the score of the base."""
+        encoder, rows = self._encoder, torch.tensor([cell.row for cell in cells])
+        is_state = self._site == "hidden_state"
+        layers = [layer] if is_state else self._around(layer)
+        shape = self._states[0].shape
+        is_patched = torch.zeros(len(cells), *shape[1:], dtype=torch.bool)
+        width = shape[2] // encoder.n_heads
+        for number, cell in enumerate(cells):
+            dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
+            is_patched[number, torch.from_numpy(cell.pieces), dims] = True
+        is_patched = is_patched.to(self._states[0].device)
+        begin = layers[0] - (not is_state)
+        start = self._states[begin][rows]
+        if is_state:
+            start = torch.where(is_patched, self._of_source[layer][rows], start)
+        exchanged = (
+            [] if is_state else [Intervention(n, self._exchange(n, rows, is_patched), self._site) for n in layers]
+        )
+        with self._intervening(exchanged):
+            last = last_states(encoder, self._ids[rows], resumed=(begin, start))
+        return self._score(last, rows) - self.base_scores[rows]
+
+    def _around(self, layer: int) -> list[int]:
+        below = (self._window - 1) // 2
+        lowest, highest = layer - below, layer - below + self._window - 1
+        return list(range(max(lowest, 1), min(highest, self._encoder.n_layers) + 1))
+
+    def _exchange(self, layer: int, rows: Tensor, is_patched: Tensor) -> Change:
+        source = self._of_source[layer][rows]
+        return lambda values: torch.where(is_patched, source, values)
+
+    def _plain(self, ids: Tensor, *, keep: bool) -> dict[int, Tensor]:
+        """Hidden states of every layer; what the site holds is kept beside them."""
+        encoder = self._encoder
+        layers = range(1, encoder.n_layers + 1) if keep else ()
+        with self._intervening([Intervention(layer, self._keep(layer), self._site) for layer in layers]):
+            return encoder.hidden_states(ids, layers=range(encoder.n_layers + 1))
+
+    def _keep(self, layer: int) -> Change:
+        def keep(values: Tensor) -> Tensor:
+            self._of_source[layer] = values.clone()
+            return values
+
+        return keep
+
+    def _intervening(self, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
+        encoder = self._encoder
+        body, blocks = encoder.model.body, encoder.model.blocks
+        return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
 
 
 def patch(
@@ -69,50 +272,33 @@ def patch(
     from_, into = (0, 1) if direction == "denoise" else (1, 0)
     sources = {number: one.ids[from_] for number, one in kept.items()}
     if source in ("unrelated", "same_value"):
-        wanted = from_ if source == "unrelated" else into
-        found = donors(asked, kept, wanted)
+        sources = donors(asked, kept, from_ if source == "unrelated" else into)
         without = "no other pair with its words in the same places has the same value"
-        reasons |= {number: without for number in kept if number not in found}
-        kept, sources = {number: kept[number] for number in found}, found
+        reasons |= {number: without for number in kept if number not in sources}
+        kept = {number: kept[number] for number in sources}
     if not kept:
         first = min(reasons)
         raise refused(asked[first], reasons[first])
-    places = [_places(one, site, encoder.n_heads) for one in kept.values()]
-    names = tuple(dict.fromkeys(cell.name for of_pair in places for cell in of_pair))
-    last = tuple(name for name in (SPECIAL, _ALL_PIECES) if name in names)
-    names = tuple(name for name in names if name not in last) + last
-    moves = MeanDifferences(encoder, asked, kept, from_, into, chosen) if source == MEAN_DIFFERENCE else None
+    moves = MeanDifferences(encoder, asked, kept, from_, into, chosen) if source == _MEAN_DIFFERENCE else None
     numbers, ones = list(kept), list(kept.values())
-    changes, whole, base = (
-        np.full((len(chosen), len(names), len(kept)), np.nan),
-        np.empty(len(kept)),
-        np.empty(len(kept)),
-    )
-    for batch in batches_of_one_length([len(one.ids[0]) for one in ones], len(names), pieces_in_batch(encoder.device)):
+
+    def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
         some = [ones[place] for place in batch]
-        score = _score(encoder, some)
-        own = torch.from_numpy(np.stack([one.ids[from_] for one in some]))
-        base_ids = torch.from_numpy(np.stack([one.ids[into] for one in some]))
-        source_ids = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
-        passes = Passes(encoder, source_ids, base_ids, score, site=site)
-        if source == "pair":
-            of_own = passes.source_scores
-        else:
-            states = encoder.hidden_states(own, layers=(encoder.n_layers,))[encoder.n_layers]
-            of_own = score(states, torch.arange(len(some)))
+        target = Target.of(encoder, some)
+        of_source = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
+        passes = Passes(encoder, of_source, ids_of(some, into), target, site=site)
         if moves is not None:
             passes.move(moves.shifts([numbers[place] for place in batch]))
-        base[batch], whole[batch] = passes.base_scores.numpy(), (of_own - passes.base_scores).numpy()
-        cells = [replace(cell, row=row) for row, place in enumerate(batch) for cell in places[place]]
-        for number, layer in enumerate(chosen):
-            for cell, change in zip(cells, passes.changes(layer, cells).tolist(), strict=True):
-                changes[number, names.index(cell.name), batch[cell.row]] = change
-    of_map = tuple(asked[number] for number in kept)
-    clusters = tuple(asked[number].cluster or f"pair {number}" for number in kept)
-    excluded = tuple(sorted(reasons.items()))
+        return passes, passes.source_scores if source == "pair" else target.of_texts(ids_of(some, from_))
+
+    cells = [_cells(one, encoder.n_heads if site == "head" else 0) for one in ones]
     return PatchingMap(
-        encoder.source.title, site, direction, source, chosen, names, changes, whole, base, of_map, clusters, excluded
-    )
+        encoder.source.title, site, direction, source, chosen,
+        *_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES)),
+        tuple(asked[number] for number in kept),
+        tuple(asked[number].cluster or f"pair {number}" for number in kept),
+        tuple(sorted(reasons.items())),
+    )  # fmt: skip
 
 
 def _checked(
@@ -130,7 +316,7 @@ def _checked(
         raise name_not_found("direction of patching", direction, ("denoise", "noise"))
     if source not in SOURCES:
         raise name_not_found("source of states", source, SOURCES)
-    if source == MEAN_DIFFERENCE and site != "hidden_state":
+    if source == _MEAN_DIFFERENCE and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     if encoder.is_gated:
         raise ModelError("heads are gated: patch outside of gated_heads")
@@ -139,29 +325,351 @@ def _checked(
         raise ClozeError("no pair: give at least one")
     if len({bool(pair.bad) for pair in asked}) > 1:
         raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
-    lowest = 0 if site == "hidden_state" else 1
-    chosen = tuple(range(lowest, encoder.n_layers + 1)) if layers is None else tuple(layers)
+    chosen = _layers(encoder, site, layers)
     for layer in chosen:
-        Intervention(layer, _same, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+        Intervention(layer, lambda state: state, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     return chosen
 
 
-def _same(state: Tensor) -> Tensor:
-    return state
+def _layers(encoder: Encoder, site: Site, layers: Sequence[int] | None) -> tuple[int, ...]:
+    """The layers that are asked about: all when left out, from 1 of what blocks compute."""
+    return tuple(range(site != "hidden_state", encoder.n_layers + 1)) if layers is None else tuple(layers)
 
 
-def _score(encoder: Encoder, some: Sequence[AlignedPair]) -> Score:
-    """What is read at the masks of pairs that all have one word, or all two."""
-    masks, candidates = (torch.tensor(one) for one in ([one.mask for one in some], [one.candidates for one in some]))
-    if candidates.shape[1] == 1:
-        return WordProbability(encoder, masks, candidates[:, 0], logarithm=True)
-    return LogitDifference(encoder, masks, candidates)
-
-
-def _places(pair: AlignedPair, site: Site, n_heads: int) -> list[Cell]:
-    """What is exchanged of a pair, one after the other."""
+def _cells(pair: AlignedPair, n_heads: int) -> list[Cell]:
+    """Places of a pair, or heads at all pieces, and all of them."""
     every = np.arange(len(pair.ids[0]))
-    whole = Cell(0, _ALL_PIECES, every)
-    if site == "head":
-        return [*(Cell(0, f"H{head}", every, head) for head in range(1, n_heads + 1)), whole]
-    return [*(Cell(0, name, pieces) for name, pieces in pair.places.items()), whole]
+    heads = [Cell(0, f"H{head}", every, head) for head in range(1, n_heads + 1)]
+    places = [Cell(0, name, pieces) for name, pieces in pair.places.items()]
+    return [*(heads or places), Cell(0, _ALL_PIECES, every)]
+
+
+def _measured(
+    encoder: Encoder,
+    ones: Sequence[AlignedPair],
+    cells: Sequence[Sequence[Cell]],
+    layers: Sequence[int],
+    start: Callable[[Sequence[int]], tuple[Passes, Tensor]],
+    *,
+    last: Sequence[str],
+    n_draws: int = 1,
+) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
+    """Names of places, changes ``[layer, place, pair]``, the whole changes ``[pair]`` and the scores of the base.
+
+    Args:
+        encoder: the model.
+        ones: the pairs.
+        cells: ``[pair]`` what is exchanged, one after the other.
+        layers: each by itself.
+        start: for numbers of pairs the passes with ``n_draws`` rows for each, and the scores of the source.
+        last: names of the places that come last.
+        n_draws: draws whose mean is taken.
+    """
+    every = dict.fromkeys(cell.name for of_pair in cells for cell in of_pair)
+    names = tuple([name for name in every if name not in last] + [name for name in last if name in every])
+    changes, (whole, base) = np.full((len(layers), len(names), len(ones)), np.nan), np.zeros((2, len(ones)))
+
+    def means(scores: Tensor) -> Floats:
+        return np.asarray(scores.reshape(-1, n_draws).mean(1).numpy())
+
+    for batch in batches(encoder, ones, n_draws * len(names)):
+        passes, of_source = start(batch)
+        base[batch], whole[batch] = means(passes.base_scores), means(of_source - passes.base_scores)
+        of_batch = [
+            replace(cell, row=place * n_draws + draw)
+            for place, number in enumerate(batch)
+            for cell in cells[number]
+            for draw in range(n_draws)
+        ]
+        for at, layer in enumerate(layers):
+            for cell, change in zip(of_batch[::n_draws], means(passes.changes(layer, of_batch)), strict=True):
+                changes[at, names.index(cell.name), batch[cell.row // n_draws]] = change
+    return names, changes, whole, base
+
+
+class NoOtherTextError(ClozeError):
+    """No pair has a text of another cluster with the value that is wanted."""
+
+
+def donors(
+    pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], side: int, *, seed: int = 0
+) -> dict[int, NDArray[np.int64]]:
+    """A text of another cluster for each pair that has one: as long, each place in the same pieces, the same value.
+
+    Where the texts of the pair differ it has other words than the text of that value: with the same words there would
+    be nothing to find out.
+
+    Args:
+        pairs: all of them.
+        aligned: by number those that fit the model.
+        side: whose value is wanted: 0 that of the text, 1 that of the other one.
+        seed: of the choice.
+
+    Returns:
+        The pieces of the text chosen, by number of the pair.
+
+    Raises:
+        NoOtherTextError: there is none for any pair.
+        ClozeError: pairs have no values.
+    """
+    if not all(all(pairs[number].values) for number in aligned):
+        raise ClozeError("pairs without values of what decides, such as singular and plural: give each its values")
+    by_layout: dict[object, list[tuple[int, int]]] = defaultdict(list)
+    for number, one in aligned.items():
+        for of in (0, 1):
+            by_layout[_layout(one), pairs[number].values[of]].append((number, of))
+    random = np.random.default_rng(seed)
+    chosen = {}
+    for number, one in aligned.items():
+        differ = one.ids[0] != one.ids[1]
+        of_others = [
+            aligned[donor].ids[of]
+            for donor, of in by_layout[_layout(one), pairs[number].values[side]]
+            if _cluster(pairs, donor) != _cluster(pairs, number)
+        ]
+        of_others = [ids for ids in of_others if (ids != one.ids[side])[differ].any()]
+        if of_others:
+            chosen[number] = of_others[int(random.integers(len(of_others)))]
+    if aligned and not chosen:
+        raise NoOtherTextError("no pair has a text of another cluster with its words in the same places and its value")
+    return chosen
+
+
+def _layout(pair: AlignedPair) -> object:
+    return len(pair.ids[0]), pair.mask, tuple((name, tuple(pieces.tolist())) for name, pieces in pair.places.items())
+
+
+def _cluster(pairs: Sequence[PatchPair], number: int) -> object:
+    return pairs[number].cluster or number
+
+
+def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> list[str]:
+    """The two values that pairs have of what decides.
+
+    Raises:
+        ClozeError: there are not just two.
+    """
+    values = sorted({value for number in aligned for value in pairs[number].values})
+    if len(values) != 2 or not all(values):
+        raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): there should be two")
+    return values
+
+
+def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> dict[int, int]:
+    """By number of the pair 0 or 1: what is fitted to the texts of one half of the clusters is applied to the other.
+
+    Raises:
+        ClozeError: all pairs are of one cluster.
+    """
+    clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
+    if len(clusters) < 2:
+        raise ClozeError("all pairs are of one cluster: what changes a text is fitted to those of other clusters")
+    half = {cluster: place % 2 for place, cluster in enumerate(clusters)}
+    return {number: half[_cluster(pairs, number)] for number in aligned}
+
+
+class MeanDifferences:
+    """Differences between the mean states of texts of two values, by layer, place and half of the clusters."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        pairs: Sequence[PatchPair],
+        aligned: Mapping[int, AlignedPair],
+        source: int,
+        base: int,
+        layers: Sequence[int],
+    ) -> None:
+        """Read all texts once.
+
+        Raises:
+            ClozeError: there are not just two values, or all pairs are of one cluster.
+        """
+        values = two_values(pairs, aligned)
+        self._half = halves_of_clusters(pairs, aligned)
+        self._sign = {number: 1.0 if pairs[number].values[source] == values[1] else -1.0 for number in aligned}
+        self._aligned, self._layers, self._base = aligned, tuple(layers), base
+        self._sums: dict[tuple[int, str, int], Tensor] = {}  # by half, place and value
+        self._counts: dict[tuple[int, str, int], int] = defaultdict(int)
+        numbers = list(aligned)
+        for at, side, name, states in place_states(encoder, list(aligned.values()), self._layers):
+            key = self._half[numbers[at]], name, values.index(pairs[numbers[at]].values[side])
+            mean = states.double().mean(1)
+            self._sums[key] = self._sums[key] + mean if key in self._sums else mean
+            self._counts[key] += 1
+
+    def shifts(self, numbers: Sequence[int]) -> dict[int, Tensor]:
+        """``[pair, piece, dim]`` by layer how far each piece of the texts that are patched is moved."""
+        rows = []
+        for number in numbers:
+            one, half = self._aligned[number], 1 - self._half[number]
+            dim = next(iter(self._sums.values())).shape[-1]
+            shift = torch.zeros(len(self._layers), len(one.ids[self._base]), dim, dtype=torch.float64)
+            for name, pieces in one.places.items():
+                low, high = ((half, name, value) for value in (0, 1))
+                if low in self._sums and high in self._sums:
+                    move = self._sums[high] / self._counts[high] - self._sums[low] / self._counts[low]
+                    shift[:, torch.from_numpy(pieces)] = (self._sign[number] * move)[:, None]
+            rows.append(shift)
+        stacked = torch.stack(rows)
+        return {layer: stacked[:, place] for place, layer in enumerate(self._layers)}
+
+
+@dataclass(frozen=True)
+class KnownFacts:
+    """Facts that a model completes with the right word, and where their pieces are."""
+
+    facts: tuple[Fact, ...]
+    aligned: tuple[AlignedPair, ...]
+    n_asked: int
+    """Facts that were asked until as many were known as are wanted."""
+    n_known: int
+    """How many of these the model knows."""
+
+
+def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
+    """Facts whose object is the most probable word at the mask, in random order, and its pieces.
+
+    Args:
+        encoder: a masked language model.
+        facts: such as those of :func:`read_facts`.
+        most: at most so many.
+        seed: of the order in which they are asked.
+
+    Returns:
+        They may be none, as of random weights.
+    """
+    order = np.random.default_rng(seed).permutation(len(facts)).tolist()
+    found: list[tuple[Fact, AlignedPair]] = []
+    n_asked = n_known = 0
+    while n_asked < len(order) and len(found) < most:
+        some = [facts[number] for number in order[n_asked : n_asked + 4 * most]]
+        scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
+        assert scores.ranks is not None
+        pairs = subject_pairs(some)
+        unscored = {one.item for one in scores.excluded}
+        known = [n for n in range(len(some)) if n not in unscored and scores.ranks_of(n)[-1, 0] == 1 and pairs[n]]
+        aligned = align_pairs(encoder, [pair for n in known if (pair := pairs[n])], by_word=False)
+        n_known += len(known)
+        found += [(some[n], one) for n, one in zip(known, aligned, strict=True) if isinstance(one, AlignedPair)]
+        n_asked += len(some)
+    found = found[:most]
+    return KnownFacts(tuple(fact for fact, _ in found), tuple(one for _, one in found), n_asked, n_known)
+
+
+def known_pairs(
+    encoder: Encoder, pairs: Sequence[PatchPair], *, most: int = 300, seed: int = 0
+) -> tuple[list[PatchPair], list[str]]:
+    """Pairs in both texts of which a model prefers the right one of the two words, in random order.
+
+    Args:
+        encoder: a masked language model.
+        pairs: such as those of :func:`fact_pairs`.
+        most: at most so many; no more are asked than are needed for them.
+        seed: of the order in which they are asked.
+
+    Returns:
+        The pairs, and why each of the others that were asked is left out.
+    """
+    order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
+    kept: list[PatchPair] = []
+    reasons: list[str] = []
+    n_asked = 0
+    while n_asked < len(order) and len(kept) < most:
+        some = [pairs[number] for number in order[n_asked : n_asked + 4 * most]]
+        n_asked += len(some)
+        aligned = align_pairs(encoder, some, by_word=False)
+        reasons += [one for one in aligned if isinstance(one, str)]
+        fitting = [(pair, one) for pair, one in zip(some, aligned, strict=True) if isinstance(one, AlignedPair)]
+        for batch in batches(encoder, [one for _, one in fitting], 2):
+            rows = [fitting[place][1] for place in batch]
+            differences = [Target.of(encoder, rows).of_texts(ids_of(rows, side)) for side in (0, 1)]
+            is_known = (differences[0] > 0) & (differences[1] < 0)
+            kept += [fitting[place][0] for place, known in zip(batch, is_known.tolist(), strict=True) if known]
+            reasons += ["the model does not know both facts"] * int((~is_known).sum())
+    return kept[:most], reasons
+
+
+def trace(
+    encoder: Encoder,
+    known: KnownFacts,
+    *,
+    site: Site = "hidden_state",
+    layers: Sequence[int] | None = None,
+    window: int = 1,
+    n_draws: int = 10,
+    n_deviations: float = 3.0,
+    seed: int = 0,
+) -> PatchingMap:
+    """How much of a fact comes back when one state of the clean pass is put into a pass whose subject is noise?
+
+    Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, section 2.1, put to encoders. Noise is
+    normal; here it is added to what leaves the embeddings (layer 0), in the paper to word vectors, and its deviation is
+    three times that of the components of the subjects' embeddings. What comes back is given as a share of what noise
+    takes away, with probabilities of the answer summed over facts.
+
+    Args:
+        encoder: a masked language model.
+        known: the facts.
+        site: ``hidden_state``, ``attention_output`` or ``feed_forward_output``.
+        layers: all when left out.
+        window: for what blocks compute, the number of layers restored together, around the one named.
+        n_draws: of the noise, whose mean is taken.
+        n_deviations: deviation of the noise, in those of the components of embeddings.
+        seed: of the noise.
+
+    Returns:
+        Effects by layer and place; the subject's pieces are told apart. Clusters are subjects.
+
+    Raises:
+        ClozeError: no fact is known.
+    """
+    if not known.facts:
+        raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
+    chosen = _layers(encoder, site, layers)
+    deviation = n_deviations * _deviation(encoder, known.aligned)
+
+    def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
+        some = [known.aligned[number] for number in batch for _ in range(n_draws)]
+        ids, target = ids_of(some, 0), Target.of(encoder, some)
+        noise = torch.cat([_noise(known.aligned[n], encoder.dim, n_draws, deviation, (seed, n)) for n in batch])
+        target = replace(target, words=target.words[:, :1], is_probability=True)
+        passes = Passes(encoder, ids, ids, target, site=site, noise=noise, window=window)
+        return passes, passes.source_scores
+
+    cells, last = [_subject_cells(one) for one in known.aligned], (_SUBJECT, SPECIAL, _ALL_PIECES)
+    return PatchingMap(
+        encoder.source.title, site, "denoise", "noise", chosen,
+        *_measured(encoder, known.aligned, cells, chosen, start, last=last, n_draws=n_draws),
+        tuple(fact.as_pair() for fact in known.facts), tuple(fact.subject for fact in known.facts), (),
+    )  # fmt: skip
+
+
+def _subject_cells(one: AlignedPair) -> list[Cell]:
+    """Places, with the pieces of the subject told apart and together."""
+    cells: list[Cell] = []
+    for cell in _cells(one, 0):
+        if cell.name == _SUBJECT:
+            first, between, last = cell.pieces[:-1][:1], cell.pieces[1:-1], cell.pieces[-1:]
+            parts = {"first piece of subject": first, "pieces between": between, "last piece of subject": last}
+            cells += [Cell(0, part, chosen) for part, chosen in parts.items() if len(chosen)]
+        cells.append(cell)
+    return cells
+
+
+def _deviation(encoder: Encoder, aligned: Sequence[AlignedPair]) -> float:
+    """Standard deviation of the components of the embeddings of all subjects' pieces."""
+    values = []
+    for batch in batches(encoder, aligned, 1):
+        states = encoder.hidden_states(ids_of([aligned[n] for n in batch], 0), layers=(0,))[0].float().cpu()
+        values += [states[row, torch.from_numpy(aligned[n].places[_SUBJECT])].flatten() for row, n in enumerate(batch)]
+    return float(torch.cat(values).std())
+
+
+def _noise(one: AlignedPair, dim: int, n_draws: int, deviation: float, seed: tuple[int, int]) -> Tensor:
+    """``[draw, piece, dim]`` noise at the subject, zero elsewhere; the same whatever the batch."""
+    random = np.random.default_rng(seed)
+    pieces = one.places[_SUBJECT]
+    noise = np.zeros((n_draws, len(one.ids[0]), dim), dtype=np.float32)
+    noise[:, pieces] = deviation * random.standard_normal((n_draws, len(pieces), dim))
+    return torch.from_numpy(noise)

@@ -19,7 +19,8 @@ from bertology.cli._options import Format, closing, print_found, records, with_o
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.cloze import AnswerForm, ClozeReading, TunedLens
+    from bertology.cloze import AnswerForm, ClozeReading
+    from bertology.cloze.lens import TunedLens
     from bertology.corpora import Sentence
     from bertology.encoders import Encoder
 
@@ -73,7 +74,8 @@ def cloze(
     Every layer is read by the model's own masked-LM head (the logit lens), or through translators fitted to text (the
     tuned lens); the last one is the model's answer.
     """
-    from bertology.cloze import Prompt, check_form, read_cloze
+    from bertology.cloze import Prompt, read_cloze
+    from bertology.cloze.prompts import check_form
     from bertology.corpora import as_sentence
     from bertology.encoders import load_encoder
     from bertology.errors import ClozeError, quoted
@@ -196,7 +198,7 @@ def _left_out(reading: ClozeReading) -> list[str]:
 
 def _toy(model: str) -> list[str]:
     """A note on an embedded model; nothing for other models."""
-    from bertology.encoders import known_models
+    from bertology.encoders.resolving import known_models
 
     if "embedded" not in known_models().get(model, ""):
         return []

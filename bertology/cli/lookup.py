@@ -145,7 +145,7 @@ def _components(
 @app.command(epilog=closing("how-to/own-model", "bertology models", "bertology probe --model bilingual"))
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
-    from bertology.encoders import known_models
+    from bertology.encoders.resolving import known_models
 
     _show(known_models().items())
 

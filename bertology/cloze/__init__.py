@@ -10,21 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.cloze._prompts import (
-    MASK,
-    AnswerForm,
-    Excluded,
-    Prompt,
-    anchor_of,
-    check_form,
-    spell_pieces,
-    vocabulary_ids,
-)
+from bertology.cloze.prompts import MASK, AnswerForm, Prompt
 
 if TYPE_CHECKING:
     from bertology.cloze._ask import ClozeReading, ask, distribution, read_cloze
-    from bertology.cloze._lens import TunedLens, fit_lens, lens_measures, load_lens
     from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood, surprisal
+    from bertology.cloze.lens import fit_lens, load_lens
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -32,20 +23,13 @@ __all__ = [
     "MASK",
     "AnswerForm",
     "ClozeReading",
-    "Excluded",
     "Prompt",
-    "TunedLens",
-    "anchor_of",
     "ask",
-    "check_form",
     "distribution",
     "fit_lens",
-    "lens_measures",
     "load_lens",
     "next_sentence",
     "pseudo_log_likelihood",
     "read_cloze",
-    "spell_pieces",
     "surprisal",
-    "vocabulary_ids",
 ]

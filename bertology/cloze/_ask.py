@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.cloze._prompts import (
+from bertology.cloze.prompts import (
     MASK,
     Answer,
     AnswerForm,

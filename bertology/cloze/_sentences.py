@@ -14,7 +14,7 @@ from torch import Tensor
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
 from bertology.cloze._ask import Questions, Wanted, chosen_layers, question_batches, read_questions
-from bertology.cloze._prompts import (
+from bertology.cloze.prompts import (
     AnswerForm,
     Excluded,
     Floats,
@@ -33,7 +33,8 @@ from bertology.errors import ClozeError, ModelError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.encoders import CausalHead, Encoder
+    from bertology.encoders import Encoder
+    from bertology.encoders.heads import CausalHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,13 +200,13 @@ def _states(
     """
     kept = np.flatnonzero([len(ids) > 0 for ids in inputs])
     progress.advance(len(inputs) - len(kept))
-    lengths = np.array([len(inputs[number]) for number in kept], dtype=np.int64)
+    lengths = np.array([len(inputs[number]) for number in kept.tolist()], dtype=np.int64)
     for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
         here = kept[batch.windows]
-        ids, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
+        ids, mask = padded_inputs([inputs[number] for number in here.tolist()], batch, encoder.pad_id)
         segments = None
         if types is not None:
-            segments = torch.from_numpy(padded([types[number] for number in here], batch.length, 0))
+            segments = torch.from_numpy(padded([types[number] for number in here.tolist()], batch.length, 0))
         yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
         progress.advance(len(here))
     progress.finish()
@@ -340,19 +341,22 @@ class Surprisals:
             nats = np.array([part.sum() if len(part) else np.nan for part in known])
             n_words, n_pieces = np.diff(self.word_starts), np.diff(self.piece_starts)
             more: dict[str, Any] = {"n_words": n_words, "n_pieces": n_pieces}
-            why: Any = [None] * len(number)
+            why: list[str | None] = [None] * len(number)
         elif by == "word":
             (number, place), nats = _numbered(self.word_starts), self.nats
             n_pieces = np.bincount(self.piece_word, minlength=len(self.words))
             more = {"place": place, "word": list(self.words), "n_pieces": n_pieces}
-            why = np.where(n_pieces == 0, _NOT_ITS_OWN, np.where(np.isnan(nats), _UNSCORED, None)).tolist()
+            why = [_NOT_ITS_OWN if not n else _UNSCORED for n in n_pieces.tolist()]
         else:
             (number, place), nats = _numbered(self.piece_starts), self.piece_nats
             words = [self.words[word] for word in self.piece_word.tolist()]
             more = {"place": place, "piece": list(self.pieces), "word": words}
-            why = np.where(np.isnan(nats), _UNSCORED, None).tolist()
+            why = [_UNSCORED] * len(nats)
         texts = [self.texts[one] for one in number.tolist()]
-        reason = [reasons.get(one, plain) for one, plain in zip(number.tolist(), why, strict=True)]
+        reason = [
+            reasons.get(one, plain if is_unknown else None)
+            for one, plain, is_unknown in zip(number.tolist(), why, np.isnan(nats).tolist(), strict=True)
+        ]
         values_of = {"surprisal_bits": nats / np.log(2), "surprisal_nats": nats, "reason": reason}
         return pd.DataFrame({"sentence": number, "text": texts, **more, **values_of})
 

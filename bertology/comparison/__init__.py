@@ -10,35 +10,19 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.comparison._label_clusters import LabelClusters, LabelLayout, label_clusters
+    from bertology.comparison._label_clusters import label_clusters
     from bertology.comparison._models import (
-        MaskedLosses,
-        Order,
-        Restored,
-        SizeAndSpeed,
-        TensorChange,
-        WeightChanges,
         masked_losses,
         restorable_task,
         restored_scores,
         size_and_speed,
         weight_changes,
     )
-    from bertology.comparison._results import Retained, RetainedLayer, head_changes, null_findings, retained, verdicts
+    from bertology.comparison._results import head_changes, null_findings, retained, verdicts
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "LabelClusters",
-    "LabelLayout",
-    "MaskedLosses",
-    "Order",
-    "Restored",
-    "Retained",
-    "RetainedLayer",
-    "SizeAndSpeed",
-    "TensorChange",
-    "WeightChanges",
     "head_changes",
     "label_clusters",
     "masked_losses",

@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 _LEAST = 10
 """Words of a label, below which it is left out."""
 _BLOCKS = 50
-"""Of neighbouring sentences, each of which is left out once."""
+"""Number of blocks of neighbouring sentences, each of which is left out once."""
 _COST = 1e6
 """C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it."""
 _MOST = 0.5
@@ -202,7 +202,7 @@ def label_clusters(
 
 
 class _Drawn:
-    """What is the same in both models and all layers: labels, blocks of sentences, and samples."""
+    """The choices that both models and all layers share: labels, blocks of sentences, and samples."""
 
     def __init__(self, codes: Integers, of_sentence: Integers, per_label: int, seed: int) -> None:
         self.codes, self.n_labels = codes, int(codes.max()) + 1

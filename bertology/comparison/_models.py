@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property, partial, reduce
 from operator import add
 from pathlib import Path
@@ -105,7 +105,7 @@ class WeightChanges:
 
     @property
     def encoder_change(self) -> Sums:
-        """Of all tensors that belong to a layer as of one vector."""
+        """The sums of all tensors that belong to a layer, as of one vector."""
         sums = (tensor.sums for tensor in self.tensors if tensor.place.layers)
         return reduce(add, sums)
 
@@ -238,7 +238,7 @@ class MaskedLosses:
     reference: str
     model: str
     losses: tuple[MaskedLoss, MaskedLoss]
-    """Of A and of B, by sentence and by masked word."""
+    """Losses of A and of B, by sentence and by masked word."""
     sentences: Sentences
     n_skipped: int
     """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
@@ -289,7 +289,7 @@ class MaskedLosses:
         return pd.DataFrame(rows)
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
-        """By label of ``by``, most frequent first after ``all``, ``[masked word]`` which masked words have it."""
+        """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
         masked = self.losses[0].words
         groups = {_ALL: np.ones(len(masked), dtype=bool)}
         if by is None:
@@ -383,31 +383,6 @@ def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArra
 _COMPRESSED = "compress.json"
 
 
-@dataclass(frozen=True)
-class SizeAndSpeed:
-    """One model; made by :func:`size_and_speed`."""
-
-    model: str
-    bytes_on_disk: int
-    """Of the files of weights."""
-    bytes_estimated: int | None
-    """Of a model of :func:`bertology.compress`, what its weights could be stored in."""
-    parameters: int
-    """Weights in these files, tied ones once."""
-    nonzero: int
-    """Weights that are not zero."""
-    pieces_per_second: float
-    """Special tokens counted and padding not; the median of the passes."""
-    words_per_second: float
-    """The same in words, which models with different tokenizers share."""
-    speedup: float
-    """Times as fast as the first model: the median over turns of the quotients of seconds."""
-    speedup_low: float
-    """The least over turns."""
-    speedup_high: float
-    """The largest over turns."""
-
-
 def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:
     """Size of models, and how fast they read the same text through all layers, on this machine.
 
@@ -424,7 +399,11 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
         device: to compute on.
 
     Returns:
-        A row for each model, with the fields of :class:`SizeAndSpeed`.
+        A row for each model: ``model``; ``bytes_on_disk`` of its files of weights; ``bytes_estimated``, which the
+        weights of a model of :func:`bertology.compress` could be stored in; ``parameters`` (tied weights once) and
+        ``nonzero``; ``pieces_per_second`` (special tokens counted and padding not; the median of the passes) and
+        ``words_per_second``, which models with different tokenizers share; and ``speedup``, how many times as fast as
+        the first model it is, the median over turns of quotients of seconds, with ``speedup_low`` and ``speedup_high``.
 
     Raises:
         ModelError: there is no model, no repeat or no text.
@@ -438,27 +417,30 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
     n_pieces, seconds = timed_passes(encoders, text, repeats=repeats)
     rates, turns = 1 / np.median(seconds, axis=1), seconds[0] / seconds
     rows = [
-        SizeAndSpeed(
-            encoder.source.title,
-            *_size(resolve_model(model_name(given))),
-            pieces_per_second=float(n_pieces[place] * rates[place]),
-            words_per_second=float(text.n_words * rates[place]),
-            speedup=float(np.median(turns[place])),
-            speedup_low=float(turns[place].min()),
-            speedup_high=float(turns[place].max()),
-        )
+        {
+            "model": encoder.source.title,
+            **_size(resolve_model(model_name(given))),
+            "pieces_per_second": float(n_pieces[place] * rates[place]),
+            "words_per_second": float(text.n_words * rates[place]),
+            "speedup": float(np.median(turns[place])),
+            "speedup_low": float(turns[place].min()),
+            "speedup_high": float(turns[place].max()),
+        }
         for place, (given, encoder) in enumerate(zip(models, encoders, strict=True))
     ]
-    return pd.DataFrame([asdict(row) for row in rows]).astype({"bytes_estimated": "Int64"})
+    return pd.DataFrame(rows).astype({"bytes_estimated": "Int64"})
 
 
-def _size(source: ModelSource) -> tuple[int, int | None, int, int]:
-    """Bytes on disk, bytes estimated, weights, and those that are not zero."""
+def _size(source: ModelSource) -> dict[str, int | None]:
     made: Compressed | None = read_compressed(source.folder) if (source.folder / _COMPRESSED).is_file() else None
     with StoredWeights(source) as stored:
         counts = [(values.numel(), int(torch.count_nonzero(values))) for values in map(stored.read, stored.places)]
-        estimated = None if made is None else made.record.bytes_estimated
-        return stored.n_bytes, estimated, sum(n for n, _ in counts), sum(n for _, n in counts)
+        return {
+            "bytes_on_disk": stored.n_bytes,
+            "bytes_estimated": None if made is None else made.record.bytes_estimated,
+            "parameters": sum(n for n, _ in counts),
+            "nonzero": sum(n for _, n in counts),
+        }
 
 
 Order = Literal["each", "up_to", "from"]
@@ -475,14 +457,14 @@ class Restored:
     n_layers: int
     n_items: int
     predictions: Mapping[tuple[int, ...], pd.DataFrame]
-    """By the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``, ``gold``, ``pred``
-    and ``score``."""
+    """Predictions by the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``,
+    ``gold``, ``pred`` and ``score``."""
     score: Callable[[pd.DataFrame], Mapping[str, Bootstrap]] = field(repr=False)
     """The metrics of the task, of predictions."""
 
     @cached_property
     def scores(self) -> Mapping[tuple[int, ...], Mapping[str, Bootstrap]]:
-        """By the layers that were restored, scores by metric, the main one first."""
+        """Scores by restored layers and metric, the main metric first."""
         return {layers: self.score(frame) for layers, frame in self.predictions.items()}
 
     @property
@@ -638,7 +620,7 @@ class _Restoring:
         self._of_b, self._of_a = Replay(body, blocks), Replay(body, blocks)
 
     def _of_reference(self, reference: Encoder, body: Any, blocks: list[Any]) -> dict[int, dict[str, Tensor]]:
-        """By layer, the values of the reference by the names of the fine-tuned model."""
+        """Values of the reference by layer, under the names of the fine-tuned model."""
         names = {id(value): name for name, value in self._model.named_parameters()}
         stored = dict(reference.model.body.named_parameters())
         of_body = dict(body.named_parameters())
@@ -656,7 +638,7 @@ class _Restoring:
         return found
 
     def variants(self) -> dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]:
-        """By the layers that are restored, contexts in which they are; what is recorded comes before its replays."""
+        """Contexts in which layers are restored, by these layers; recordings come before their replays."""
         last = self._n_layers
         whole = tuple(range(last + 1))
         found: dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Bootstrap, Comparison, Metric, bootstrap_ratio, compare, over_layers, over_runs
+from bertology.measures import Bootstrap, Metric, bootstrap_ratio, compare, over_runs
+from bertology.measures.comparisons import Comparison, over_layers
 from bertology.results import HeadSums, ResultRow, Results, read_head_sums, read_scores
 from bertology.results.tables.rows import ATTENTION, param_of, reading_of
 from bertology.results.views.compared import ComparedTask, PairStatistic, at_null
@@ -73,7 +74,7 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 
 
 def _head_cells(rows: list[ResultRow]) -> Mapping[tuple[str, ...], Mapping[int, str]]:
-    """By question and layer the cell of a model on its own weights."""
+    """The cell of a model on its own weights, by question and layer."""
     found: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
     of_heads = [row for row in rows if row.head and row.readout in ATTENTION and param_of(row, "reference") is None]
     init = own_init(of_heads) if of_heads else ""
@@ -165,16 +166,16 @@ class RetainedLayer:
     """The readout with its settings."""
     metric: str
     layer: int
-    """Of the model."""
+    """Layer of the model."""
     reference_layer: int
     """The one of the reference that it is compared with: of the same number, or of the same relative depth."""
     reference_value: float
     model_value: float
     floor: float
     floor_of: str
-    """What the floor is the score of: ``word majority``, ``majority`` or ``random weights``."""
+    """Baseline whose score is the floor: ``word majority``, ``majority`` or ``random weights``."""
     surplus: float
-    """What the reference has beyond the floor, with its 95 % interval; the sign is that of a gain."""
+    """Score of the reference beyond the floor, with its 95 % interval; the sign is that of a gain."""
     surplus_low: float
     surplus_high: float
     retained: float
@@ -353,7 +354,7 @@ def _share(scores: Floats) -> Floats:
 
 
 def _cells(rows: Sequence[ResultRow], which: str) -> dict[int, list[ResultRow]]:
-    """By layer, rows of the model's own weights or of its control with random ones, of each seed and draw."""
+    """Rows of the model's own weights, or of its control with random ones, by layer, of each seed and draw."""
     of_layers = [row for row in rows if row.layer is not None]
     own = "pretrained" if any(row.init == "pretrained" for row in of_layers) else of_layers[0].init
     found: dict[int, list[ResultRow]] = defaultdict(list)

@@ -11,13 +11,12 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.compression._distil import Distil
     from bertology.compression._methods import Heads, Layers, LowRank, Magnitude, Method, Neurons, Quantise
-    from bertology.compression._run import METHODS, Compressed, compress, make_method, read_compressed
+    from bertology.compression._run import Compressed, compress, read_compressed
     from bertology.compression._speed import dynamic_int8, pieces_per_second, timed_passes, weight_bytes
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "METHODS",
     "Compressed",
     "Distil",
     "Heads",
@@ -29,7 +28,6 @@ __all__ = [
     "Quantise",
     "compress",
     "dynamic_int8",
-    "make_method",
     "pieces_per_second",
     "read_compressed",
     "timed_passes",

@@ -57,7 +57,7 @@ class Distil(Method):
     temperature: float = 2.0
     """Both distributions are those of logits divided by it."""
     hidden_weight: float = 1.0
-    """Of the difference of hidden states in the loss; 0 leaves it out."""
+    """Weight of the difference of hidden states in the loss; 0 leaves it out."""
     checkpoint_every: int = 200
     """Steps between states from which a stopped run goes on."""
     seed: int = 0

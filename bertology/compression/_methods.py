@@ -21,9 +21,10 @@ from bertology.activations import Progress, silent
 from bertology.attention import parse_heads
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.corpora import load_corpus
-from bertology.encoders import Encoder, ModelSource, WholeModel, load_encoder, load_whole, save_model
+from bertology.encoders import Encoder, ModelSource, load_encoder
 from bertology.encoders.interventions import check_gates, head_projection
-from bertology.encoders.loading import blocks_of
+from bertology.encoders.loading import WholeModel, blocks_of, load_whole
+from bertology.encoders.sources import save_model
 from bertology.errors import ModelError, quoted
 
 _FULL_BITS = 32
@@ -35,9 +36,9 @@ class Storage:
     """How the values of a tensor could be stored."""
 
     bits: int = _FULL_BITS
-    """Of each value; below 32 each row has a scale of 32 bits as well."""
+    """Bits of each value; below 32 each row has a scale of 32 bits as well."""
     rank: int | None = None
-    """Of a product of two matrices of 32 bits; None where the tensor is no such product."""
+    """Rank of the product of two matrices of 32 bits; None where the tensor is no such product."""
 
     def n_bytes(self, tensor: Tensor) -> int:
         """The least of three: all values; those that are not zero, and a bit a value that marks them; two factors.
@@ -67,9 +68,9 @@ class CompressedModel:
     """A folder for the state of training, from which a stopped run goes on."""
     progress: Progress = silent
     device: str = "auto"
-    """That sentences are read and students are trained on."""
+    """Device that sentences are read and students are trained on."""
     storage: dict[int, Storage] = field(default_factory=dict)
-    """By the ``id`` of a parameter, where it is not the default."""
+    """Storage by the ``id`` of a parameter, where it is not the default."""
 
     @property
     def model(self) -> Any:
@@ -215,7 +216,7 @@ class CompressedModel:
         return sum(value.numel() for value in kept), sum(int(torch.count_nonzero(value)) for value in kept), n_bytes
 
     def stored(self) -> dict[str, Storage]:
-        """By the name of a weight, how it could be stored, where it is not the default."""
+        """Possible storage of each weight, by name, where it is not the default."""
         named = {name: self.storage.get(id(value), Storage()) for name, value in self.model.named_parameters()}
         return {name: storage for name, storage in named.items() if storage != Storage()}
 
@@ -265,7 +266,7 @@ class Magnitude(Method):
     name = "magnitude"
 
     share: float
-    """Of the weights, set to zero."""
+    """Share of the weights that is set to zero."""
     scope: Literal["global", "tensor"] = "global"
     """Whether magnitudes are compared across all matrices, or each matrix loses the same share."""
     embeddings: bool = False
@@ -310,7 +311,7 @@ class LowRank(Method):
     name = "low_rank"
 
     share: float
-    """Of the singular values of each matrix, the smallest, that are set to zero; one at least stays."""
+    """Share of the singular values of each matrix, the smallest, that is set to zero; one at least stays."""
     embeddings: bool = False
     """Whether embedding tables, and the projection onto the vocabulary, are replaced as well."""
 
@@ -347,7 +348,7 @@ class Quantise(Method):
     name = "quantise"
 
     bits: Literal[4, 8, 16] = 8
-    """Of a weight."""
+    """Bits of a weight."""
     embeddings: bool = True
     """Whether embedding tables, and the projection onto the vocabulary, are quantised as well."""
 
@@ -405,7 +406,7 @@ class Heads(Method):
     name = "heads"
 
     share: float | None = None
-    """Of all heads of the model, closed; left out where they are named."""
+    """Share of all heads of the model that is closed; left out where they are named."""
     by: Literal["importance", "random"] | tuple[str, ...] = "importance"
     """The order: the expected gradient of the masked-LM loss at a gate on the head, normalised by layer (Michel et al.
     2019, eq. 2), smallest first; at random; or the heads themselves, such as ``[L1H2, L3H4]``."""
@@ -414,7 +415,7 @@ class Heads(Method):
     sentences: int = 200
     """How many."""
     seed: int = 0
-    """Of masked words, and of a random order."""
+    """Seed of masked words, and of a random order."""
 
     def __post_init__(self) -> None:
         named = not isinstance(self.by, str)
@@ -486,12 +487,12 @@ class Neurons(Method):
     name = "neurons"
 
     share: float
-    """Of the neurons of each block, taken out; one at least stays."""
+    """Share of the neurons of each block that is taken out; one at least stays."""
     by: Literal["norm", "random"] = "norm"
     """The order: the norm of a neuron's incoming weights times that of its outgoing ones, smallest first (of a gated
     layer, those of its input and its gate together); or at random."""
     seed: int = 0
-    """Of a random order."""
+    """Seed of a random order."""
 
     def __post_init__(self) -> None:
         check_share(self.share, method=self.name)

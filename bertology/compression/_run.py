@@ -51,7 +51,7 @@ class Record:
     """Name of the model that was compressed."""
     model_fingerprint: str
     steps: list[dict[str, Any]]
-    """What was done, in order: ``method``, its settings, and its ``outcome``."""
+    """The steps in their order: ``method``, its settings, and its ``outcome``."""
     n_parameters: int
     """Weights of the model, tied ones once."""
     n_nonzero: int
@@ -59,12 +59,12 @@ class Record:
     source_parameters: int
     """Weights of the model that was compressed."""
     bytes_on_disk: int
-    """Of the file of weights here: float32, zeros written out."""
+    """Size of the file of weights here: float32, zeros written out."""
     bytes_estimated: int
-    """That the weights could be stored in: those of few bits with their scales, those with zeros as the others and a
-    bit each, those of low rank as two factors; what is least of each tensor."""
+    """Bytes that the weights could be stored in: those of few bits with their scales, those with zeros as the others
+    and a bit each, those of low rank as two factors; what is least of each tensor."""
     storage: dict[str, Storage]
-    """By the name of a weight, how it could be stored, where that is not 32 bits."""
+    """Possible storage of each weight, by name, where that is not 32 bits."""
     versions: dict[str, str]
 
 
@@ -87,11 +87,11 @@ class Compressed:
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """What was done, in order: ``method``, its settings, and its ``outcome``."""
+        """The steps in their order: ``method``, its settings, and its ``outcome``."""
         return self.record.steps
 
     def summary(self) -> str:
-        """What was done and what size it has, in lines for a terminal."""
+        """The steps and the size of the model, in lines for a terminal."""
         record = self.record
         lines = [f"{record.model}: {described(step)}" for step in record.steps]
         if self.is_found:
@@ -316,6 +316,6 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
 
 
 def _without_outcome(step: dict[str, Any]) -> dict[str, Any]:
-    """What decides a step: its method and settings, and of a text its fingerprint."""
+    """A step without its outcome: its method and settings, and the fingerprint of its text."""
     text = {key: value for key, value in step["outcome"].items() if key == "text_fingerprint"}
     return {**{key: value for key, value in step.items() if key != "outcome"}, **text}

@@ -1,4 +1,4 @@
-"""What compression gains: pieces read a second, and bytes, also with the int8 arithmetic of PyTorch."""
+"""Gains of compression: pieces read a second, and bytes, also with the int8 arithmetic of PyTorch."""
 
 from __future__ import annotations
 

@@ -13,88 +13,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.encoders.alignment import Encoding, OnLong, Pieces, Pooling
-from bertology.encoders.resolving import (
-    Checkpoint,
-    ModelCopy,
-    find_checkpoints,
-    held_dtype,
-    known_models,
-    model_copies,
-    prune_copies,
-    resolve_model,
-)
-from bertology.encoders.sources import (
-    Init,
-    ModelShape,
-    ModelSource,
-    code_fingerprint,
-    model_fingerprint,
-    model_shape,
-)
+from bertology.encoders.alignment import Encoding, OnLong, Pieces
+from bertology.encoders.resolving import resolve_model
+from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint, model_shape
 
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder, EncoderRun, LabelledArray
-    from bertology.encoders._heads import CausalHead
     from bertology.encoders._modules import layers_from_end
-    from bertology.encoders.alignment import WordPooling, word_attentions
     from bertology.encoders.interventions import Intervention
-    from bertology.encoders.loading import (
-        HeadKind,
-        TunableModel,
-        WholeModel,
-        load_classifier,
-        load_encoder,
-        load_reader,
-        load_tunable,
-        load_whole,
-    )
+    from bertology.encoders.loading import load_classifier, load_encoder, load_reader
     from bertology.encoders.masked_loss import masked_lm_loss
-    from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, model_names, open_encoder
-    from bertology.encoders.sources import save_model
+    from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "CausalHead",
-    "Checkpoint",
     "Encoder",
     "EncoderRun",
     "Encoding",
-    "HeadKind",
     "Init",
     "Intervention",
     "LabelledArray",
-    "ModelCopy",
     "ModelShape",
     "ModelSource",
     "ModuleAdapter",
     "OnLong",
     "Pieces",
-    "Pooling",
-    "TunableModel",
-    "WholeModel",
-    "WordPooling",
-    "code_fingerprint",
-    "find_checkpoints",
-    "held_dtype",
     "in_memory",
-    "known_models",
     "layers_from_end",
     "load_classifier",
     "load_encoder",
     "load_reader",
-    "load_tunable",
-    "load_whole",
     "masked_lm_loss",
-    "model_copies",
     "model_fingerprint",
     "model_name",
-    "model_names",
     "model_shape",
     "open_encoder",
-    "prune_copies",
     "resolve_model",
-    "save_model",
-    "word_attentions",
 ]

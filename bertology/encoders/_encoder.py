@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bertology._names import layer_number, name_not_found
 from bertology.corpora import Texts, as_sentences
-from bertology.encoders import _heads
+from bertology.encoders import heads
 from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
 from bertology.encoders.alignment import EncodedPieces, Encoding, OnLong, PieceReader, Pieces, Pooling, encoded
@@ -197,7 +197,7 @@ class Encoder:
         self.tokenizer = tokenizer
         """The transformers tokenizer, for what is not offered here."""
         self.model, self._reader, self._eager = model, reader, eager
-        self.lens: _heads.Lens | None = None
+        self.lens: heads.Lens | None = None
         self._gates: Gates = {}
 
     def __repr__(self) -> str:
@@ -224,7 +224,7 @@ class Encoder:
         twin.__dict__.pop("masked_head", None)
         return twin
 
-    def through(self, lens: _heads.Lens) -> Encoder:
+    def through(self, lens: heads.Lens) -> Encoder:
         """A twin whose masked-LM head reads each layer through a lens: :meth:`masked_features` and what rests on it."""
         twin = self.twin()
         twin.lens = lens
@@ -287,29 +287,29 @@ class Encoder:
         return self.model.with_head is not None
 
     @cached_property
-    def masked_head(self) -> _heads.MaskedHead:
+    def masked_head(self) -> heads.MaskedHead:
         """The masked-LM head in two steps.
 
         Raises:
             ModelError: the model has none.
         """
         if self.model.with_head is None:
-            raise _heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
-        return _heads.MaskedHead(self.model.with_head)
+            raise heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
+        return heads.MaskedHead(self.model.with_head)
 
     @cached_property
-    def next_sentence_head(self) -> _heads.NextSentenceHead:
+    def next_sentence_head(self) -> heads.NextSentenceHead:
         """The head that predicts whether one sentence follows another, read from the model's files at first use.
 
         Raises:
             ModelError: the model has none.
         """
-        return _heads.next_sentence_head(self)
+        return heads.next_sentence_head(self)
 
     @cached_property
-    def causal_head(self) -> _heads.CausalHead | None:
+    def causal_head(self) -> heads.CausalHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
-        return _heads.causal_head(self)
+        return heads.causal_head(self)
 
     @cached_property
     def mask_id(self) -> int:
@@ -319,7 +319,7 @@ class Encoder:
             ModelError: the tokenizer has none.
         """
         if self.tokenizer.mask_token_id is None:
-            raise _heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
+            raise heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
         return int(self.tokenizer.mask_token_id)
 
     @property
@@ -497,7 +497,7 @@ class Encoder:
             ModelError: the model has no masked-LM head, or it is not known how its head reads lower layers.
         """
         seen = states if self.lens is None else self.lens(layer, states)
-        return self.masked_head.features(_heads.for_head(self.model, seen, layer=layer, family=self.family))
+        return self.masked_head.features(heads.for_head(self.model, seen, layer=layer, family=self.family))
 
     def class_logits(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None

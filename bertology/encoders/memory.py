@@ -26,7 +26,6 @@ from torch import Tensor, nn
 
 from bertology._files import digest
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._heads import has_causal_head
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -37,6 +36,7 @@ from bertology.encoders._modules import (
     run_to_layers,
 )
 from bertology.encoders.alignment import PieceReader
+from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer, piece_reader
 from bertology.encoders.resolving import keep_copy, keep_source, resolve_model

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -288,38 +288,29 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     if name == POCKET and not is_folder:
         remedy = "train one by `bertology pretrain … --set keep_checkpoints=[0,500]`"
         raise ModelError(f"model {POCKET} has no checkpoints: {remedy}, and name its folder")
+    if is_folder or isinstance(wanted, str) or any(str(one).isdecimal() for one in wanted):
+        known = _in_folder(path) if is_folder else _revisions(name)
+    else:
+        known = {str(one): name for one in wanted}
     if isinstance(wanted, str):
-        names = _in_folder(path) if is_folder else _revisions(name)
-        chosen = {one: where for one, where in names.items() if wanted == "all" or fnmatchcase(one, wanted)}
+        chosen = [one for one in known if wanted == "all" or fnmatchcase(one, wanted)]
         if not chosen:
             which = "" if wanted == "all" else f" like {quoted(wanted)}"
             raise ModelError(f"model {cut(name)}: no checkpoints{which}; {_LAYOUT}")
-    elif not is_folder and all(isinstance(one, str) and not one.isdecimal() for one in wanted):
-        chosen = {str(one): name for one in wanted}
     else:
-        known = _in_folder(path) if is_folder else _revisions(name)
-        chosen = dict(_chosen(name, wanted, known))
-    found = [Checkpoint(_step_of(one, name), where, None if is_folder else one) for one, where in chosen.items()]
-    return _by_step(name, found)
-
-
-def _chosen(name: str, wanted: Iterable[int | str], known: dict[str, str]) -> Iterator[tuple[str, str]]:
-    by_step = {str(_step_of(one, name)): one for one in known}
-    for one in map(str, wanted):
-        found = one if one in known else by_step.get(one)
-        if found is None:
-            raise name_not_found(f"checkpoint of model {cut(name)}", one, known, remedy=_LAYOUT)
-        yield found, known[found]
-
-
-def _by_step(name: str, found: Sequence[Checkpoint]) -> tuple[Checkpoint, ...]:
-    ordered = sorted(found, key=lambda one: one.step)
-    for one, other in itertools.pairwise(ordered):
+        by_step = {str(_step_of(one, name)): one for one in known}
+        chosen = [one if one in known else by_step.get(one, "") for one in map(str, wanted)]
+        if "" in chosen:
+            unknown = str(wanted[chosen.index("")])
+            raise name_not_found(f"checkpoint of model {cut(name)}", unknown, known, remedy=_LAYOUT)
+    found = [Checkpoint(_step_of(one, name), known[one], None if is_folder else one) for one in dict.fromkeys(chosen)]
+    found.sort(key=lambda one: one.step)
+    for one, other in itertools.pairwise(found):
         if one.step == other.step:
             both = f"{one.revision or one.name} and {other.revision or other.name}"
             remedy = "list those of one training, or name each as a model of its own with step:"
             raise ModelError(f"model {cut(name)}: {both} are both of step {one.step}; {remedy}")
-    return tuple(ordered)
+    return tuple(found)
 
 
 def _in_folder(folder: Path) -> dict[str, str]:

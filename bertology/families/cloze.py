@@ -16,17 +16,8 @@ from bertology._files import canonical_json, digest
 from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
 from bertology.activations import Progress
-from bertology.cloze import (
-    AnswerForm,
-    Excluded,
-    Prompt,
-    anchor_of,
-    ask,
-    next_sentence,
-    pseudo_log_likelihood,
-    spell_pieces,
-    vocabulary_ids,
-)
+from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
@@ -63,7 +54,7 @@ from bertology.results import FITS, ClozeOutcomes, Predictions, ResultRow, read_
 from bertology.results.tables.predictions import Kept
 
 if TYPE_CHECKING:
-    from bertology.cloze import TunedLens
+    from bertology.cloze.lens import TunedLens
     from bertology.encoders import Encoder, OnLong
 
 

@@ -49,7 +49,8 @@ from bertology.families.sums import (
 )
 from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
 from bertology.geometry import LayerSums, most_alike
-from bertology.measures import Metric, compare, difference, over_runs
+from bertology.measures import Metric, compare, over_runs
+from bertology.measures.comparisons import difference
 from bertology.probing import (
     AttentionComparison,
     ControlNote,

@@ -44,18 +44,9 @@ from bertology.families.vectors import (
     training_memory,
     vectors_of,
 )
-from bertology.measures import (
-    Metric,
-    SpanWords,
-    bootstrap_ratio,
-    count_labels,
-    expected_layer,
-    find_metric,
-    lexical_labels,
-    majority,
-    over_layers,
-    word_majority,
-)
+from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
+from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
+from bertology.measures.comparisons import expected_layer, over_layers
 from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels, read_scores, split_sets

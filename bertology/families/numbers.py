@@ -26,7 +26,8 @@ from bertology.families.vectors import (
     vectors_of,
     weights_of,
 )
-from bertology.measures import Metric, count_numbers, mean_numbers
+from bertology.measures import Metric, count_numbers
+from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe
 from bertology.readouts import ReadoutKind, make_readout
 from bertology.results import Predictions, read_labels

@@ -15,7 +15,9 @@ from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Metric, MultiBootstrap, before, mean_over_steps, multibootstrap, over_runs, step_reached
+from bertology.measures import Metric, multibootstrap, over_runs
+from bertology.measures.comparisons import before, mean_over_steps, step_reached
+from bertology.measures.intervals import MultiBootstrap
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results, reading_of
 from bertology.results.over_steps import OverSteps

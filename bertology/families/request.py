@@ -34,7 +34,7 @@ from bertology._schema import or_a_name
 from bertology._settings import Text, Truth, Whole, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
-from bertology.encoders import held_dtype
+from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
 from bertology.measures import N_RESAMPLES
 

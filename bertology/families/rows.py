@@ -17,7 +17,8 @@ import numpy as np
 
 from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
 from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
-from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs, selectivity
+from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures.comparisons import selectivity
 from bertology.probing import Probe
 from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
 

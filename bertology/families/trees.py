@@ -24,16 +24,9 @@ from bertology.families.vectors import (
     training_memory,
     weights_of,
 )
-from bertology.measures import (
-    RELATION,
-    UNSCORED,
-    Metric,
-    count_trees,
-    rooted,
-    spanning_trees,
-    tree_depths,
-    tree_distances,
-)
+from bertology.measures import RELATION, UNSCORED, Metric, rooted, tree_depths, tree_distances
+from bertology.measures.metrics import count_trees
+from bertology.measures.trees import spanning_trees
 from bertology.probing import ControlNote, Probe, TreeExamples
 from bertology.readouts import ReadoutKind
 from bertology.results import read_labels, read_scores

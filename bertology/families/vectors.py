@@ -41,7 +41,8 @@ from bertology.families.rows import (
     scored_rows,
     selectivity_rows,
 )
-from bertology.measures import METRICS, CountKind, Metric, control_labels, fraction_mask
+from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures.baselines import control_labels, fraction_mask
 from bertology.probing import (
     ControlNote,
     Examples,

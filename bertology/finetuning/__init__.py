@@ -20,12 +20,11 @@ if TYPE_CHECKING:
         task_batches,
     )
     from bertology.finetuning._run import FineTunedGrid, finetune, finetune_grid
-    from bertology.finetuning._settings import RECIPES, FineTuneSettings, grid_schema
+    from bertology.finetuning._settings import FineTuneSettings, grid_schema
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "RECIPES",
     "FineTuneSettings",
     "FineTuned",
     "FineTunedGrid",

@@ -1,4 +1,4 @@
-"""What is learned: the items of each split with their labels, numbers or answers, and as inputs of a model."""
+"""The items of a task: those of each split with their labels, numbers or answers, and as inputs of a model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from torch import Tensor
 from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.encoders import Encoder, HeadKind, Pieces
+from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import SHARED
+from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
 from bertology.probing import (
@@ -89,7 +90,7 @@ def _parts(sentence: Sentence) -> tuple[str, str | None]:
 
 
 def second_start(sentence: Sentence) -> int:
-    """Where in its text the second of two texts begins."""
+    """The place in a sentence's text where the second of two texts begins."""
     return sentence.spans[sentence.targets[_TEXTS][1].span1[0]][0]
 
 
@@ -185,7 +186,7 @@ def full_name(task: str) -> str:
 
 
 class _Reader:
-    """Finds the items of a task in sentences."""
+    """A reader of the items of a task from sentences."""
 
     def __init__(self, task: str) -> None:
         stem, _, column = task.strip().partition(":")
@@ -454,7 +455,7 @@ def learnable(inputs: Inputs) -> list[Row]:
 
 
 class Collator:
-    """Makes one batch of rows, padded to the longest."""
+    """A collator that makes one batch of rows, padded to the longest."""
 
     def __init__(self, task: TuningTask, *, pad_id: int, with_segments: bool) -> None:
         self._kind, self._pad_id, self._with_segments = task.kind, pad_id, with_segments

@@ -1,4 +1,4 @@
-"""What fine-tuning leaves: a folder with a model for each seed, its record and card, and its use on other data."""
+"""The results of fine-tuning: a folder with a model for each seed, its record and card, and its use on other data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from torch import Tensor
 from bertology._folder import RecordFile, model_card
 from bertology._inputs import given_path
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, HeadKind, load_encoder
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, ModelError, ResultsError
 from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, TuningTask, encode, items_of, learnable
 from bertology.finetuning._scores import Variant, predictions, score_rows, scores
@@ -63,18 +64,18 @@ class Record:
     settings: FineTuneSettings
     notes: list[str]
     n_items: dict[str, int]
-    """By split."""
+    """Number of items by split."""
     n_cut: dict[str, int]
-    """By split, texts of which only the beginning was read."""
+    """Number of texts by split of which only the beginning was read."""
     n_trained: int
     """Weights that were trained."""
     n_weights: int
     history: list[dict[str, Any]]
-    """By epoch ``train_loss`` and the scores on ``dev``."""
+    """One entry an epoch: ``train_loss`` and the scores on ``dev``."""
     mix_weights: dict[str, float] | None
-    """By layer, of a learned mix."""
+    """Weight of each layer in a learned mix."""
     scores: dict[str, dict[str, dict[str, Any]]]
-    """By split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
+    """Scores by split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
     identity: str
     """Hash of all that decides the weights but device and versions."""
     device: str
@@ -83,9 +84,9 @@ class Record:
     started_utc: str
     wall_s: float
     majority: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By split and metric, the scores of train's most frequent label, of numbers of their mean; none of answers."""
+    """Scores of train's most frequent label (for numbers, their mean) by split and metric; none for answers."""
     collapsed: dict[str, str] = field(default_factory=dict)
-    """By split whose items have several labels, the one label that the model predicts for all of them."""
+    """The one label that the model predicts for all items, by split whose items have several labels."""
     texts: TextCounts | None = None
     """How the texts that are scored, of test if it is, align with subwords and with train."""
     code: str | None = None
@@ -93,7 +94,7 @@ class Record:
 
     @property
     def warnings(self) -> list[str]:
-        """What the scores do not show by themselves."""
+        """Warnings of what the scores do not show by themselves."""
         return [
             f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
             for split, label in self.collapsed.items()
@@ -190,7 +191,7 @@ class TunedModel:
     """A fine-tuned model and items of its task; made by :func:`load_tuned`."""
 
     record: Record
-    """What was trained on what."""
+    """The record of the training."""
     encoder: Encoder
     """The encoder, loaded apart from :attr:`model`."""
     model: Any
@@ -259,7 +260,7 @@ class TaskBatches:
     head: HeadKind
     """The head of transformers that predicts this."""
     unit: str
-    """Of the loss over ln 2 ``bits``, of numbers ``squared error``."""
+    """Unit of the loss: ``bits``, or for numbers ``squared error``."""
     batches: list[tuple[dict[str, Tensor], int]]
     """Arguments of the model, labels included, and the number of items that its mean loss is over."""
 
@@ -335,7 +336,7 @@ class FineTuned:
         return load_encoder(str(self.folder(seed)), device=device)
 
     def predictions(self, seed: int | None = None) -> pd.DataFrame:
-        """What a seed's model predicts: ``split``, ``item_id``, ``cluster_id``, ``gold``, ``pred``, ``score``."""
+        """Predictions of a seed's model: ``split``, ``item_id``, ``cluster_id``, ``gold``, ``pred``, ``score``."""
         path = self.folder(seed) / PREDICTIONS
         frame: pd.DataFrame = read_parquet(path, what="predictions of a fine-tuned model").to_pandas()
         return frame
@@ -349,7 +350,7 @@ class FineTuned:
 
     @cached_property
     def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
-        """By split, for each seed, the metrics with their resamples, which are paired with those of the same items."""
+        """Metrics with their resamples, by split and seed; resamples of the same items are paired."""
         frames = [(record, self.predictions(seed)) for seed, record in self.records.items()]
         splits = next(iter(self.records.values())).scores
         return {

@@ -30,7 +30,8 @@ from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
 from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.encoders import Encoder, code_fingerprint, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
@@ -56,7 +57,8 @@ from bertology.finetuning._settings import (
     settings_of,
 )
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
-from bertology.measures import Bootstrap, difference
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import difference
 from bertology.results.render.exports import grid_to_html, grid_to_markdown
 from bertology.results.tables.store import frame_to_parquet
 from bertology.results.views.grid import (
@@ -81,7 +83,7 @@ _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 @dataclass(frozen=True)
 class _Job:
-    """What all seeds have in common."""
+    """The model, data and settings that all seeds have in common."""
 
     encoder: Encoder
     task: TuningTask
@@ -112,7 +114,7 @@ class _Job:
 
     @cached_property
     def states(self) -> FrozenStates | None:
-        """Of a frozen encoder its hidden states, kept for all epochs and seeds where memory allows."""
+        """Hidden states of a frozen encoder, kept for all epochs and seeds where memory allows."""
         if self.settings.layers != "none":
             return None
         layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
@@ -340,7 +342,7 @@ class FineTunedGrid:
     path: Path
     """The folder that holds ``RUN/TASK/seed-1`` and so on."""
     models: Mapping[str, Mapping[str, FineTuned]]
-    """By run and task, as these are called in the file."""
+    """Models by run and task, under their names in the file."""
 
     @cached_property
     def frame(self) -> pd.DataFrame:

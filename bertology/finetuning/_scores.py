@@ -15,22 +15,16 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.finetuning._items import Collator, Inputs, Items, Kind, Row, TuningTask, second_start
-from bertology.measures import (
+from bertology.measures import Bootstrap, Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,
     EXACT_MATCH,
     PEARSON,
-    Bootstrap,
-    Metric,
     binary_f1,
-    bootstrap,
     count_answers,
     count_correlation,
     count_entities,
-    count_labels,
-    count_numbers,
-    find_metric,
-    over_runs,
 )
 
 _BATCH = 64
@@ -41,9 +35,9 @@ _BEST = 20
 _LABELS = "labels", "start_positions", "end_positions"
 COLUMNS = ("item_id", "cluster_id", "gold", "pred", "score")
 Predicted = dict[int, tuple[str, float]]
-"""By item, what is predicted, and the logarithm of its probability; of numbers the number, of answers their logits."""
+"""Prediction of each item and its log-probability; for numbers the number itself, for answers their logits."""
 Variant = Callable[[], AbstractContextManager[Any]]
-"""Makes a context inside which a model is changed for one pass."""
+"""A function that makes a context inside which a model is changed for one pass."""
 
 
 def predictions(

@@ -41,7 +41,7 @@ _FEATURES = re.compile(
 
 
 class FineTuneSettings(BaseModel):
-    """What decides a run of fine-tuning besides model, data, task and seed; the defaults are ``devlin-2019``."""
+    """Settings of a fine-tuning besides model, data, task and seed; the defaults are ``devlin-2019``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -56,9 +56,9 @@ class FineTuneSettings(BaseModel):
     warmup: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Share of the steps in which the learning rate rises linearly to ``lr``."""
     schedule: Literal["linear", "constant", "cosine"] = "linear"
-    """What the learning rate does afterwards: falls to 0 linearly or by a cosine, or stays."""
+    """Learning rate after the warm-up: it falls to 0 linearly or by a cosine, or stays."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """Of weight matrices; biases and norms have none."""
+    """Weight decay of weight matrices; biases and norms have none."""
     bias_correction: Truth = False
     """Whether AdamW corrects its first estimates (Kingma & Ba 2015); the code of Devlin et al. does not."""
     clip_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -66,24 +66,24 @@ class FineTuneSettings(BaseModel):
     max_pieces: Annotated[Whole, Field(ge=4)] | None = None
     """Length of an input in pieces; the most that the model takes when left out."""
     stride: Annotated[Whole, Field(ge=0)] = 128
-    """Of answers: pieces that two windows of a long text share."""
+    """Pieces that two windows of a long text share, for answers."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of matrix products; weights are float32."""
+    """Precision of matrix products; weights are float32."""
     layers: Text = "all"
-    """What is trained: ``all`` layers; ``frozen:K``, those above layer K (0 is the embeddings, -2 the last but one);
+    """Layers that are trained: ``all``; ``frozen:K``, those above layer K (0 is the embeddings, -2 the last but one);
     ``top:K``, the last K blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of peft."""
     features: Text = "last"
-    """With ``layers: none``, what the head reads, as in table 7 of Devlin et al. (2019): ``embeddings``,
+    """Input of the head with ``layers: none``, as in table 7 of Devlin et al. (2019): ``embeddings``,
     ``second_to_last``, ``last``, ``sum_last_four`` and ``sum_all`` (a learned mix of the last four blocks, or of all),
     ``concat_last_four``; or ``layer:K``."""
     head: Literal["linear", "bilstm"] = "linear"
-    """With ``layers: none``: a linear layer, or one on two layers of a bidirectional LSTM, as there."""
+    """The head with ``layers: none``: a linear layer, or one on two layers of a bidirectional LSTM."""
     lora_rank: Annotated[Whole, Field(ge=1)] = 8
     """Rank of the changes to query and value matrices (Hu et al. 2022)."""
     lora_alpha: Annotated[float, Field(gt=0)] = 16.0
     """They are scaled by this over the rank."""
     positive: Text | None = None
-    """Of two labels the one whose F1 is reported; the second in alphabetical order when left out (1 of 0 and 1)."""
+    """The one of two labels whose F1 is reported; the second in alphabetical order when left out (1 of 0 and 1)."""
     keep_checkpoints: Literal["all", "none"] = "all"
     """Whether the model folders of ``checkpoints/`` stay when a run is finished."""
     checkpoint_every: Annotated[Whole, Field(ge=1)] | None = None
@@ -169,11 +169,11 @@ class GridTask(BaseModel):
     name: Text
     """``pos``, ``sentence_label:COLUMN`` …, as of :func:`bertology.finetune`."""
     id: Text | None = None
-    """What tables call it; the name when left out."""
+    """Display name; the name of the task when left out."""
     corpus: Text = "pocket"
     """``pocket``, ``ud:en_ewt``, a folder or a file."""
     columns: Text | None = None
-    """Which columns hold what; inherited only together with the corpus, as are both splits."""
+    """The content of the columns; inherited only together with the corpus, as are both splits."""
     sentences: Annotated[Whole, Field(ge=1)] | None = None
     """At most so many of each split, the first ones."""
     train_split: Text = "train"
@@ -195,7 +195,7 @@ class GridTask(BaseModel):
 
     @property
     def title(self) -> str:
-        """What tells it from others."""
+        """Name by which the task is told from others."""
         return self.id or self.name
 
     @property
@@ -205,10 +205,10 @@ class GridTask(BaseModel):
 
 
 class GridRun(FineTuneSettings):
-    """What is trained for every task, and how."""
+    """A model and the settings with which it is trained for every task."""
 
     id: Name
-    """What tables and folders call it."""
+    """Name in tables and folders."""
     model: Text = "pocket"
     """``pocket``, a folder, or a hub id."""
     revision: Text | None = None
@@ -216,11 +216,11 @@ class GridRun(FineTuneSettings):
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
     recipe: Text | None = None
-    """Of :data:`bertology.finetuning.RECIPES`; by ``layers`` when left out."""
+    """Published recipe; chosen by ``layers`` when left out."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of :class:`FineTuneSettings`, by name."""
+        """The settings of :class:`FineTuneSettings`, by name."""
         return {name: getattr(self, name) for name in FineTuneSettings.model_fields}
 
 

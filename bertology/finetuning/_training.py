@@ -25,9 +25,10 @@ from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology.activations import Progress
-from bertology.encoders import Encoder, ModelSource, TunableModel, load_tunable, save_model
+from bertology.encoders import Encoder, ModelSource
+from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters
-from bertology.encoders.sources import one_line, quiet_loading
+from bertology.encoders.sources import one_line, quiet_loading, save_model
 from bertology.errors import BertologyError, FitError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
@@ -111,7 +112,7 @@ class FrozenStates:
 
 
 def _keys(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> list[tuple[bytes, int]]:
-    """Of each input what tells it from others, and its length; padding is on the right."""
+    """A key that identifies each input, and its length; padding is on the right."""
     lengths = attention_mask.sum(1).tolist()
     columns = [one.cpu().numpy() for one in (input_ids, token_type_ids) if one is not None]
     return [
@@ -232,7 +233,7 @@ class Trained:
     """A model with what is needed to save it."""
 
     model: Any
-    """What the Trainer trains."""
+    """The module that the Trainer trains."""
     encoder: Encoder
     """The encoder as it was before."""
     settings: FineTuneSettings
@@ -386,7 +387,7 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
 
 _STATE = "trainer_state.json"
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
-"""What stays of a checkpoint when a run is finished: the model folder."""
+"""Endings of the files of a checkpoint that stay when a run is finished: the model folder."""
 _PARTIAL = "partial"
 _HISTORY = "history.json"
 _EPS = 1e-6
@@ -636,7 +637,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
-    """Of a finished run's checkpoints, keep the model folders, or nothing."""
+    """Keep the model folders of a finished run's checkpoints, or nothing."""
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
         return

@@ -42,7 +42,7 @@ from bertology.geometry._similarity import (
     model_similarity,
     most_alike,
 )
-from bertology.geometry._sums import LayerSums, jackknife_sums
+from bertology.geometry._sums import LayerSums, jackknife_sums, mean_sums
 from bertology.geometry._text import WordSample, self_similarity, text_statistics
 from bertology.geometry._vectors import LayerVectors, span_means, unit_vectors
 
@@ -70,6 +70,7 @@ __all__ = [
     "layer_similarity",
     "likeness",
     "linear_cka",
+    "mean_sums",
     "model_similarity",
     "most_alike",
     "nearest_occurrences",

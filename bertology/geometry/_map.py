@@ -37,7 +37,7 @@ _LEAST_OF_FORM = 5
 """Occurrences of a form that have a layout of their own."""
 _HEIGHT = 860
 _HERE = "geometry/assets/"
-_STYLES = "attention/viewer/assets/viewer.css", _HERE + "map.css"
+_STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls"))
 _NONE = 65_535

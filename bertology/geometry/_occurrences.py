@@ -132,15 +132,6 @@ class SearchedText:
                 for items, values in self._read[name](words[here] - start).chunks():
                     yield here[items], values
 
-    def of(self, layer: int, words: Integers) -> Floats32:
-        """Vectors ``[word, dim]`` of chosen words, which have one, in a layer."""
-        whole = np.empty((len(words), next(iter(self._whole.values())).dim), dtype=np.float32)
-        parts = np.searchsorted(self.starts, words, side="right") - 1
-        for part in np.unique(parts):
-            here = parts == part
-            whole[here] = self._read[self._names[part]](words[here] - self.starts[part]).of(layer)
-        return whole
-
     @cached_property
     def codes(self) -> Mapping[Kind, Codes]:
         """Word forms in lower case, tags and senses of all words.

@@ -11,7 +11,7 @@ from bertology.errors import CorpusError
 from bertology.geometry._likeness import shared_neighbours
 from bertology.geometry._sums import Floats, Integers, LayerSums, mean_sums
 from bertology.geometry._text import WordSample
-from bertology.geometry._vectors import Floats32, LayerVectors, moves, type_directions, unit_vectors
+from bertology.geometry._vectors import Floats32, LayerVectors, type_directions, unit_vectors
 
 _MOST_OCCURRENCES = 200
 """Occurrences of a type whose distances within and across encodings are taken: all pairs of them are formed."""
@@ -72,11 +72,11 @@ def encoding_effects(
         vectors = plain.of(layer)
         unit, means = unit_vectors(vectors, layer), type_directions(vectors, types)
         near = _nearest_types(unit[asked], means, types[asked], k)
-        for name, values in zip(("moved", "cosine"), moves(vectors[sample.places], vectors[others]), strict=True):
+        for name, values in zip(("moved", "cosine"), _moves(vectors[sample.places], vectors[others]), strict=True):
             found.setdefault(f"{name}_other_sentence", []).append(values)
         for name, of_changed in changed.items():
             after = of_changed.of(layer)
-            moved, cosine = moves(vectors, after)
+            moved, cosine = _moves(vectors, after)
             unit_after = unit_vectors(after, layer)
             difference, p = test.of(unit, unit_after)
             now = _nearest_types(unit_after[asked], means, types[asked], k)
@@ -100,6 +100,14 @@ def _nearest_types(unit: Floats32, means: Floats32, types: Integers, k: int) -> 
     cosines = unit @ means.T
     cosines[np.arange(len(cosines)), types] = -np.inf
     return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
+
+
+def _moves(before: Floats32, after: Floats32) -> tuple[Floats, Floats]:
+    """``[word]`` how far vectors ``[word, dim]`` move, over their length before, and the cosine of both."""
+    x, y = before.astype(np.float64), after.astype(np.float64)
+    length = np.maximum(np.linalg.norm(x, axis=1), 1e-30)
+    cosine = np.einsum("wd,wd->w", x, y) / (length * np.maximum(np.linalg.norm(y, axis=1), 1e-30))
+    return np.linalg.norm(y - x, axis=1) / length, cosine
 
 
 class _WithinAcross:

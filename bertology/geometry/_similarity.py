@@ -37,7 +37,7 @@ from bertology.geometry._sums import (
     mean_sums,
 )
 from bertology.geometry._text import mean_cosine
-from bertology.geometry._vectors import Floats32, LayerVectors, moves, type_directions, unit_vectors
+from bertology.geometry._vectors import Floats32, LayerVectors, type_directions, unit_vectors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,12 +90,14 @@ def layer_similarity(
         if neighbours:
             yield pairs.null(measure, layers[1:], neighbours)
     if neighbours:
-        found_moves = np.zeros((2, n_layers - 1, len(vectors)))
+        values = np.zeros((2, n_layers - 1, len(vectors)))
         for items, chunk in vectors.chunks():
-            for place in range(n_layers - 1):
-                found_moves[:, place, items] = moves(chunk[place], chunk[place + 1])
-        for name, values in (("cosine_previous", found_moves[1]), ("moved_previous", found_moves[0])):
-            yield mean_sums(name, layers[1:], values, pairs.clusters)
+            lengths = np.maximum(np.sqrt(np.einsum("lwd,lwd->lw", chunk, chunk)), 1e-30)
+            values[0][:, items] = np.einsum("lwd,lwd->lw", chunk[:-1], chunk[1:]) / (lengths[:-1] * lengths[1:])
+            change = chunk[1:] - chunk[:-1]
+            values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
+        yield mean_sums("cosine_previous", layers[1:], values[0], pairs.clusters)
+        yield mean_sums("moved_previous", layers[1:], values[1], pairs.clusters)
 
 
 def model_similarity(
@@ -525,9 +527,13 @@ def cosine_to_reference(
         return
     _, clusters = np.unique(sentences, return_inverse=True)
     own = tuple(layer for layer, _ in layers)
-    found = np.array([moves(reference.of(other), vectors.of(layer)) for layer, other in layers])
-    yield mean_sums("cosine_reference", own, found[:, 1], clusters)
-    yield mean_sums("moved_reference", own, found[:, 0], clusters)
+    cosines, moved = [], []
+    for layer, other in layers:
+        x, y = vectors.of(layer), reference.of(other)
+        cosines.append(np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other)))
+        moved.append(np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1))
+    yield mean_sums("cosine_reference", own, np.stack(cosines).astype(np.float64), clusters)
+    yield mean_sums("moved_reference", own, np.stack(moved).astype(np.float64), clusters)
 
 
 def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:

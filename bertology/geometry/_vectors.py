@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry._sums import Floats, Integers
+from bertology.geometry._sums import Integers
 
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -167,14 +167,6 @@ def unit_vectors(vectors: Floats32, layer: int = 0, *, may_vanish: bool = False)
         n_zero = int((lengths == 0).sum())
         raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
     return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
-
-
-def moves(before: Floats32, after: Floats32) -> tuple[Floats, Floats]:
-    """``[word]`` how far vectors ``[word, dim]`` move, over their length before, and the cosine of both."""
-    x, y = before.astype(np.float64), after.astype(np.float64)
-    length = np.maximum(np.linalg.norm(x, axis=1), 1e-30)
-    cosine = np.einsum("wd,wd->w", x, y) / (length * np.maximum(np.linalg.norm(y, axis=1), 1e-30))
-    return np.linalg.norm(y - x, axis=1) / length, cosine
 
 
 def span_means(vectors: Floats32, spans: Integers) -> Floats32:

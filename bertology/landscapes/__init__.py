@@ -9,26 +9,17 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.landscapes._curvature import Eigenvalue, Sharpness, sharpness, top_eigenvalue
-    from bertology.landscapes._losses import Loss, filter_normalised, mean_loss, placed, weights_of
+    from bertology.landscapes._losses import placed
     from bertology.landscapes._run import Landscape, landscape
     from bertology.landscapes._settings import LandscapeSettings, landscape_schema, load_landscape
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "Eigenvalue",
     "Landscape",
     "LandscapeSettings",
-    "Loss",
-    "Sharpness",
-    "filter_normalised",
     "landscape",
     "landscape_schema",
     "load_landscape",
-    "mean_loss",
     "placed",
-    "sharpness",
-    "top_eigenvalue",
-    "weights_of",
 ]

@@ -26,12 +26,12 @@ class Sharpness:
     value: float
     """Mean over directions of L(θ + r·d) − L(θ), in the unit of the loss."""
     ci_low: float
-    """Of the 95 % interval for other directions, by Student's t."""
+    """Lower end of the 95 % interval for other directions, by Student's t."""
     ci_high: float
     radius: float
     """r: each row of a weight matrix moves by this share of its own length."""
     rises: tuple[float, ...]
-    """By direction."""
+    """Rise of the loss in each direction."""
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, ModelSource, load_encoder, load_tunable
+from bertology.encoders import Encoder, ModelSource, load_encoder
+from bertology.encoders.loading import load_tunable
 from bertology.encoders.masked_loss import MaskedText
 from bertology.errors import ModelError
 from bertology.finetuning import TaskBatches, task_batches
 
 Weights = Mapping[str, Tensor]
-"""By name, tied weights once."""
+"""Weights by name, tied ones once."""
 _LEAST_SINE = 1e-3
 
 
@@ -89,7 +90,7 @@ def _like_rows(value: Tensor, generator: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class Projection:
-    """Where a point lies in the line or plane spanned by directions."""
+    """The place of a point in the line or plane spanned by directions."""
 
     steps: tuple[float, ...]
     """Steps in each direction to the nearest point of the line or plane."""
@@ -148,7 +149,7 @@ class Loss(ABC):
     module: nn.Module
     """In evaluation mode; its parameters are the weights."""
     unit: str
-    """Of the loss: ``bits``, or ``squared error``."""
+    """Unit of the loss: ``bits``, or ``squared error``."""
     n_items: int
     """Items that the mean is over."""
 

@@ -62,16 +62,16 @@ class Landscape:
     of the first direction; ``loss``, of a checkpoint at its own weights."""
     models: tuple[str, ...]
     unit: str
-    """Of the loss."""
+    """Unit of the loss."""
     n_items: int
     """Items that each loss is a mean over."""
     barrier: float | None
     """Highest loss on the line between the last two models above the straight line between their losses,
     max_α J(α) − (1 − α) J(0) − α J(1) for α in 0…1; None of one model."""
     sharpness: tuple[Sharpness, ...]
-    """By model; empty where it was left out."""
+    """One result for each model; empty where it was left out."""
     top_eigenvalue: tuple[Eigenvalue, ...]
-    """By model; empty where it was left out."""
+    """One result for each model; empty where it was left out."""
     details: Mapping[str, Any]
     """Settings, fingerprints and versions."""
 
@@ -301,17 +301,17 @@ def landscape(
     shown = can_show() if progress is None else progress
     bar = BarProgress(f"landscape of {sources[0].title}") if shown else silent
     work = _Work(opened, chosen, _titles(sources), [opened.weights(source) for source in sources], bar)
-    found = work.run(checkpoints)
+    work.run(checkpoints)
     text = {"corpus": loaded.name, "split": split, "text_fingerprint": sentences.text_fingerprint}
     details = {"settings": chosen.model_dump(), **text, **_details(work, sources, head)}
     result = Landscape(
-        pd.DataFrame(found.rows, columns=list(COLUMNS)),
+        pd.DataFrame(work.rows, columns=list(COLUMNS)),
         tuple(work.names),
         opened.loss.unit,
         opened.loss.n_items,
-        found.barrier,
-        tuple(found.sharpness),
-        tuple(found.eigenvalues),
+        work.barrier,
+        tuple(work.sharpness),
+        tuple(work.eigenvalues),
         details,
     )
     if out is not None:
@@ -353,16 +353,6 @@ def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[st
     return found
 
 
-class _Found:
-    """What is measured, as it grows."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.barrier: float | None = None
-        self.sharpness: list[Sharpness] = []
-        self.eigenvalues: list[Eigenvalue] = []
-
-
 class _Work:
     """Evaluations of one landscape."""
 
@@ -384,16 +374,20 @@ class _Work:
         if len(weights) == MOST_MODELS:
             check_spans(self.directions, names)
         self.is_line = len(weights) == 2
+        self.rows: list[Row] = []
+        self.barrier: float | None = None
+        self.sharpness: list[Sharpness] = []
+        self.eigenvalues: list[Eigenvalue] = []
         self.cosine: float | None = None
         if len(weights) != 2:
             gram = gram_matrix(self.directions)
             self.cosine = float(gram[0, 1] / math.sqrt(gram[0, 0] * gram[1, 1]))
 
-    def run(self, checkpoints: Sequence[tuple[str, ModelSource]]) -> _Found:
+    def run(self, checkpoints: Sequence[tuple[str, ModelSource]]) -> None:
         """All losses, then the curvature at each model."""
         if checkpoints and self.is_line:
             check_spans(self.directions, self.names)
-        settings, found, count = self.settings, _Found(), len(self.weights)
+        settings, count = self.settings, len(self.weights)
         axis = self._axis()
         cells = [(x, 0.0) for x in axis] if self.is_line else [(x, y) for y in axis for x in axis]
         line = self._line(axis) if count > 1 else []
@@ -402,17 +396,16 @@ class _Work:
         self.bar.start(len(cells) + extra + count * (1 + each) + len(checkpoints), unit="evaluations")
         places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
         for name, weights, (x, y) in zip(self.names, self.weights, places, strict=False):
-            found.rows.append(("model", name, x, y, 0.0, self._own(name, weights)))
-        found.rows += [("grid", "", x, y, 0.0, self._at(x, y)) for x, y in cells]
+            self.rows.append(("model", name, x, y, 0.0, self._own(name, weights)))
+        self.rows += [("grid", "", x, y, 0.0, self._at(x, y)) for x, y in cells]
         if count > 1:
-            found.barrier = self._barrier(found, line, [row[-1] for row in found.rows[:count]])
+            self.barrier = self._barrier(line, [row[-1] for row in self.rows[:count]])
         for name, source in checkpoints:
-            found.rows.append(self._checkpoint(name, source))
+            self.rows.append(self._checkpoint(name, source))
         for name, weights in zip(self.names, self.weights, strict=True):
             with placed(self.loss.module, weights):
-                self._curvature(found, name)
+                self._curvature(name)
         self.bar.finish()
-        return found
 
     def _axis(self) -> list[float]:
         settings, count = self.settings, len(self.weights)
@@ -426,14 +419,14 @@ class _Work:
         inside = [alpha for alpha in axis if 0 < alpha < 1] if self.is_line else np.linspace(0, 1, 21)[1:-1].tolist()
         return list(inside)
 
-    def _barrier(self, found: _Found, line: list[float], losses: list[float]) -> float:
+    def _barrier(self, line: list[float], losses: list[float]) -> float:
         """The height of the barrier; of three models its line is evaluated."""
         if self.is_line:
-            at = {row[2]: row[-1] for row in found.rows if row[0] == "grid"}
+            at = {row[2]: row[-1] for row in self.rows if row[0] == "grid"}
             heights = {alpha: at[alpha] for alpha in line}
         else:
             heights = {alpha: self._at(1 - alpha, alpha) for alpha in line}
-            found.rows += [("line", "", 1 - alpha, alpha, 0.0, height) for alpha, height in heights.items()]
+            self.rows += [("line", "", 1 - alpha, alpha, 0.0, height) for alpha, height in heights.items()]
         start, end = losses[-2:]
         return max([0.0, *(height - (1 - alpha) * start - alpha * end for alpha, height in heights.items())])
 
@@ -459,12 +452,12 @@ class _Work:
         x, y = (*place.steps, 0.0)[:2]
         return "checkpoint", name, x, y, place.outside, self._own(name, weights)
 
-    def _curvature(self, found: _Found, name: str) -> None:
+    def _curvature(self, name: str) -> None:
         settings, loss = self.settings, self.loss
         common: dict[str, Any] = {"seed": settings.seed, "model": name, "step": lambda: self.bar.advance(1)}
         if settings.directions:
             sharp = sharpness(loss, radius=settings.radius, n_directions=settings.directions, **common)
-            found.sharpness.append(sharp)
+            self.sharpness.append(sharp)
         if settings.iterations:
             top = top_eigenvalue(loss, iterations=settings.iterations, tolerance=settings.tolerance, **common)
-            found.eigenvalues.append(top)
+            self.eigenvalues.append(top)

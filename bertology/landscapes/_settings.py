@@ -1,4 +1,4 @@
-"""What decides a landscape, and the file that holds this together with the models and the text."""
+"""Settings of a landscape, and the file that holds them together with the models and the text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_MODELS = 3
 
 
 class LandscapeSettings(BaseModel):
-    """What decides a landscape besides models and text."""
+    """Settings of a landscape besides models and text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -29,7 +29,7 @@ class LandscapeSettings(BaseModel):
     """Least and greatest step on each axis; 0…1 between two models, −1…1 in random directions and −0.5…1.5 in the plane
     of three models when left out."""
     radius: Annotated[float, Field(gt=0)] = 0.1
-    """Of sharpness: rows of weight matrices move by this share of their length."""
+    """Radius of sharpness: rows of weight matrices move by this share of their length."""
     directions: Annotated[Whole, Field(ge=0)] = 10
     """Random directions for sharpness, for each model, 2 or more; 0 leaves it out."""
     iterations: Annotated[Whole, Field(ge=0)] = 50
@@ -41,7 +41,7 @@ class LandscapeSettings(BaseModel):
     seed: Annotated[Whole, Field(ge=0)] = 0
     """Decides masks and random directions."""
     dtype: Literal["float32", "float64"] = "float32"
-    """That everything is computed in."""
+    """Precision that everything is computed in."""
 
     @field_validator("extent")
     @classmethod
@@ -69,7 +69,7 @@ class LandscapeFile(LandscapeSettings):
     corpus: Text = "pocket"
     """`pocket`, `ud:en_ewt`, a folder or a file."""
     columns: Text | None = None
-    """What the columns of column files hold, or which columns of a table hold what."""
+    """Content of the columns of column files, or of a table."""
     split: Text = "dev"
     """Split whose sentences the loss is over."""
     head: Text | None = None

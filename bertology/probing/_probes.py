@@ -9,6 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
@@ -23,6 +24,8 @@ from bertology.measures import Metric, find_metric
 from bertology.probing._items import Examples, layer_examples, target_examples
 from bertology.readouts import readout_kind
 
+_MOST_COMPARED = 80
+"""Characters of an unknown name that are compared with those there are."""
 SplitName = Literal["train", "dev", "test"]
 """The role of a split of a corpus, whatever the corpus calls it."""
 
@@ -281,8 +284,10 @@ class ProbeFamily:
         def make(name: str) -> Probe:
             known = name.lower().replace("-", "_")
             if known not in by_name:
-                alone = f"; or {stem} alone" if default is not None else ""
-                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{alone}")
+                hint = f"; or {stem} alone" if default is not None else ""
+                if near := get_close_matches(known[:_MOST_COMPARED], by_name, cutoff=0.6):
+                    hint += f"; did you mean {' or '.join(near)}?"
+                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{hint}")
             return by_name[known]
 
         first = probes[0] if default is None else default
@@ -345,6 +350,29 @@ def get_probe(name: str) -> Probe:
         raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
     _check_name(newest, probe)
     return probe
+
+
+def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: str) -> Examples:
+    """The labels that another task gives to single words.
+
+    Args:
+        task: name of the other task.
+        sentences: the split.
+        asked_by: the task that asks for them, as errors call it.
+        remedy: how the error ends for a task about spans, or with several labels a word.
+
+    Raises:
+        NameNotFoundError: it is no task about labels of single words.
+        CorpusError: the split has no such labels.
+    """
+    probe = get_probe(task)
+    if not isinstance(probe, RepresentationProbe):
+        raise NameNotFoundError(f"{asked_by}:{task}: {quoted(task)} has no labels of words, as pos has")
+    examples = probe.examples(sentences)
+    if not examples.are_words or examples.is_multi_label:
+        problem = f"items of {quoted(task)} are not single words of one label{remedy}"
+        raise NameNotFoundError(f"{asked_by}:{task}: {problem}")
+    return examples
 
 
 T = TypeVar("T", bound=Probe | type[Probe])

@@ -111,7 +111,7 @@ class GeometryProbe(Probe):
         """A note on what the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
-    most_words = 50_000
+    most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
 
     def words(self, sentences: Splits) -> SplitWords:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from bertology.readouts._edge import EdgeReadout
     from bertology.readouts._erasure import (
         Erasure,
-        Moments,
         erased,
         fit_erasure,
         fit_nullspace,
@@ -51,7 +50,6 @@ __all__ = [
     "FittedStructural",
     "KeptFit",
     "LinearReadout",
-    "Moments",
     "NumberTargets",
     "Predictions",
     "ProbeOrigin",

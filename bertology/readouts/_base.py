@@ -1,4 +1,4 @@
-"""What every readout takes and returns: targets, settings, reports and predictions."""
+"""The types that every readout takes and returns: targets, settings, reports and predictions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Targets:
         return int(self.labels.shape[1])
 
     def only(self, problems: Integers) -> Targets:
-        """Some of the problems, each of which is its own strength source."""
+        """The targets of some problems, each of which is its own strength source."""
         weights = None if self.weights is None else self.weights[problems]
         return Targets(self.labels[problems], self.n_classes, weights, tuple(self.name(one) for one in problems))
 
@@ -214,7 +214,7 @@ class FittedPosterior(FittedReadout):
 
     @abstractmethod
     def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
-        """As :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
+        """Log-probabilities as of :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
 
 
 # Passes over the training data that a linear fit takes, roughly.
@@ -222,7 +222,7 @@ _PASSES = 100
 
 
 class Settings(ABC):
-    """Settings of a readout before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
+    """A readout before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.measures import fraction_mask
+from bertology.measures.baselines import fraction_mask
 from bertology.readouts._base import (
     FittedPosterior,
     FittedReadout,
@@ -141,7 +141,7 @@ def variational_codelength(
 def codelength_of(
     fitted: FittedPosterior, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
 ) -> Codelength:
-    """What :func:`variational_codelength` returns, of a readout fitted already, on what it was fitted to."""
+    """The result of :func:`variational_codelength` for a readout that is fitted, on the items it was fitted to."""
     check_agreement(train, targets, "train")
     _check_codable(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
@@ -163,7 +163,7 @@ def codelength_of(
 
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Where blocks end, as parts of the training items (Voita & Titov 2020)."""
+"""Ends of the blocks, as parts of the training items (Voita & Titov 2020)."""
 SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
 """Parts of the probability that may be spread evenly over all classes."""
 _MEMORY = 1 << 30

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.nn import functional
 
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures import center_of_gravity, kl_from_uniform
+from bertology.measures.comparisons import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,
@@ -54,11 +55,11 @@ from bertology.readouts.registry import get_readout
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
 Parameters = Mapping[str, Tensor]
-"""By name, each with the fits (or problems and columns) first."""
+"""Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
 
 
 MIX_PACE = 20.0
-"""What the learned numbers of a mix are multiplied by before the softmax. Adam moves every number by about the learning
+"""Factor of the learned numbers of a mix before the softmax. Adam moves every number by about the learning
 rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
 matter: without it, mixes are still equal when the probe is done."""
 
@@ -80,7 +81,7 @@ class SpanBatch:
     items: Tensor
     """``[m]`` their numbers."""
     rows: tuple[Rows, ...]
-    """By part (see :attr:`Design.parts`)."""
+    """Words of each part (see :attr:`Design.parts`)."""
     dropout: Tensor | None = None
     """``[m, hidden]`` what hidden units are multiplied by: 0, or more than 1. The same in every fit."""
     dropped_layers: Tensor | None = None
@@ -280,32 +281,14 @@ class Shuffle:
         return [SpanBatch(items[part], _rows(spans[part]), mask, layer) for part, mask, layer in parts]
 
 
-class TrainingWindows:
-    """The ``used`` ``[item]`` items once in each pass, in shuffled batches; a window holds until the next is asked for.
-
-    Items that fit into one window are read in the first pass, and only shuffled anew in those after it.
-    """
-
-    def __init__(
-        self, source: SpanSource, used: Tensor, shuffle: Shuffle, *, device: torch.device | None = None
-    ) -> None:
-        self._joined, self._shuffle = JoinedChunks(source, used, device=device), shuffle
-
-    def __iter__(self) -> Iterator[SpanWindow]:
-        for joined in self._joined:
-            yield SpanWindow(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
-
-
-def scoring_windows(source: SpanSource, device: torch.device) -> Iterator[SpanWindow]:
-    """All items once, in the order of the source, on a device, in batches of a size that suits it."""
-    most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
-    for chunk in source.chunks():
-        parts = zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True)
-        yield moved(SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts]), device)
+def training_windows(joined: JoinedChunks, shuffle: Shuffle) -> Iterator[SpanWindow]:
+    """One pass over training items in shuffled batches; a window holds until the next is asked for."""
+    for chunk in joined:
+        yield SpanWindow(chunk.words, shuffle.cut(chunk.spans, chunk.items, len(chunk.words)))
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:
-    """By part, the words of ``[m, part, 2]`` spans."""
+    """The words of ``[m, part, 2]`` spans, by part."""
     if bool((spans[:, :, 1] - spans[:, :, 0] == 1).all()):
         return tuple(Rows(spans[:, part, 0], None) for part in range(spans.shape[1]))
     return tuple(Rows(*span_rows(spans[:, part])) for part in range(spans.shape[1]))
@@ -315,35 +298,28 @@ Scored = Iterator[tuple[Tensor, Tensor]]
 """Item numbers ``[m]`` and scores ``[fit, m, class]``, on the processor, classes that cannot be left out."""
 
 
-@dataclass(frozen=True)
-class Scorer:
-    """Probes as they are now, in groups that are computed side by side."""
+Parts = Sequence[tuple[Group, Parameters]]
+"""Probes in groups that are computed side by side."""
 
-    parts: Sequence[tuple[Group, Parameters]]
-    absent: Tensor | None
-    """``[problem, 1, class]`` added to scores."""
-    workers: Workers
-    device: torch.device
 
-    @property
-    def problems(self) -> list[int]:
-        return [problem for group, _ in self.parts for problem in group.problems]
+def span_scores(source: SpanSource, parts: Parts, absent: Tensor | None, workers: Workers) -> Scored:
+    """Scores of all items in the order of the source; ``absent [problem, 1, class]`` is added to them."""
+    design, device = parts[0][0].design, next(iter(parts[0][1].values())).device
+    if absent is not None:
+        absent = absent.cpu()[[problem for group, _ in parts for problem in group.problems]]
+    most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
+    for chunk in with_parts(source, design.pooling).chunks():
+        words = chunk.words.to(device)
+        for items, spans in zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True):
+            batch = moved(SpanBatch(items, _rows(spans)), device)
+            scores = torch.cat(workers.map(partial(_part_scores, parts, words, batch), len(parts))).cpu()
+            yield items, scores if absent is None else scores + absent
 
-    def __call__(self, source: SpanSource) -> Scored:
-        which = torch.tensor(self.problems)
-        absent = None if self.absent is None else self.absent.cpu()[which]
-        for window in scoring_windows(source, self.device):
-            for batch in window.batches:
-                scores = torch.cat(self.workers.map(self._job(window.words, batch), len(self.parts))).cpu()
-                yield batch.items.cpu(), scores if absent is None else scores + absent
 
-    def _job(self, words: Tensor, batch: SpanBatch) -> Callable[[int], Tensor]:
-        def job(number: int) -> Tensor:
-            group, parameters = self.parts[number]
-            with torch.inference_mode():
-                return group.scores(parameters, words, batch)
-
-        return job
+def _part_scores(parts: Parts, words: Tensor, batch: SpanBatch, number: int) -> Tensor:
+    group, parameters = parts[number]
+    with torch.inference_mode():
+        return group.scores(parameters, words, batch)
 
 
 def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool) -> tuple[Floats, Floats]:
@@ -381,7 +357,7 @@ class FittedEdge(FittedReadout):
     name: str
     design: Design
     parameters: Mapping[str, Tensor]
-    """By name, ``[problem, column, …]``."""
+    """Parameters by name, ``[problem, column, …]``."""
     layers: tuple[int, ...]
     """``[layer]`` numbers of the layers they were fitted on."""
     n_spans: int
@@ -402,7 +378,7 @@ class FittedEdge(FittedReadout):
         return tuple(tuple(self.layers[place] for place in column) for column in self.design.columns)
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """Which layers the column reads; of a mix its weights, their centre and how far they are from equal."""
+        """The layers that the column reads; for a mix also its weights, their centre and how unequal they are."""
         layers = self.columns[layer]
         facts: dict[str, Any] = {"layers": list(layers)}
         if self.design.reads == "mix":
@@ -474,7 +450,7 @@ class FittedEdge(FittedReadout):
                 first, last = int(fits[0]), int(fits[-1]) + 1
                 parameters = {name: value[first:last] for name, value in flat.items()}
                 parts.append((Group.of(self.design, range(first, last)), parameters))
-            yield from Scorer(parts, self.absent, workers, device)(with_parts(spans, self.design.pooling))
+            yield from span_scores(spans, parts, self.absent, workers)
 
 
 @dataclass(frozen=True)
@@ -485,7 +461,7 @@ class FittedPooled(FittedReadout):
     report: FitReport
     pooling: PlainPooling
     regressions: FittedReadout
-    """What was fitted to the pooled vectors."""
+    """The readout that was fitted to the pooled vectors."""
     layers: tuple[int, ...]
 
     @property
@@ -505,25 +481,6 @@ class FittedPooled(FittedReadout):
 def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
     """``source`` with its spans pooled, unless pooling is learned."""
     return source if pooling == "attention" else pooled_parts(source, pooling)
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How edge probes are trained: number, size and end of the rounds between two evaluations on dev."""
-
-    n_rounds: int
-    passes: int
-    """Over the items in a round."""
-    batch_items: int
-    patience: int
-    cool_down: int
-    """The last rounds of a fit."""
-    learning_rate: float
-    weight_decay: float
-    dropout: float
-    layer_dropout: float
-    watches_loss: bool
-    """Whether a smaller dev loss counts as getting better."""
 
 
 @dataclass(frozen=True)
@@ -592,28 +549,37 @@ class EdgeLoop(FitLoop):
     what = "edge probes: round"
 
     def __init__(
-        self, design: Design, schedule: Schedule, data: TrainingData, workers: Workers, *, is_sigmoid: bool
+        self, readout: SpanReadout, design: Design, data: TrainingData, workers: Workers, *, is_sigmoid: bool
     ) -> None:
         targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
-        stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
-        super().__init__(stopping, schedule.n_rounds, data.progress)
-        self._design, self._schedule, self._data, self._workers = design, schedule, data, workers
-        self._shape, self._is_sigmoid = shape, is_sigmoid
-        self.goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=data.device)
-        start = {name: value.to(data.device) for name, value in design.start(targets.n_problems, data.seed).items()}
-        self.best = start
-        """The probes at their best, ``[problem, column, …]``."""
         used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
+        n_items = int(used.sum())
+        # Of few items, batches are small and a round has several passes.
+        batch_items = min(readout.batch_items, max(readout.least_batch, n_items // readout.round_steps))
+        steps = math.ceil(n_items / batch_items)
+        self._passes = math.ceil(readout.round_steps / steps)
+        most = math.ceil(readout.max_steps / (self._passes * steps)) if readout.max_steps else readout.max_epochs
+        n_rounds = min(readout.max_epochs, most)
+        cool_down = min(readout.cool_down, n_rounds // 2)
+        stopping = EarlyStopping(shape, readout.patience, cool_down=cool_down, last=n_rounds)
+        super().__init__(stopping, n_rounds, data.progress)
+        self._readout, self._design, self._data, self._workers = readout, design, data, workers
+        self._shape, self._is_sigmoid = shape, is_sigmoid
+        self._learning_rate = readout.learning_rate * math.sqrt(batch_items / readout.batch_items)
+        self.goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=data.device)
+        self.best = {
+            name: value.to(data.device) for name, value in design.start(len(targets.labels), data.seed).items()
+        }
+        """The probes at their best, ``[problem, column, …]``."""
         random = torch.Generator().manual_seed(data.seed)
-        rates = (schedule.dropout, schedule.layer_dropout)
-        shuffle = Shuffle(schedule.batch_items, random, design.hidden, *rates)
-        self._windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=data.device)
-        self._n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
+        self._shuffle = Shuffle(batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        self._joined = JoinedChunks(with_parts(data.train, design.pooling), used, device=data.device)
+        self._n_cooling = n_items * self._passes * cool_down
         self._n_seen = 0
         self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
-        self._state = AdamState.start({name: value.flatten(0, 1) for name, value in start.items()})
+        self._state = AdamState.start({name: value.flatten(0, 1) for name, value in self.best.items()})
         self.fits = list(range(len(self._state.steps)))
-        """Numbers of those that have not ended."""
+        """Numbers of the fits that have not ended."""
         self._cut()
 
     def _cut(self) -> None:
@@ -623,8 +589,8 @@ class EdgeLoop(FitLoop):
         self._shards = [FitShard(self._design, self.fits[p], self._state.some(p)) for p in self._places]
 
     def learn(self) -> None:
-        for _ in range(self._schedule.passes):
-            for window in self._windows:
+        for _ in range(self._passes):
+            for window in training_windows(self._joined, self._shuffle):
                 self.learn_window(moved(window, self._data.device))
                 del window  # or it would be held while the next is made
 
@@ -636,7 +602,7 @@ class EdgeLoop(FitLoop):
         def work(number: int) -> None:
             shard, places = self._shards[number], self._places[number]
             for batch, rate in zip(window.batches, rates, strict=True):
-                shard.learn(window.words, batch, self.goals, rate[places], self._schedule.weight_decay)
+                shard.learn(window.words, batch, self.goals, rate[places], self._readout.weight_decay)
 
         self._workers.map(work, len(self._shards))
         self._n_seen = ends[-1]
@@ -644,18 +610,18 @@ class EdgeLoop(FitLoop):
     def _rates(self, n_seen: float) -> list[float]:
         """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
         cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
-        return [self._schedule.learning_rate * max(0.0, 1 - part) for part in cooled]
+        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
     def dev_scores(self) -> tuple[Floats, Floats | None]:
         shards = zip(self._shards, self._places, strict=True)
         parts = [(shard.group, self._state.some(places).parameters) for shard, places in shards]
-        scorer = Scorer(parts, self.goals.absent, self._workers, self._data.device)
-        scored = scorer(with_parts(self._data.dev, self._design.pooling))
+        scored = span_scores(self._data.dev, parts, self.goals.absent, self._workers)
         score, loss = np.full(self.stopping.running.size, -1.0), np.full(self.stopping.running.size, np.inf)
+        problems = [fit // self._shape[1] for fit in self.fits]
         score[self.fits], loss[self.fits] = dev_scores(
-            scored, scorer.problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
+            scored, problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
         )
-        return score.reshape(self._shape), loss.reshape(self._shape) if self._schedule.watches_loss else None
+        return score.reshape(self._shape), loss.reshape(self._shape) if self._readout.watch == "loss" else None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
         chosen = [place for place, fit in enumerate(self.fits) if better.flat[fit]]
@@ -725,12 +691,12 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
     learning_rate: float = 2e-3
-    """Of Adam, in batches of ``batch_items``."""
+    """Learning rate of Adam, in batches of ``batch_items``."""
     weight_decay: float = 0.0
     batch_items: int = 256
     """Items of a batch at most."""
     least_batch: int = 32
-    """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
+    """Smallest size of a batch: where items are few, batches shrink until a pass has ``round_steps`` of them; the
     learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
     max_epochs: int = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
@@ -741,14 +707,14 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     cool_down: int = 8
     """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
     watch: Watch = "score"
-    """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
-    dev items goes up in steps: with many training items a fit may learn for long between two of them."""
+    """Criterion of getting better: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of
+    a few dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
 
     @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
-        """Which of the ``layers`` each column of a fit reads; columns take the place of layers in all that is fitted.
+        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted.
 
         Raises:
             FitError: there are too few layers.
@@ -798,10 +764,9 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
             hidden=self.hidden if self.classifier == "mlp" else 0,
             temperature=self.mixing[0],
         )
-        schedule = self._schedule(int((item_weights(data.targets) > 0).any(axis=0).sum()))
         with Workers(data.device) as workers:
             spans = replace(data, train=train, dev=dev)
-            loop = EdgeLoop(design, schedule, spans, workers, is_sigmoid=is_sigmoid)
+            loop = EdgeLoop(self, design, spans, workers, is_sigmoid=is_sigmoid)
             report = loop.run().report()
         return FittedEdge(
             name=self.name,
@@ -813,25 +778,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
             is_sigmoid=is_sigmoid,
             is_multi_label=data.targets.is_multi_label,
             report=report,
-        )
-
-    def _schedule(self, n_items: int) -> Schedule:
-        batch_items = min(self.batch_items, max(self.least_batch, n_items // self.round_steps))
-        steps = math.ceil(n_items / batch_items)
-        passes = math.ceil(self.round_steps / steps)
-        most = math.ceil(self.max_steps / (passes * steps)) if self.max_steps else self.max_epochs
-        n_rounds = min(self.max_epochs, most)
-        return Schedule(
-            n_rounds=n_rounds,
-            passes=passes,
-            batch_items=batch_items,
-            patience=self.patience,
-            cool_down=min(self.cool_down, n_rounds // 2),
-            learning_rate=self.learning_rate * math.sqrt(batch_items / self.batch_items),
-            weight_decay=self.weight_decay,
-            dropout=self.dropout,
-            layer_dropout=self.mixing[1],
-            watches_loss=self.watch == "loss",
         )
 
     def _check(self, targets: Targets) -> None:
@@ -875,7 +821,7 @@ class MixReadout(SpanReadout):
     reads: ClassVar[Reads] = "mix"
 
     temperature: float = 1.0
-    """What the learned numbers are divided by before the softmax: below 1, weights part sooner."""
+    """Divisor of the learned numbers before the softmax: below 1, weights part sooner."""
     layer_dropout: float = 0.0
     """Part of the batches that each layer is left out of; a column of one layer keeps it."""
 

@@ -206,8 +206,10 @@ def _removed(covariance: Tensor, cross: Tensor, *, n_items: int, spread: float, 
 def _covariances(
     source: FeatureSource, classes: Integers, n_classes: int, within: Integers | None, device: str
 ) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Of the used items: ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means,
-    and the variance of the labels, summed over classes. Labels are centred within their groups.
+    """Covariances of the used items, means, and the variance of their labels, which are centred within their groups.
+
+    These are ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means, and the
+    variance summed over classes.
 
     Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits.
     """
@@ -245,7 +247,7 @@ def _covariances(
 
 
 def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
-    """As many random directions as another erasure removes from each layer (the control Rand of Elazar et al. 2021).
+    """An erasure of as many random directions as another removes from each layer (Rand of Elazar et al. 2021).
 
     The loss with these is the cost of removing that many directions, whatever they encode. They are orthonormal, drawn
     uniformly by ``seed``, and the same mean is kept.
@@ -268,7 +270,7 @@ class Moments:
     """``[layer, dim]`` standard deviations."""
 
     def at(self, places: Sequence[int]) -> Moments:
-        """Those of some of the layers, by their places."""
+        """The moments of some of the layers, by their places."""
         return Moments(self.mean[list(places)], self.deviation[list(places)])
 
 

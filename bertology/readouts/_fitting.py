@@ -38,7 +38,7 @@ IMPOSSIBLE = -1e9
 
 
 class Scorer(Protocol):
-    """What gives a score to every class of every item."""
+    """A model that gives a score to every class of every item."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -253,7 +253,7 @@ class EarlyStopping:
         self._latest = _NOT_YET if last is None else last - cool_down
         self.running = np.ones(shape, dtype=bool)
         self.begins_to_cool = np.zeros(shape, dtype=bool)
-        """Which fits cool down from now on."""
+        """Whether each fit cools down from now on."""
         self._cools_from = np.full(shape, _NOT_YET)
         self.score = np.full(shape, floor - 1)
         """The best score of each fit."""
@@ -422,7 +422,7 @@ def single_report(
 
 
 def moved(value: Value, device: torch.device) -> Value:
-    """The same with all tensors in it, through dataclasses, tuples and lists, on a device."""
+    """A copy of a value whose tensors, inside dataclasses, tuples and lists too, are on a device."""
     if device.type == "cpu":
         return value
     changed: Any = value

@@ -19,7 +19,7 @@ from bertology.readouts._sources import ArrayFeatures, FeatureSource, SpanSource
 _WINDOW_BYTES = 256 << 20
 """Vectors that are shuffled among each other before they are cut into batches."""
 _SPAN_WINDOW_BYTES = 128 << 20
-"""The same of words in spans."""
+"""Bytes of words in spans that are shuffled among each other."""
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from bertology._files import FORMAT, write_atomically
 from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
-from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Group, Scorer, log_probs, with_parts
+from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Group, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores
 from bertology.readouts._linear import Affine, FittedRegression
 from bertology.readouts._neural import Compressors, Perceptrons
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
-"""What scores are: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes an item;
+"""The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
 scores that tell no probability; a number."""
 
 
@@ -37,7 +37,7 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 
 
 def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What :func:`save_fit` wrote: the numbers, and what they are.
+    """The tensors and the description that :func:`save_fit` wrote.
 
     Raises:
         ResultsError: a file is missing, broken or of another format.
@@ -66,7 +66,7 @@ class KeptFit:
     perceptron they follow a hidden layer of ReLUs, ``hidden [unit, dim]`` and ``hidden_bias [unit]``. Of an edge probe
     its parameters, named as in :meth:`Design.shapes`, and ``absent [1, class]`` if a class is never predicted."""
     design: Mapping[str, Any] = field(default_factory=dict)
-    """Of what reads the words of spans: their ``pool``, or the shape of an edge probe; else empty."""
+    """The ``pool`` of a readout of spans, or the shape of an edge probe; empty for readouts of single vectors."""
     kind: Kind = "softmax"
 
     @classmethod
@@ -113,11 +113,9 @@ class KeptFit:
             group = Group.of(Design(**plain), [0])
             fit = {name: value[None] for name, value in self.tensors.items() if name != "absent"}
             absent = self.tensors["absent"][None] if "absent" in self.tensors else None
-            with Workers(device := torch.device("cpu")) as workers:
-                scorer = Scorer([(group, fit)], absent, workers, device)
-                yield from (
-                    (items, of_fits[0]) for items, of_fits in scorer(with_parts(as_spans(source), plain["pooling"]))
-                )
+            with Workers(torch.device("cpu")) as workers:
+                for items, scores in span_scores(as_spans(source), [(group, fit)], absent, workers):
+                    yield items, scores[0]
             return
         pool = self.design.get("pool")
         features = pooled(as_spans(source), pooling=pool) if pool else cast(FeatureSource, source)
@@ -146,7 +144,7 @@ def _edge_design(fitted: FittedEdge, column: int) -> dict[str, Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """What JSON made lists of."""
+    """A value of JSON with its lists as tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 

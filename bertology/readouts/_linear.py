@@ -39,12 +39,12 @@ from bertology.readouts._sources import FeatureSource, Floats, Integers, residen
 EXTENSIONS = 3
 """How many strengths are tried beyond an end by default."""
 _STEP = 10.0
-"""From one strength beyond an end to the next."""
+"""Factor from one strength beyond an end of a path to the next."""
 _SAMPLE_LEAST = 8192
 _SAMPLE_A_FEATURE = 32
 """A sample has at least so many items, and so many a feature; fewer items are all in it."""
 _PART = 4
-"""Of many items, one of so many is in the sample."""
+"""Where items are many, one in this many is in the sample."""
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
@@ -515,13 +515,13 @@ class FittedRegression:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What least squares needs of the training items, in every layer."""
+    """Sums over the training items that least squares needs, in every layer."""
 
     origin: Tensor
     """``[layer, dim]`` a vector that is subtracted from all."""
     bases: Sequence[tuple[Tensor, Tensor, Tensor, Tensor]]
-    """By problem, shared by those of equal weights: mean and standard deviation ``[layer, dim]``, eigenvalues
-    ``[layer, dim]`` and eigenvectors ``[layer, dim, dim]`` of the correlations."""
+    """Moments and spectra by problem, shared by problems of equal weights: mean and standard deviation
+    ``[layer, dim]``, eigenvalues ``[layer, dim]`` and eigenvectors ``[layer, dim, dim]`` of the correlations."""
     products: Tensor
     """``[problem, layer, dim]`` mean products of features and numbers, both from their means."""
     means: Tensor

@@ -28,7 +28,7 @@ _UNDERFLOW = 1e-30
 _UNCERTAIN = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
 _COUPLING = 2**0.5
-"""What classes that are confused add to each other's curvature: between 1 and 2, by the row sums of diag p − ppᵀ."""
+"""Factor of the curvature for classes that are confused: between 1 and 2, by the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
 _MEMORY = 20
@@ -325,11 +325,11 @@ Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Precondition = Callable[[Tensor, Tensor], Tensor]
 """From ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian (linear)."""
 Report = Callable[[int, int], None]
-"""Told how many evaluations there have been and how many functions are left."""
+"""Called with the number of evaluations so far and the number of functions that are left."""
 
 
 class Minima(NamedTuple):
-    """Where the minimisation of each function ended."""
+    """The end of the minimisation of each function."""
 
     points: Tensor
     """``[function, parameter]``"""

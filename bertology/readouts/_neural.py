@@ -76,7 +76,7 @@ class Perceptrons(Standardised):
 
 @dataclass(frozen=True)
 class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
-    """What perceptrons and bilinear maps share: Adam (Kingma & Ba 2015) until dev accuracy stops rising.
+    """A perceptron or bilinear map, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
     All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
     another: each has its own parameters and stops at its own best epoch, whose parameters are kept. In the report
@@ -305,7 +305,7 @@ class FittedBayes(FittedScores[Compressors], FittedPosterior):
             return np.asarray(self.model.divergence().double().cpu().numpy() / np.log(2))
 
     def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
-        """The same under weights drawn from the posterior anew for each item: its mean is the expected one."""
+        """Log-probabilities under weights drawn from the posterior anew for each item, averaged over draws."""
         shape = self.checked_shape(source, labels)
         noises = self.model.noises(self.sampling_seed)
         draws = (label_log_probs(self.model.scores(source, noises), shape, labels) for _ in range(_DRAWS))
@@ -327,7 +327,7 @@ class BayesReadout(LabelReadout[FittedBayes]):
     hidden: int = 0
     """Width of the hidden layer; 0 for none, a linear readout."""
     learning_rate: float = 3e-2
-    """Of Adam (Kingma & Ba 2015), falling to 0 along a half cosine."""
+    """Learning rate of Adam (Kingma & Ba 2015), falling to 0 along a half cosine."""
     batch_items: int = 256
     steps: int = 2000
     """Batches seen; more make the code a little shorter, and it is a valid code after any number."""

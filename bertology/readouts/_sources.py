@@ -26,7 +26,7 @@ first word's vector followed by the last word's."""
 CHUNK_ITEMS = 2048
 """Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
 _CHUNK_ON_ACCELERATOR = 1 << 14
-"""The same where vectors are on an accelerator, which needs larger products to be busy."""
+"""Items handed out at once on an accelerator, which needs larger products to be busy."""
 _RESIDENT_PART = 0.4
 """Part of an accelerator's free memory that the vectors of one split may take."""
 
@@ -97,7 +97,7 @@ class Derived(Generic[Chunk]):
     chunks: Callable[[], Iterator[Chunk]]
     dtype: torch.dtype = field(default=torch.float32, kw_only=True)
     at: Callable[[Sequence[int]], Any] = field(kw_only=True)
-    """The same in some of the layers, by their places."""
+    """Gives the source of some of the layers, by their places."""
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def pooled(
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
-    """The same pooling, with every pooled vector as a span of one word; ``endpoints`` makes two spans of one."""
+    """Spans pooled as by :func:`pooled`, every pooled vector a span of one word; ``endpoints`` makes two of one."""
     n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)
 
     def chunks() -> Iterator[SpanChunk]:

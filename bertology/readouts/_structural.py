@@ -81,7 +81,7 @@ class Block:
 
     @property
     def words(self) -> slice:
-        """Which words of the batch are theirs, row after row."""
+        """The words of the batch that are in the block, row after row."""
         n_rows, n = self.gold.shape[:2]
         return slice(self.first, self.first + n_rows * n)
 
@@ -227,7 +227,7 @@ _START = 0.05
 _RANK = 64
 """The rank of a map where none is given, of vectors that are as wide."""
 _LEAST_GAIN = 1e-4
-"""By which a dev loss must fall to be a new minimum (as the authors' code has it)."""
+"""Minimum improvement of the dev loss for early stopping (as in the authors' code)."""
 
 
 class Maps:
@@ -328,7 +328,7 @@ def _by_word(vectors: Tensor) -> Tensor:
 
 
 def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
-    """What is missing to gold: ``[layer, problem, row, n]`` of depths, ``[…, n, n]`` half of it of distances."""
+    """Gold less prediction: ``[layer, problem, row, n]`` of depths, ``[…, n, n]`` half of it of distances."""
     if asks == "depths":
         return block.gold - vectors.square().sum(-1)
     flat = vectors.flatten(0, 2)
@@ -392,7 +392,7 @@ class MapLoop(FitLoop):
         ranks = [min(_RANK, train.dim) if one.rank is None else one.rank for one in readouts]
         self._maps = [Maps.start(rank, **alike) for rank in ranks]
         self.best = [maps.values.clone() for maps in self._maps]
-        """By rank, the maps at their best, ``[layer, problem, rank, dim]``."""
+        """The maps at their best, by rank, ``[layer, problem, rank, dim]``."""
         self._shards: list[list[MapShard]] = []
 
     def learn(self) -> None:
@@ -532,7 +532,7 @@ class StructuralReadout(Settings):
     patience: int = 5
     """Epochs without a new minimum after which a fit ends."""
     slow_down: float = 0.1
-    """What the learning rate is multiplied by after an epoch without a new minimum."""
+    """Factor of the learning rate after an epoch without a new minimum."""
 
     @property
     def name(self) -> str:
@@ -615,7 +615,7 @@ def _check(
 
 @dataclass(frozen=True)
 class ProbeOrigin:
-    """What a probe was fitted on, which decides to which vectors it applies."""
+    """The model and data that a probe was fitted on, which decide to which vectors it applies."""
 
     model: str
     model_fingerprint: str
@@ -625,7 +625,7 @@ class ProbeOrigin:
     task: str
     corpus: str
     train_fingerprint: str
-    """Of the sentences it was fitted on."""
+    """Fingerprint of the sentences it was fitted on."""
     readout: str
     relations: tuple[str, ...] = ()
     """Names of the relations, in the order of the probe's."""

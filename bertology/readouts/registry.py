@@ -35,7 +35,7 @@ class ReadoutKind:
     """``words``: one vector an item. ``spans``: the vectors of all words in an item's spans. ``trees``: the vectors of
     whole sentences, whose trees are decoded. ``numbers``: one vector an item, whose number is predicted."""
     columns: Literal["layer", "below", "all"] = "layer"
-    """What one score describes: one layer, a layer with all layers below it, or all layers together."""
+    """The layers that one score describes: one layer, a layer with all layers below it, or all layers together."""
     has_posterior: bool = False
     """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
     fitted_together: str | None = None

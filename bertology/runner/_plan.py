@@ -12,15 +12,9 @@ from bertology._files import canonical_json, digest, shortened
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology.corpora import Corpus, Sentences, annotate_text, known_table, load_corpus, no_columns
-from bertology.encoders import (
-    ModelShape,
-    ModelSource,
-    code_fingerprint,
-    find_checkpoints,
-    model_fingerprint,
-    model_shape,
-    resolve_model,
-)
+from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
+from bertology.encoders.resolving import find_checkpoints
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, CorpusError, cut, quoted
 from bertology.families.cells import Cell
 from bertology.families.contract import (

@@ -17,7 +17,8 @@ from bertology._files import (
     write_atomically,
 )
 from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
-from bertology.encoders import code_fingerprint, resolve_model
+from bertology.encoders import resolve_model
+from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.request import Experiment, ModelSettings

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import MapBatch, Masses, Scope, read_attention, stream_maps
+from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention._measured import Masses
 from bertology.attention._texts import MapText
+from bertology.attention._viewer import read_attention
 from bertology.attention.patterns import PatternShares
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder

@@ -11,18 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention import (
-    Divergences,
-    HeadRatios,
-    HeadStatistic,
-    MapBatch,
-    Masses,
-    NormShares,
-    Offsets,
-    Scope,
-    Sharpness,
-    stream_maps,
-)
+from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope, stream_maps
+from bertology.attention._measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.attention._texts import MapText, Units
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder

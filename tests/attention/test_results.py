@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertology.attention import Masses, attention_flow, attention_rollout, head_statistics, sentence_maps, stream_maps
-from bertology.attention._distances import HeadDistances
-from bertology.attention._head_statistics import HeadStatistics
+from bertology.attention import attention_flow, attention_rollout, head_statistics, sentence_maps, stream_maps
+from bertology.attention._measured import HeadDistances, HeadStatistics, Masses
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError

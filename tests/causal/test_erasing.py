@@ -7,10 +7,17 @@ import pytest
 import torch
 
 import bertology
-from bertology.causal import StateChange, WordLabels, agreement_pairs, choose_changed
-from bertology.causal._erased_predictions import predict_changed
-from bertology.causal._masked_states import States, states_of_words, word_batches
-from bertology.causal._oracle import Judged, judge, reliability_sums
+from bertology.causal import WordLabels, agreement_pairs
+from bertology.causal._choices import StateChange, choose_changed
+from bertology.causal._erasing import (
+    Judged,
+    States,
+    judge,
+    predict_changed,
+    reliability_sums,
+    states_of_words,
+    word_batches,
+)
 from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.interventions import changing
@@ -264,7 +271,7 @@ def test_a_share_of_what_is_hardly_found_has_no_value():
 def test_choices_of_the_plain_model_are_those_of_its_logits(encoder, change):
     pairs = agreement_pairs("pocket", most=12)
     found = choose_changed(encoder, pairs, {"erased": change}, layers=(1,), places=())
-    np.testing.assert_array_equal(found.changed["erased"], found.plain)
+    np.testing.assert_array_equal(found.right["erased"], found.plain[None, None])
     right = 0
     for pair in pairs[:1]:
         for text, good, bad in ((pair.text, pair.good, pair.bad), (pair.other, pair.bad, pair.good)):
@@ -273,7 +280,7 @@ def test_choices_of_the_plain_model_are_those_of_its_logits(encoder, change):
             words = [encoder.tokenizer.convert_tokens_to_ids(word) for word in (good, bad)]
             logits = encoder.masked_logits(ids, torch.tensor([[0, place]]))[encoder.n_layers][0]
             right += bool(logits[words[0]] > logits[words[1]])
-    assert found.plain[0, 0] == right
+    assert found.plain[0] == right
 
 
 def test_labels_that_do_not_differ_cannot_be_erased():

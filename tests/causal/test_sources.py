@@ -11,7 +11,7 @@ import torch
 
 from bertology.causal import PatchPair, agreement_pairs, fact_pairs, known_facts, patch, read_facts, trace
 from bertology.causal._pairs import AlignedPair, align_pairs
-from bertology.causal._sources import MeanDifferences, donors
+from bertology.causal._patching import MeanDifferences, donors
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, ModelError
 

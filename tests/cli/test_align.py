@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from bertology import align, load_encoder
-from bertology.corpora import Links
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.geometry.languages import aligned_texts
 
@@ -60,14 +59,6 @@ def test_negative_layers_are_counted_from_the_last_of_the_model(tiny_bert: Path)
     assert some.pharaoh(-2) == found.pharaoh(2)
     with pytest.raises(NameNotFoundError, match="unknown layer among those that were read '-1'"):
         some.links(-1)
-
-
-def test_error_rate_by_hand(tiny_bert: Path) -> None:
-    found = align(TEXT, OTHER, model=tiny_bert, layer=0)
-    pairs = frozenset((i, j) for i, j, _ in found.links(0))
-    assert found.error_rate(Links(pairs), 0) == 0
-    right = frozenset(sorted(pairs)[:1])
-    assert found.error_rate(Links(right, pairs), 0) == pytest.approx(1 - (1 + len(pairs)) / (len(pairs) + 1))
 
 
 def test_a_file_of_pairs(run: Command, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_mistakes_with_surprisal(cloze: Command, arguments: list[str], message: 
 
 
 def test_a_tuned_lens_is_fitted_once_and_read_again(bertology: Command, tmp_path: Path, monkeypatch: Any) -> None:
-    from bertology.cloze import _lens
+    from bertology.cloze import lens as _lens
 
     # A few steps do to see what is written.
     monkeypatch.setattr(_lens.fit_lens, "__kwdefaults__", {**_lens.fit_lens.__kwdefaults__, "steps": 3})

@@ -12,7 +12,7 @@ import pytest
 from bertology.cli._app import _PANELS
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
-from bertology.encoders import known_models
+from bertology.encoders.resolving import known_models
 from bertology.probing import Subject, registered_probes
 
 Command = Callable[..., Any]

@@ -12,7 +12,8 @@ import pytest
 
 from bertology.corpora import load_corpus
 from bertology.corpora.formats.conllu import read_conllu
-from bertology.measures import check_tree, read_heads
+from bertology.measures import read_heads
+from bertology.measures.trees import check_tree
 from bertology.results import read_predictions
 
 Command = Callable[..., Any]

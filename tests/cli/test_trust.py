@@ -13,8 +13,8 @@ import yaml
 
 from bertology import finetune_grid
 from bertology.corpora import Sentence
-from bertology.encoders import code_fingerprint, load_encoder, resolve_model
-from bertology.encoders.sources import code_files
+from bertology.encoders import load_encoder, resolve_model
+from bertology.encoders.sources import code_files, code_fingerprint
 from bertology.errors import BertologyError, ModelError
 from bertology.parsing import ParseRequest, parse
 from bertology.runner import RunOptions, rerun, run_experiment

@@ -11,10 +11,12 @@ import pytest
 import torch
 import transformers
 
-from bertology.cloze import MASK, Prompt, _prompts, ask, distribution, read_cloze, spell_pieces, vocabulary_ids
+from bertology.cloze import MASK, Prompt, ask, distribution, read_cloze
 from bertology.cloze import _ask as questions
+from bertology.cloze import prompts as _prompts
+from bertology.cloze.prompts import spell_pieces, vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders._heads import MaskedHead
+from bertology.encoders.heads import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 from tests.cloze.conftest import FAMILIES
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from bertology import load_corpus
-from bertology.cloze import Prompt, TunedLens, distribution, fit_lens, lens_measures, load_lens
+from bertology.cloze import Prompt, distribution, fit_lens, load_lens
+from bertology.cloze.lens import TunedLens, lens_measures
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bertology.cloze import Prompt, vocabulary_ids
-from bertology.cloze._prompts import AnswerReader
+from bertology.cloze import Prompt
+from bertology.cloze.prompts import AnswerReader, vocabulary_ids
 from bertology.encoders import Encoder
 from tests.cloze.conftest import FAMILIES
 

@@ -28,7 +28,8 @@ from transformers import (
 from bertology import Encoder, Sentence, compare, load_corpus, probe
 from bertology.activations import Recipe, extract
 from bertology.corpora import Sentences
-from bertology.encoders import load_classifier, load_encoder, model_name, model_names, resolve_model
+from bertology.encoders import load_classifier, load_encoder, model_name, resolve_model
+from bertology.encoders.memory import model_names
 from bertology.errors import BertologyError, ModelError
 from bertology.geometry import LayerVectors
 from bertology.pocket import model_folder

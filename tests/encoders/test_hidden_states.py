@@ -19,8 +19,9 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 from bertology import probe
-from bertology.attention import head_statistics, read_attention, stream_maps
+from bertology.attention import head_statistics, stream_maps
 from bertology.attention._measured import Sharpness, row_entropy
+from bertology.attention._viewer import read_attention
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.cloze import Prompt, ask, distribution, next_sentence
 from bertology.corpora import Sentences
@@ -232,7 +233,7 @@ def test_one_word_in_several_texts(pocket: Encoder) -> None:
         found.at(layer=0).to_numpy(), np.asarray(pocket.vectors(TEXTS, pooling="first"))[0, places]
     )
     for wrong, error, message in (
-        ({"layers": 4}, ModelError, "layer 4: layers are 0…3"),
+        ({"layers": 4}, ModelError, "layer 4: the model has 3, so layers are 0…3"),
         ({"layers": []}, ModelError, "no layer"),
         ({"word": "horse"}, CorpusError, "word 'horse' stands in none of the texts"),
     ):
@@ -262,7 +263,7 @@ def test_attention_between_words(pocket: Encoder) -> None:
     assert pair.shape[-1] == 6 + 9 + 3
     with pytest.raises(NameNotFoundError, match="unknown head '9'"):
         found.at(head=9)
-    with pytest.raises(ModelError, match="layer 0: layers are 1…3"):
+    with pytest.raises(ModelError, match="layer 0: the model has 3, so layers are 1…3"):
         pocket.attention(TEXTS[0], layers=0)
 
 

@@ -20,18 +20,12 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
 from transformers import AutoModelForMaskedLM
 
 from bertology.corpora import Sentence
-from bertology.encoders import (
-    Encoder,
-    load_encoder,
-    load_reader,
-    load_whole,
-    model_fingerprint,
-    model_shape,
-    resolve_model,
-)
+from bertology.encoders import Encoder, load_encoder, load_reader, model_fingerprint, model_shape, resolve_model
+from bertology.encoders.loading import load_whole
 from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
 from tests.mutations import accepted, mutated_tree, times
@@ -141,18 +135,14 @@ def test_weights_stored_in_half_are_read_in_float32(folder: Path) -> None:
         assert {parameter.dtype for parameter in encoder.model.body.parameters()} == {torch.float32}
 
 
-def test_sharded_weights(tiny: Tiny, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny("bert"), tmp_path / "sharded")
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
-    (folder / "model.safetensors").unlink()
-    model.save_pretrained(folder, max_shard_size="30KB")
-    shards = sorted(folder.glob("model-*.safetensors"))
+def test_sharded_weights(tiny: Tiny, sharded: Path) -> None:
+    shards = sorted(sharded.glob("model-*.safetensors"))
     assert len(shards) > 2
     torch.testing.assert_close(
-        last_layer(load_encoder(str(folder), device="cpu")), last_layer(load_encoder(str(tiny("bert")), device="cpu"))
+        last_layer(load_encoder(str(sharded), device="cpu")), last_layer(load_encoder(str(tiny("bert")), device="cpu"))
     )
     shards[1].unlink()
-    refused(folder, rf"model.safetensors.index.json: it names '{shards[1].name}', which is no file of its folder")
+    refused(sharded, rf"model.safetensors.index.json: it names '{shards[1].name}', which is no file of its folder")
 
 
 def test_loading_says_nothing(tiny: Tiny, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder) -> None:
@@ -214,27 +204,64 @@ def test_families_that_are_not_read_rightly_are_refused(tiny: Tiny, tmp_path: Pa
     refused(folder, r"xlnet models \(XLNetModel\) are not supported")
 
 
-# What can be wrong with a folder.
+def lost(name: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).unlink()
 
 
-def test_no_config(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    refused(folder, r"no config.json, so this is not a model folder; give a folder written by save_pretrained")
+def written(name: str, content: str | bytes) -> Callable[[Path], object]:
+    data = content.encode() if isinstance(content, str) else content
+    return lambda folder: (folder / name).write_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "config.json: not readable as JSON"),
-        ("[]", "should hold a JSON object, not list"),
-        ("{}", "no model_type"),
-        ('{"model_type": "nonsense", "hidden_size": 4}', "model_type 'nonsense' is not known"),
-        ('{"model_type": "nonsense", "num_hidden_layers": 2, "hidden_size": 4, "num_heads": 2}', "is not known"),
-        ('{"model_type": "vit_mae", "hidden_size": "wide"}', "config.json"),
-    ],
-)
-def test_bad_config(folder: Path, content: str, message: str) -> None:
-    (folder / "config.json").write_text(content)
+def cut(n_bytes: int) -> Callable[[Path], object]:
+    def damage(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:n_bytes])
+
+    return damage
+
+
+def vocabulary_of(*pieces: str) -> Callable[[Path], object]:
+    made = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    return lambda folder: made.save(str(folder / "tokenizer.json"))
+
+
+NO_SHAPE = '{"model_type": "nonsense", "num_hidden_layers": 2, "hidden_size": 4, "num_heads": 2}'
+TRUNCATED = "model.safetensors: not a whole safetensors file .*copy or download the model again"
+DAMAGE: list[tuple[Callable[[Path], object], str]] = [
+    (lost("config.json"), "no config.json, so this is not a model folder; give a folder written by save_pretrained"),
+    (written("config.json", "{"), "config.json: not readable as JSON"),
+    (written("config.json", "[]"), "should hold a JSON object, not list"),
+    (written("config.json", "{}"), "no model_type"),
+    (written("config.json", '{"model_type": "nonsense", "hidden_size": 4}'), "model_type 'nonsense' is not known"),
+    (written("config.json", NO_SHAPE), "is not known"),
+    (written("config.json", '{"model_type": "vit_mae", "hidden_size": "wide"}'), "config.json"),
+    (lost("model.safetensors"), r"no weights \(model.safetensors or pytorch_model.bin\)"),
+    *((cut(n_bytes), TRUNCATED) for n_bytes in (0, 4, 100, -1)),
+    (
+        written("model.safetensors", b"\x10\0\0\0\0\0\0\0" + b"this is no JSON!" + b"x" * 50),
+        "not a whole safetensors file .*its header is not readable",
+    ),
+    (
+        written("model.safetensors", "<html>not found</html>" * 10),
+        "not a whole safetensors file .*its header does not fit",
+    ),
+    (lost("tokenizer.json"), r"no tokenizer \(tokenizer.json, vocab.txt …\)"),
+    (written("tokenizer.json", '{"version": "1.0"'), "its tokenizer cannot be loaded"),
+    (
+        vocabulary_of("[PAD]", "[UNK]", "[CLS]", "[SEP]", "the"),
+        r"does not fit the weights \(\d+ pieces for 220 embeddings\)",
+    ),
+    (
+        vocabulary_of("[unused0]", "[UNK]", *(f"[unused{number}]" for number in range(2, 200))),
+        r"reads every plain word as \[UNK\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
+def test_damaged_folders_are_refused(damage: Callable[[Path], object], message: str, folder: Path) -> None:
+    damage(folder)
     refused(folder, message)
 
 
@@ -245,25 +272,6 @@ def test_code_of_its_own_is_not_run(folder: Path, tmp_path: Path) -> None:
     (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     refused(folder, "runs Python code of its own: pass --trust-remote-code")
     assert not (tmp_path / "ran").exists()
-
-
-def test_no_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    refused(folder, r"no weights \(model.safetensors or pytorch_model.bin\)")
-
-
-@pytest.mark.parametrize("keep", [0, 4, 100, -1])
-def test_truncated_weights(folder: Path, keep: int) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:keep])
-    refused(folder, r"model.safetensors: not a whole safetensors file .*copy or download the model again")
-
-
-def test_garbage_for_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0" + b"this is no JSON!" + b"x" * 50)
-    refused(folder, "not a whole safetensors file .*its header is not readable")
-    (folder / "model.safetensors").write_bytes(b"<html>not found</html>" * 10)
-    refused(folder, "not a whole safetensors file .*its header does not fit")
 
 
 def test_pickled_weights_are_loaded_as_weights_only(folder: Path, tmp_path: Path) -> None:
@@ -313,44 +321,13 @@ def test_a_missing_pooler_is_nobodys_concern(tiny: Tiny, tmp_path: Path) -> None
     torch.testing.assert_close(last_layer(encoder), last_layer(load_encoder(str(tiny("bert")), device="cpu")))
 
 
-def test_no_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    refused(folder, r"no tokenizer \(tokenizer.json, vocab.txt …\)")
-
-
-def test_broken_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").write_text('{"version": "1.0"')
-    refused(folder, "its tokenizer cannot be loaded")
-
-
 def test_vocabulary_larger_than_the_embeddings(tiny: Tiny, folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny("roberta") / name, folder / name)
     refused(folder, r"does not fit the weights \(its numbers go up to 329, the embeddings have 220 rows\)")
 
 
-def test_vocabulary_far_smaller_than_the_embeddings(folder: Path) -> None:
-    from tokenizers import Tokenizer, models
-
-    vocabulary = {piece: number for number, piece in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the"])}
-    Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
-    refused(folder, r"does not fit the weights \(\d+ pieces for 220 embeddings\)")
-
-
-def test_vocabulary_that_knows_no_word(folder: Path) -> None:
-    from tokenizers import Tokenizer, models
-
-    vocabulary = {f"[unused{number}]": number for number in range(200)} | {"[UNK]": 1}
-    vocabulary.pop("[unused1]")
-    Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
-    refused(folder, r"reads every plain word as \[UNK\]")
-
-
 def test_truncation_saved_with_a_tokenizer_is_not_obeyed(folder: Path) -> None:
-    from tokenizers import Tokenizer
-
-    from bertology.corpora import Sentence
-
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(6)
     tokenizer.enable_padding(length=6)
@@ -466,12 +443,11 @@ def test_no_file_of_a_model_is_a_pipe(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 COUNT = times(25)
-FOLDERS = Callable[[str], Path]
 
 
-def read(folder_mutants: Path) -> None:
+def read(folder: Path) -> None:
     """All that the program asks of a model: what it is, its signals, and a fresh one of its shape."""
-    source = resolve_model(str(folder_mutants))
+    source = resolve_model(str(folder))
     model_shape(source)
     model_fingerprint(source)
     load_encoder(source, device="cpu", init="random")
@@ -484,16 +460,10 @@ def read(folder_mutants: Path) -> None:
         own.masked_logits(ids, torch.tensor([[0, 1]]), layers=[1, own.n_layers])
 
 
-@pytest.fixture
-def folder_mutants(tiny: FOLDERS, tmp_path: Path) -> Callable[[str], Path]:
-    """A copy of a family's tiny model."""
-    return lambda family: Path(shutil.copytree(tiny(family), tmp_path / family))
-
-
 @pytest.mark.parametrize("family", ["bert", "t5"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
-def test_damaged_settings(name: str, family: str, folder_mutants: Callable[[str], Path]) -> None:
-    own = folder_mutants(family)
+def test_damaged_settings(name: str, family: str, tiny: Tiny, tmp_path: Path) -> None:
+    own = shutil.copytree(tiny(family), tmp_path / family)
     tree = json.loads((own / name).read_text())
     read(own)
     outcomes = []
@@ -532,22 +502,20 @@ FIELDS: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "field", "value", "message"), FIELDS)
-def test_fields(name: str, field: str, value: Any, message: str, folder_mutants: Callable[[str], Path]) -> None:
-    own = folder_mutants("bert")
-    (own / name).write_text(json.dumps(json.loads((own / name).read_text()) | {field: value}))
+def test_fields(name: str, field: str, value: Any, message: str, folder: Path) -> None:
+    (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | {field: value}))
     with pytest.raises(ModelError, match=message):
-        read(own)
+        read(folder)
 
 
 @pytest.fixture
-def sharded(folder_mutants: Callable[[str], Path]) -> Path:
+def sharded(folder: Path) -> Path:
     """A model in shards, with their index."""
-    own = folder_mutants("bert")
-    model = AutoModelForMaskedLM.from_pretrained(own)
-    (own / "model.safetensors").unlink()
-    model.save_pretrained(own, max_shard_size="40kB")
-    assert (own / "model.safetensors.index.json").is_file()
-    return own
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="30kB")
+    assert (folder / "model.safetensors.index.json").is_file()
+    return folder
 
 
 @pytest.mark.parametrize(

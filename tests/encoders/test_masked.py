@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, _faster, batching, load_encoder, masked_lm_loss, masked_loss
 from bertology.encoders._faster import states_at
-from bertology.encoders._heads import MaskedHead, head_logits
 from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
+from bertology.encoders.heads import MaskedHead, head_logits
 from bertology.encoders.interventions import changing
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus as load_pocket
@@ -272,29 +272,28 @@ def test_whatever_computes_the_attention(family: str, attention: str, narrow: li
     assert narrow == [6]
 
 
-@pytest.mark.parametrize(
-    ("family", "changes"), [("bert", {"is_decoder": True}), ("roberta", {"is_decoder": True}), ("albert", {})]
-)
-def test_what_is_built_otherwise_is_run_whole(family: str, changes: dict[str, Any], narrow: list[int]) -> None:
-    at, whole = both(family, *build(family, **changes), {1, 3}, padded=True, positions=POSITIONS)
-    for layer in (1, 3):
-        assert torch.equal(at[layer], whole[layer])
-    assert not narrow
-
-
-def test_relative_positions_are_run_whole(narrow: list[int]) -> None:
-    body: Any
-    body, blocks = build("bert")
+def relative(body: Any) -> Any:
     body.config.position_embedding_type = "relative_key"
-    at, whole = both("bert", body, blocks, {3}, padded=True, positions=POSITIONS)
-    assert torch.equal(at[3], whole[3])
-    assert not narrow
+    return body
 
 
-def test_half_precision_is_run_whole(narrow: list[int]) -> None:
-    body, blocks = build("bert")
-    at, whole = both("bert", body.to(torch.bfloat16), blocks, {3}, padded=True, positions=POSITIONS)
-    assert torch.equal(at[3], whole[3])
+@pytest.mark.parametrize(
+    ("family", "changes", "changed", "layers"),
+    [
+        ("bert", {"is_decoder": True}, lambda body: body, {1, 3}),
+        ("roberta", {"is_decoder": True}, lambda body: body, {1, 3}),
+        ("albert", {}, lambda body: body, {1, 3}),
+        ("bert", {}, relative, {3}),
+        ("bert", {}, lambda body: body.to(torch.bfloat16), {3}),
+        ("bert", {}, lambda body: body, {0}),
+    ],
+)
+def test_what_is_built_otherwise_is_run_whole(
+    family: str, changes: dict[str, Any], changed: Any, layers: set[int], narrow: list[int]
+) -> None:
+    body, blocks = build(family, **changes)
+    at, whole = both(family, changed(body), blocks, layers, padded=True, positions=POSITIONS)
+    assert all(torch.equal(at[layer], whole[layer]) for layer in layers)
     assert not narrow
 
 
@@ -321,12 +320,6 @@ def test_many_places_are_run_whole(n_places: int, taken: list[int], narrow: list
     at, whole = both("bert", *build("bert"), {3}, padded=False, positions=places)
     torch.testing.assert_close(at[3], whole[3], rtol=1e-5, atol=1e-5)
     assert narrow == taken
-
-
-def test_the_embeddings_have_no_block(narrow: list[int]) -> None:
-    at, whole = both("bert", *build("bert"), {0}, padded=True, positions=POSITIONS)
-    assert torch.equal(at[0], whole[0])
-    assert not narrow
 
 
 def test_gates_of_heads_are_heeded(encoder: Encoders, narrow: list[int]) -> None:

@@ -19,17 +19,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from bertology.encoders import (
-    Encoder,
-    ModelSource,
-    find_checkpoints,
-    known_models,
-    load_encoder,
-    model_fingerprint,
-    model_shape,
-    resolve_model,
-)
+from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_shape, resolve_model
 from bertology.encoders import resolving as resolve
+from bertology.encoders.resolving import find_checkpoints, known_models
 from bertology.errors import BertologyError, ModelError, NameNotFoundError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -20,16 +20,9 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from bertology import compress, finetune
 from bertology._files import explained_system_errors, explained_write_errors, system_error
-from bertology.encoders import (
-    in_memory,
-    load_classifier,
-    load_encoder,
-    model_copies,
-    model_fingerprint,
-    resolve_model,
-    save_model,
-)
-from bertology.encoders.sources import quiet_loading
+from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
+from bertology.encoders.resolving import model_copies
+from bertology.encoders.sources import quiet_loading, save_model
 from bertology.errors import BertologyError, ModelError, StoreError
 
 

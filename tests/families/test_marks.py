@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bertology.families.trees import marks_of_tree
-from bertology.measures import count_trees, find_metric
-from bertology.measures._metrics import read_root
+from bertology.measures import find_metric
+from bertology.measures.metrics import count_trees, read_root
 
 
 def test_depths_that_differ_by_less_than_a_thousandth_keep_their_order() -> None:

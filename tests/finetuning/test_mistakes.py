@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock
 
 from bertology import BertologyError, load_encoder
-from bertology.encoders import load_tunable
+from bertology.encoders.loading import load_tunable
 from bertology.finetuning import FineTuneSettings
 from bertology.finetuning._training import UncorrectedAdamW, make_optimizer
 from tests.finetuning.conftest import Tune

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from bertology import BertologyError
 from bertology.errors import SignalError
-from bertology.landscapes import Loss, filter_normalised, mean_loss, placed, sharpness, top_eigenvalue, weights_of
-from bertology.landscapes._losses import project
+from bertology.landscapes import placed
+from bertology.landscapes._curvature import sharpness, top_eigenvalue
+from bertology.landscapes._losses import Loss, filter_normalised, mean_loss, project, weights_of
 
 
 class Bowl(Loss):

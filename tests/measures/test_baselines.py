@@ -13,7 +13,8 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from bertology.measures import SpanWords, control_labels, lexical_labels, majority, word_majority
+from bertology.measures import majority
+from bertology.measures.baselines import SpanWords, control_labels, lexical_labels, word_majority
 
 
 def test_majority_is_the_mode_and_leaves_out_unlabelled_items():

@@ -18,15 +18,13 @@ from bertology.measures import (
     bootstrap_ratio,
     compare,
     count_labels,
-    fraction_mask,
-    intervals_over_clusters,
     multibootstrap,
     over_runs,
     ratio_intervals,
-    selectivity,
 )
-from bertology.measures._bootstrap import _drawn_shares, weight_blocks
-from bertology.measures._comparisons import difference
+from bertology.measures.baselines import fraction_mask
+from bertology.measures.comparisons import difference, selectivity
+from bertology.measures.intervals import _drawn_shares, intervals_over_clusters, weight_blocks
 
 
 def counts_of(correct, cluster, n_clusters):

@@ -7,20 +7,18 @@ import pytest
 from scipy import stats
 from scipy.stats import entropy
 
-from bertology.measures import (
+from bertology.measures import bootstrap, compare, count_labels
+from bertology.measures.comparisons import (
     before,
+    benjamini_hochberg,
     best_set,
-    bootstrap,
     center_of_gravity,
-    compare,
-    count_labels,
     differential_scores,
     expected_layer,
     kl_from_uniform,
     mean_over_steps,
     step_reached,
 )
-from bertology.measures._comparisons import benjamini_hochberg
 
 
 def measured(correct, cluster, **options):

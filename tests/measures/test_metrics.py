@@ -10,30 +10,24 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_recall_fscore_support, r2_score
 
 from bertology.errors import NameNotFoundError
-from bertology.measures import (
+from bertology.measures import METRICS, bootstrap, count_labels, count_numbers, find_metric, majority, read_heads
+from bertology.measures.baselines import word_majority
+from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,
     EXACT_MATCH,
-    METRICS,
     PEARSON,
     Grouped,
     binary_f1,
-    bootstrap,
     count_answers,
     count_correlation,
     count_entities,
-    count_labels,
-    count_numbers,
     count_trees,
-    find_metric,
     grouped_macro_f1,
     label_scores,
-    majority,
     mean_numbers,
     mean_over_groups,
     micro_f1,
-    read_heads,
-    word_majority,
 )
 
 OF_LABELS = [metric for metric in METRICS.values() if metric.count_kind == "labels"]

@@ -6,15 +6,8 @@ import networkx
 import numpy as np
 import pytest
 
-from bertology.measures import (
-    check_tree,
-    rooted,
-    spanning_arborescences,
-    spanning_trees,
-    tree_depths,
-    tree_distances,
-    tree_edges,
-)
+from bertology.measures import rooted, tree_depths, tree_distances, tree_edges
+from bertology.measures.trees import check_tree, spanning_arborescences, spanning_trees
 
 # The chef who ran to the stores is out of food
 CHEF = (2, 9, 4, 2, 7, 7, 4, 9, 0, 11, 9)

@@ -122,5 +122,7 @@ def test_it_is_found_by_name() -> None:
         "agreement:structure",
         "agreement:attractors",
     ]
-    with pytest.raises(BertologyError, match="agreement:verbs: write agreement, agreement:structure or"):
+    with pytest.raises(
+        BertologyError, match="agreement:verbs: it should be one of structure, attractors; or agreement alone"
+    ):
         get_probe("agreement:verbs")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bertology.attention import Scope, stream_maps
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError

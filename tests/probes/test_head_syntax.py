@@ -134,7 +134,7 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
 
 
 def test_no_such_question_or_setting() -> None:
-    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference or parser"):
+    with pytest.raises(BertologyError, match="it should be one of trees, coreference, parser; or head_syntax alone"):
         get_probe("head_syntax:nsubj")
     with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
         probe("head_syntax").with_settings({"few": 1})

@@ -48,7 +48,8 @@ def test_the_family() -> None:
     assert [PROBE.make(name).task for name in VARIANTS] == [f"lama:{name}" for name in VARIANTS]
     assert all(metric.name for probe in (LAMA, *map(PROBE.make, VARIANTS)) for metric in probe.scores)
     with pytest.raises(
-        BertologyError, match="lama:negate: write lama, or lama:paraphrases or lama:negated or lama:mis"
+        BertologyError,
+        match="lama:negate: it should be one of paraphrases, negated, misprimed; or lama alone; did you mean negated",
     ):
         PROBE.make("negate")
 

@@ -175,7 +175,9 @@ def test_what_cannot_be_asked_is_told(
 def test_text_without_senses_is_refused(tiny_bert: Path) -> None:
     with pytest.raises(BertologyError, match="task senses: no word has a sense: give CoarseWSD-20"):
         probe("senses", model=tiny_bert, corpus="pocket", layers="0")
-    with pytest.raises(BertologyError, match="unknown question about senses 'cluster'"):
+    with pytest.raises(
+        BertologyError, match="task senses:cluster: it should be one of clusters, pairs, concatenation; or senses alone"
+    ):
         probe("senses:cluster", model=tiny_bert, corpus="pocket", layers="0")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertology._workers import Workers
 from bertology.readouts import ArraySpans, Targets
-from bertology.readouts._edge import Design, EdgeLoop, FittedEdge, Schedule, SpanReadout
+from bertology.readouts._edge import Design, EdgeLoop, EdgeReadout, FittedEdge, SpanReadout
 from bertology.readouts._fitting import TrainingData
 
 
@@ -62,10 +62,11 @@ def edge_loop(
     train: Spans, design: Design, workers: Workers, *, batch_items: int = 25, is_sigmoid: bool = False
 ) -> EdgeLoop:
     """The training of probes, before its first step."""
-    schedule = Schedule(9, 1, batch_items, 9, 1, 1e-2, 0.0, 0.0, 0.0, watches_loss=False)
+    few = {"batch_items": batch_items, "least_batch": batch_items, "round_steps": 1}
+    readout = EdgeReadout(learning_rate=1e-2, max_epochs=9, patience=9, cool_down=1, **few)
     split = train.source, train.targets
     data = TrainingData(*split, *split, 3, torch.device("cpu"), lambda line: None)
-    return EdgeLoop(design, schedule, data, workers, is_sigmoid=is_sigmoid)
+    return EdgeLoop(readout, design, data, workers, is_sigmoid=is_sigmoid)
 
 
 def fit(readout: SpanReadout, train: Spans, dev: Spans, **settings: object) -> FittedEdge:

@@ -1,8 +1,8 @@
-"""``edge`` finds what stands in spans, in the layer it stands in, and nothing where nothing is."""
+"""Edge probes find what stands in spans, in the layer it stands in, and are single probes fitted side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +10,44 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+from torch import Tensor, nn
 
 from bertology._spans import SpanChunk
+from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, Targets, _edge, _items, pooled
-from bertology.readouts._edge import FittedPooled
+from bertology.measures.comparisons import differential_scores, expected_layer
+from bertology.readouts import (
+    ArrayFeatures,
+    ArraySpans,
+    EdgeReadout,
+    LinearReadout,
+    Targets,
+    _edge,
+    _items,
+    get_readout,
+    pooled,
+)
+from bertology.readouts._edge import (
+    Design,
+    EdgeCatReadout,
+    EdgeCumulativeReadout,
+    EdgeLoop,
+    EdgeMixReadout,
+    FitShard,
+    FittedPooled,
+    Shuffle,
+    SpanReadout,
+    SpanWindow,
+    dev_scores,
+    training_windows,
+)
+from bertology.readouts._items import JoinedChunks
 from bertology.readouts._linear import RidgeReadout
 from bertology.readouts._neural import MlpReadout
 from bertology.readouts._sources import PlainPooling, as_spans
 from tests.readouts.conftest import chance_interval, standardised
-from tests.readouts.spans import Spans, accuracy, fit, planted
+from tests.readouts.spans import Spans, accuracy, edge_loop, fit, planted
 
 SMALL = EdgeReadout(projection=12, hidden=24, learning_rate=1e-2, batch_items=64, max_epochs=14, round_steps=25)
 
@@ -116,7 +143,7 @@ def test_windows_are_bounded_and_hold_every_used_item_once(
     used = torch.arange(1600) % 7 > 0
     seen, sizes = [], []
     shuffle = _edge.Shuffle(32, torch.Generator().manual_seed(0), hidden=4, dropout=0.5)
-    for window in _edge.TrainingWindows(train.source, used, shuffle):
+    for window in _edge.training_windows(_items.JoinedChunks(train.source, used), shuffle):
         assert window.words.nbytes <= most
         for batch in window.batches:
             sizes.append(len(batch.items))
@@ -149,8 +176,10 @@ def test_what_fits_into_one_window_is_read_once_and_shuffled_each_time(
 
     monkeypatch.setattr(source, "chunks", chunks)
     shuffle = _edge.Shuffle(32, torch.Generator().manual_seed(0))
-    windows = _edge.TrainingWindows(source, torch.ones(1600, dtype=torch.bool), shuffle)
-    orders = [[item for window in windows for batch in window.batches for item in batch.items.tolist()] for _ in "123"]
+    joined, orders = _items.JoinedChunks(source, torch.ones(1600, dtype=torch.bool)), []
+    for _ in range(3):
+        windows = _edge.training_windows(joined, shuffle)
+        orders.append([item for window in windows for batch in window.batches for item in batch.items.tolist()])
     assert len(reads) == n_reads
     assert all(sorted(order) == list(range(1600)) for order in orders)
     assert orders[0] != orders[1] != orders[2]
@@ -282,3 +311,372 @@ def test_a_plan_counts_the_rounds_of_a_fit() -> None:
     assert EdgeReadout().training_flops(*size) > 20 * LinearReadout().training_flops(*size)
     assert EdgeReadout().training_flops(*size) == 20 * EdgeReadout(max_epochs=1).training_flops(*size)
     assert EdgeReadout(max_steps=500).training_flops(*size) == EdgeReadout().training_flops(*size) / 4
+
+
+SETTINGS = {
+    "projection": 12,
+    "hidden": 24,
+    "learning_rate": 1e-2,
+    "batch_items": 64,
+    "max_epochs": 14,
+    "round_steps": 25,
+}
+MIX = EdgeMixReadout(**SETTINGS)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def four_layers() -> tuple[Spans, Spans, Spans]:
+    return tuple(planted(n, seed, n_layers=4, layer=2) for seed, n in ((1, 1600), (2, 400), (3, 800)))  # type: ignore[return-value]
+
+
+def test_weight_goes_to_the_planted_layer(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, test = four_layers
+    fitted = fit(MIX, train, dev)
+    assert fitted.columns == ((0, 1, 2, 3),)
+    details = fitted.details(0, 0)
+    weights = np.array(details["mix_weights"])
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    assert weights.argmax() == 2
+    assert weights[2] > 0.6
+    assert details["center_of_gravity"] == pytest.approx(weights @ np.arange(4), abs=1e-4)
+    assert details["kl_from_uniform_bits"] == pytest.approx(2 + (weights * np.log2(weights)).sum(), abs=1e-3)
+    assert accuracy(fitted, test)[0] > 0.8
+
+
+def test_lower_temperature_parts_sooner(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, _ = four_layers
+    warm, cold = (
+        fit(replace(MIX, temperature=temperature, max_epochs=2), train, dev).details(0, 0)["kl_from_uniform_bits"]
+        for temperature in (1.0, 0.2)
+    )
+    assert cold > warm > 0
+
+
+def test_layer_dropout_leaves_a_usable_mix(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, _ = four_layers
+    plain, dropped = (
+        fit(replace(MIX, layer_dropout=rate, max_epochs=4), train, dev).details(0, 0)["mix_weights"]
+        for rate in (0.0, 0.3)
+    )
+    assert plain != dropped
+    assert np.isfinite(dropped).all()
+    assert np.argmax(dropped) == 2
+
+
+def test_cumulative_mixes_gain_in_the_planted_layer(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, test = four_layers
+    fitted = fit(EdgeCumulativeReadout(**SETTINGS, layer_dropout=0.1), train, dev)  # type: ignore[arg-type]
+    assert fitted.columns == ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3))
+    scores = accuracy(fitted, test)
+    low, high = chance_interval(np.asarray(test.labels), 3)
+    assert ((low <= scores[:2]) & (scores[:2] <= high)).all()
+    assert differential_scores(scores).argmax() + 1 == 2
+    assert expected_layer(scores).value == pytest.approx(2, abs=0.25)
+    assert fitted.details(0, 0)["mix_weights"] == [1.0]
+    assert fitted.details(0, 1)["layers"] == [0, 1]
+
+
+def test_the_last_cumulative_mix_is_the_mix(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, test = four_layers
+    brief = replace(MIX, max_epochs=3)
+    columns = fit(EdgeCumulativeReadout(**{**SETTINGS, "max_epochs": 3}), train, dev)  # type: ignore[arg-type]
+    np.testing.assert_allclose(
+        columns.predict(test.source).log_prob[:, -1],
+        fit(brief, train, dev).predict(test.source).log_prob[:, 0],
+        atol=1e-3,
+    )
+
+
+def test_cat_reads_the_first_and_the_last_layer(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    cat = EdgeCatReadout(**SETTINGS)  # type: ignore[arg-type]
+    train, dev, test = (part.layers(0, 1, 2) for part in four_layers)
+    fitted = fit(cat, train, dev)
+    assert fitted.columns == ((0, 2),)
+    assert fitted.details(0, 0) == {"layers": [0, 2]}
+    assert accuracy(fitted, test)[0] > 0.8
+    train, dev, test = four_layers  # what is planted is in neither end
+    low, high = chance_interval(np.asarray(test.labels), 3)
+    assert low <= accuracy(fit(replace(cat, max_epochs=3), train, dev), test)[0] <= high
+    with pytest.raises(FitError, match=r"edge_cat\.v1 joins the first and the last layer, and only 1 is there"):
+        fit(cat, train.layers(0), dev.layers(0))
+
+
+def test_columns_are_named_by_the_layers_of_the_model(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train = four_layers[0]
+    source = ArraySpans(torch.from_numpy(train.words[:3]), train.spans, layers=(0, 4, 8))
+    fitted = replace(MIX, max_epochs=1).fit(source, train.targets, dev=source, dev_targets=train.targets)
+    details = fitted.details(0, 0)
+    assert details["layers"] == [0, 4, 8]
+    assert details["center_of_gravity"] == pytest.approx(np.dot(details["mix_weights"], [0, 4, 8]), abs=1e-4)
+
+
+PLAIN = {"learning_rate": 1e-3, "batch_items": 64, "least_batch": 64, "max_steps": 0, "patience": 3, "cool_down": 0}
+"""Patience alone ends a fit, and no batch is small."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dev_scores", "log_probs"),
+    [
+        ("edge", [0.4375, 0.775], [[-0.8282, -0.9322, -0.921], [-0.1626, -0.1443, -0.0843]]),
+        ("edge_mix", [0.825], [[-0.2589, -0.0513, -0.1033]]),
+        ("edge_cumulative", [0.425, 0.825], [[-0.8251, -0.9336, -0.9142], [-0.2589, -0.0513, -0.1033]]),
+        ("edge_cat", [0.75], [[-0.0855, -0.0674, -0.1262]]),
+    ],
+)
+def test_without_cooling_down_a_fit_is_that_of_patience_alone(
+    name: str, dev_scores: list[float], log_probs: list[list[float]]
+) -> None:
+    train, dev = planted(200, 1, n_layers=2), planted(80, 2, n_layers=2)
+    few = {"projection": 5, "hidden": 6, "learning_rate": 1e-2, "max_epochs": 7, "round_steps": 4, "batch_items": 16}
+    fitted = fit(made(name, **{**PLAIN, **few}), train, dev, seed=3)
+    assert fitted.name == f"{name}.v1"
+    np.testing.assert_allclose(fitted.report.dev_accuracy[0, :, 0], dev_scores)
+    np.testing.assert_allclose(fitted.predict(dev.source).log_prob[0, :, :3], log_probs, atol=2e-3)
+    assert not fitted.report.converged.any()
+
+
+def test_cooling_down_reaches_more_than_patience_alone() -> None:
+    train, dev, test = (planted(n, seed, n_layers=1, layer=0) for seed, n in ((1, 2000), (2, 300), (3, 3000)))
+    found = {}
+    for name, settings in (("plain", PLAIN), ("cooled", {})):
+        fitted = fit(made("edge", projection=32, hidden=64, **settings), train, dev)
+        found[name] = accuracy(fitted, test)[0]
+        assert fitted.report.all_converged
+    assert found["cooled"] > found["plain"] + 0.004
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_rounds", "n_cooling", "n_steps"),
+    [
+        ({}, 5, 2, 50),
+        ({"cool_down": 1}, 5, 1, 50),
+        ({"cool_down": 0}, 5, 0, 50),
+        ({"max_epochs": 1}, 1, 0, 10),
+        ({"max_steps": 20}, 2, 1, 20),
+        ({"max_steps": 21}, 3, 1, 30),
+        ({"max_steps": 1}, 1, 0, 10),
+        ({"round_steps": 25}, 5, 2, 150),
+        ({"round_steps": 25, "max_steps": 60}, 2, 1, 60),
+        # of few items batches are smaller
+        ({"round_steps": 20, "batch_items": 64, "least_batch": 1}, 5, 2, 100),
+        ({"round_steps": 20, "batch_items": 64, "least_batch": 20}, 5, 2, 100),
+        ({"round_steps": 1, "batch_items": 64}, 5, 2, 10),
+    ],
+)
+def test_steps_are_bounded_in_whole_rounds_and_the_learning_rate_ends_with_them(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], n_rounds: int, n_cooling: int, n_steps: int
+) -> None:
+    rates: list[float] = []
+    learn = FitShard.learn
+
+    def noted(
+        self: FitShard, words: Any, batch: Any, goals: Any, learning_rates: Sequence[float], decay: float
+    ) -> None:
+        rates.extend(learning_rates)
+        learn(self, words, batch, goals, learning_rates, decay)
+
+    monkeypatch.setattr(FitShard, "learn", noted)
+    train, dev = (planted(n, seed, n_layers=1, layer=0) for seed, n in ((1, 100), (2, 40)))
+    few = {"projection": 3, "hidden": 3, "batch_items": 10, "max_epochs": 5, "round_steps": 1, "patience": 9}
+    readout = made("edge", **{**few, **settings})
+    report = fit(readout, train, dev).report
+    assert report.iterations.max() == n_rounds
+    assert report.all_converged == (n_cooling > 0)
+    batch = min(readout.batch_items, max(readout.least_batch, 100 // readout.round_steps))
+    n_cooled = n_steps * n_cooling // n_rounds
+    whole = readout.learning_rate * (batch / readout.batch_items) ** 0.5
+    expected = np.r_[np.ones(n_steps - n_cooled), 1 - (np.arange(n_cooled) + 0.5) / max(n_cooled, 1)]
+    np.testing.assert_allclose(rates, whole * expected, rtol=1e-6)
+
+
+def test_a_fit_cools_down_from_its_best_round_and_the_others_go_on() -> None:
+    train = planted(60, 5)
+    design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=4, hidden=4)
+    shuffle = Shuffle(20, torch.Generator().manual_seed(0))
+    (window,) = training_windows(JoinedChunks(train.source, torch.ones(60, dtype=torch.bool)), shuffle)
+    start, found = design.start(1, seed=3), []
+    with Workers(torch.device("cpu")) as workers:
+        for cools in (True, False):
+            loop = edge_loop(train, design, workers, batch_items=20)
+            loop.learn_window(window)
+            if cools:
+                loop.cool([1])
+            before = parameters(loop)
+            for _ in range(2):
+                loop.learn_window(window)
+            found.append((before, parameters(loop)))
+    (before, cooled), (_, plain) = found
+    assert (before["out"][0, 1] == start["out"][0, 1]).all()
+    for name, value in cooled.items():
+        for layer in (0, 2):
+            torch.testing.assert_close(value[0, layer], plain[name][0, layer])
+    # three steps at rates that fall to 0, and none behind them
+    moved = (cooled["out"] - before["out"]).abs().mean(dim=(2, 3))[0]
+    assert 0 < moved[1] < moved[[0, 2]].min()
+
+
+def made(name: str, **settings: Any) -> SpanReadout:
+    """An edge readout."""
+    readout = get_readout(name, **settings)
+    assert isinstance(readout, SpanReadout)
+    return readout
+
+
+def parameters(loop: EdgeLoop) -> dict[str, torch.Tensor]:
+    """The probes as they are now."""
+    return {name: value.clone()[None] for name, value in loop._state.parameters.items()}
+
+
+N_STEPS = 12
+
+
+class PlainProbe(nn.Module):
+    """One layer, two spans, one item at a time."""
+
+    def __init__(self, start: dict[str, Tensor]) -> None:
+        super().__init__()
+        width, projected = start["project_0"].shape
+        self.projections = [nn.Linear(width, projected) for _ in range(2)]
+        self.attentions = [nn.Linear(projected, 1, bias=False) for _ in range(2)]
+        self.spans = nn.ModuleList([*self.projections, *self.attentions])
+        hidden = start["hidden"].shape[1]
+        self.first = nn.Linear(2 * projected, hidden)
+        self.norm = nn.LayerNorm(hidden)
+        self.out = nn.Linear(hidden, start["out"].shape[1])
+        with torch.no_grad():
+            for span in range(2):
+                self.projections[span].weight.copy_(start[f"project_{span}"].T)
+                self.projections[span].bias.copy_(start[f"project_{span}_bias"][0])
+                self.attentions[span].weight.copy_(start[f"attend_{span}"].T)
+            for module, name in ((self.first, "hidden"), (self.out, "out")):
+                module.weight.copy_(start[name].T)
+                module.bias.copy_(start[f"{name}_bias"][0])
+
+    def forward(self, words: Tensor, spans: Tensor, mask: Tensor) -> Tensor:
+        rows = []
+        for item in spans:
+            pooled = []
+            for span, (low, high) in enumerate(item.tolist()):
+                projected = self.projections[span](words[low:high])
+                pooled.append(self.attentions[span](projected).softmax(0).T @ projected)
+            rows.append(torch.cat(pooled, dim=1)[0])
+        scores: Tensor = self.out(self.norm(self.first(torch.stack(rows)).tanh()) * mask)
+        return scores
+
+
+@pytest.mark.parametrize("is_sigmoid", [False, True])
+def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
+    train = planted(300, 5, multi=is_sigmoid)
+    design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=6, hidden=10)
+    start, window = design.start(1, seed=3), first_window(train)
+    with Workers(torch.device("cpu")) as workers:
+        loop = edge_loop(train, design, workers, is_sigmoid=is_sigmoid)
+        loop.learn_window(window)
+        loop.keep(np.ones((1, 3), dtype=bool))
+    found = loop.best
+    for layer in range(3):
+        probe = one_probe(train, layer, window, {name: value[0, layer] for name, value in start.items()}, is_sigmoid)
+        for mine, theirs in (
+            (found["project_1"][0, layer], probe.projections[1].weight.T),
+            (found["attend_0"][0, layer], probe.attentions[0].weight.T),
+            (found["norm"][0, layer, 0], probe.norm.weight),
+            (found["out"][0, layer], probe.out.weight.T),
+        ):
+            torch.testing.assert_close(mine, theirs.detach(), atol=2e-4, rtol=1e-3)
+        assert (found["out"][0, layer] - start["out"][0, layer]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("kept", [[0, 1, 2], [0, 2], [1]])
+def test_fits_that_go_on_go_on_as_if_all_did(kept: list[int]) -> None:
+    train = planted(300, 5)
+    design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=6, hidden=10)
+    start, window = design.start(1, seed=3), first_window(train)
+    found = []
+    with Workers(torch.device("cpu")) as workers:
+        for fits in (kept, None):
+            loop = edge_loop(train, design, workers)
+            loop.learn_window(window)
+            if fits is not None:
+                loop.stopping.running[0] = np.isin(np.arange(3), fits)
+                loop.keep(np.zeros((1, 3), dtype=bool))
+                assert loop.fits == fits
+            loop.learn_window(window)
+            loop.keep(np.isin(np.arange(3), kept)[None])
+            found.append(loop.best)
+    for name, value in found[1].items():
+        torch.testing.assert_close(found[0][name], value, atol=2e-5, rtol=1e-4)
+        assert (value[0, kept] != start[name][0, kept]).any()
+
+
+def first_window(train: Spans) -> SpanWindow:
+    shuffle = Shuffle(25, torch.Generator().manual_seed(0), hidden=10, dropout=0.2)
+    (window,) = training_windows(JoinedChunks(train.source, torch.ones(300, dtype=torch.bool)), shuffle)
+    assert len(window.batches) == N_STEPS
+    return window
+
+
+def one_probe(train: Spans, layer: int, window: SpanWindow, start: dict[str, Tensor], is_sigmoid: bool) -> PlainProbe:
+    probe = PlainProbe(start)
+    optimiser = torch.optim.Adam(probe.parameters(), lr=1e-2)
+    words, labels = torch.from_numpy(train.words[layer]), torch.from_numpy(train.labels)
+    for batch in window.batches:
+        optimiser.zero_grad()
+        assert batch.dropout is not None
+        scores = probe(words, torch.from_numpy(train.spans)[batch.items], batch.dropout)
+        if is_sigmoid:
+            truth = labels[batch.items].float()
+            loss = nn.functional.binary_cross_entropy_with_logits(scores, truth, reduction="none").sum(1).mean()
+        else:
+            loss = nn.functional.cross_entropy(scores, labels[batch.items])
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return probe
+
+
+def test_how_many_workers_there_are_does_not_matter() -> None:
+    train, dev = planted(400, 1, n_layers=5), planted(200, 2, n_layers=5)
+    readout = EdgeReadout(projection=6, hidden=8, max_epochs=2, learning_rate=1e-2)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
+            fitted = readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
+            found.append(fitted.predict(dev.source).log_prob)
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        np.testing.assert_allclose(found[0], other, atol=1e-4)
+
+
+RANDOM = np.random.default_rng(0)
+SCORES = torch.from_numpy(RANDOM.normal(size=(2, 30, 4))).float()
+"""Of two fits."""
+WEIGHTS = RANDOM.integers(0, 3, size=30).astype(np.float64)
+
+
+def _in_batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    parts = torch.randperm(30, generator=torch.Generator().manual_seed(0)).split(8)
+    return [(items, SCORES[:, items]) for items in parts]
+
+
+def test_one_class_an_item() -> None:
+    labels = RANDOM.integers(0, 4, size=30)
+    score, loss = dev_scores(iter(_in_batches()), [0, 0], Targets(labels[None], 4, WEIGHTS[None]), is_sigmoid=False)
+    for place in range(2):
+        expected = accuracy_score(labels, SCORES[place].argmax(1), sample_weight=WEIGHTS)
+        assert score[place] == pytest.approx(expected)
+        probs = SCORES[place].double().softmax(1).numpy()
+        assert loss[place] == pytest.approx(log_loss(labels, probs, sample_weight=WEIGHTS, labels=range(4)), rel=1e-6)
+
+
+def test_sets_of_classes() -> None:
+    labels = RANDOM.random((30, 4)) < 0.4
+    score, loss = dev_scores(iter(_in_batches()), [0, 0], Targets(labels[None], 4, WEIGHTS[None]), is_sigmoid=True)
+    for place in range(2):
+        repeated = np.repeat(WEIGHTS, 4)
+        found = (SCORES[place] > 0).numpy().ravel()
+        assert score[place] == pytest.approx(f1_score(labels.ravel(), found, sample_weight=repeated))
+        probs = SCORES[place].double().sigmoid().numpy().ravel()
+        each = log_loss(labels.ravel(), probs, sample_weight=repeated)
+        assert loss[place] == pytest.approx(4 * each, rel=1e-6)

@@ -1,16 +1,21 @@
-"""``linear``: finds what is there, nothing where nothing is, and says whether it arrived."""
+"""Linear readouts: they find what is there, as scikit-learn does at every strength, and say whether they arrived."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, FittedAffine, FittedReadout, LinearReadout, Targets, _linear
-from tests.readouts.conftest import Split, chance_interval, standardised
+from bertology.readouts import ArrayFeatures, FittedAffine, FittedReadout, LinearReadout, Readout, Targets, _linear
+from bertology.readouts._base import rising_ends
+from bertology.readouts._linear import RidgeReadout, StrengthPath
+from tests.readouts.conftest import Floats, Labels, Split, World, chance_interval, standardised
 
 TIGHT = LinearReadout(strengths=(0.01, 0.3), extensions=0, tolerance=2e-6)
 
@@ -249,6 +254,8 @@ def test_shapes_must_agree(train: Split, dev: Split, test: Split) -> None:
 def test_strengths_must_be_positive(train: Split, dev: Split, strengths: tuple[float, ...]) -> None:
     with pytest.raises(FitError, match="give at least one, all above 0"):
         fit(LinearReadout(strengths=strengths), train, dev)
+    with pytest.raises(FitError, match="give at least one, all above 0"):
+        fit_readout(RidgeReadout(strengths=strengths), train, dev)
 
 
 def test_a_follower_takes_over_the_strength_of_its_leader(train: Split, dev: Split, test: Split) -> None:
@@ -271,3 +278,233 @@ def test_a_follower_takes_over_the_strength_of_its_leader(train: Split, dev: Spl
 def test_a_leader_that_follows_another_is_refused() -> None:
     with pytest.raises(FitError, match="problems that are their own source"):
         Targets(np.zeros((2, 3), dtype=np.int64), 2, strength_sources=(1, 0))
+
+
+def ours(train: Split, dev: Split, strength: float, weights: Floats | None = None, **settings: Any) -> FittedAffine:
+    readout = LinearReadout(strengths=(strength,), **settings)
+    targets = Targets(train.labels, train.n_classes, weights)
+    return readout.fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
+
+
+def theirs(vectors: Floats, labels: Labels, strength: float, weights: Floats | None = None) -> LogisticRegression:
+    features = standardised(vectors, vectors, weights)
+    return LogisticRegression(C=strength, tol=1e-9, max_iter=5000).fit(features, labels, sample_weight=weights)
+
+
+@pytest.mark.parametrize("strength", [1e-3, 0.03, 1.0])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_coefficients(strength: float, n_classes: int) -> None:
+    world = World(n_classes=n_classes, seed=n_classes)
+    train, dev = world.split(700, 1), world.split(100, 2)
+    fitted = ours(train, dev, strength, tolerance=1e-6)
+    assert fitted.report.all_converged
+    for problem, layer in np.ndindex(2, 3):
+        peer = theirs(train.vectors[layer], train.labels[problem], strength)
+        std = train.vectors[layer].astype(np.float64).std(0)
+        coefficients = fitted.model.coefficients[problem, layer, 0].double().numpy() * std
+        if n_classes == 2:  # scikit-learn keeps the difference of the two
+            coefficients = coefficients[1:] - coefficients[:1]
+        np.testing.assert_allclose(coefficients, peer.coef_, atol=2e-3)
+
+
+def test_weights() -> None:
+    world = World(seed=7, n_problems=1)
+    train, dev, test = (world.split(n, number) for number, n in enumerate((700, 100, 300)))
+    weights = np.random.default_rng(0).integers(0, 4, size=(1, 700)).astype(np.float32)
+    found = ours(train, dev, 0.1, weights, tolerance=1e-6).predict(test.source)
+    for layer in range(3):
+        peer = theirs(train.vectors[layer], train.labels[0], 0.1, weights[0])
+        features = standardised(test.vectors[layer], train.vectors[layer], weights[0])
+        np.testing.assert_allclose(found.log_prob[0, layer], peer.predict_log_proba(features).max(1), atol=2e-3)
+
+
+@pytest.mark.parametrize("strength", [1e-4, 1e-2, 1.0])
+def test_accuracy_at_default_settings_within_three_tenths_of_a_point(
+    strength: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 1000)
+    world = World(seed=1, n_layers=4, dim=40, n_classes=9, n_problems=1)
+    train, dev, test = (world.split(n, number) for number, n in enumerate((4000, 500, 10000)))
+    fitted = ours(train, dev, strength)
+    assert fitted.report.all_converged
+    accuracy = (fitted.predict(test.source).labels[0] == test.labels[0]).mean(1)
+    for layer in range(4):
+        peer = theirs(train.vectors[layer], train.labels[0], strength)
+        score = peer.score(standardised(test.vectors[layer], train.vectors[layer]), test.labels[0])
+        assert abs(accuracy[layer] - score) <= 0.003
+
+
+def test_one_strength_beside_others_is_that_strength_alone() -> None:
+    world = World(seed=2, n_problems=1)
+    train, dev, test = (world.split(n, number) for number, n in enumerate((500, 200, 300)))
+    path = LinearReadout(strengths=(1e-3, 1e-2, 1e-1), tolerance=1e-6).fit(
+        ArrayFeatures(train.vectors), train.targets, dev=dev.source, dev_targets=dev.targets
+    )
+    for layer in range(3):
+        alone = ours(train.layers(layer), dev.layers(layer), path.report.chosen[0, layer], tolerance=1e-6)
+        expected = alone.predict(test.layers(layer).source).log_prob[0, 0]
+        np.testing.assert_allclose(path.predict(test.source).log_prob[0, layer], expected, atol=2e-3)
+
+
+NAN = np.nan
+# Paths that end, each on one side, long before the strength that is best in the informative layers. A smaller tolerance
+# is below the rounding errors of weak regularisation, and takes all iterations.
+LINEAR = LinearReadout(strengths=(1e-3, 1e-2), tolerance=1e-5, max_iter=1000)
+RIDGE = RidgeReadout(strengths=(1e4, 1e3))
+
+
+def accuracies(*rows: list[float]) -> NDArray[np.float64]:
+    """``[problem, layer, strength]`` of one problem."""
+    return np.array([rows])
+
+
+@pytest.mark.parametrize(
+    ("row", "end", "following"),
+    [
+        ([NAN, 0.5, 0.6, 0.7, NAN], 1, 4),
+        ([NAN, 0.7, 0.6, 0.5, NAN], -1, 0),
+        ([NAN, 0.5, 0.7, 0.6, NAN], 0, -1),
+        ([NAN, 0.5, 0.7, 0.7, NAN], 0, -1),  # of equals the strongest, which is no end
+        ([NAN, 0.7, 0.7, 0.7, NAN], 0, -1),  # an end, but one among equals
+        ([NAN, 0.5, 0.6, 0.7, 0.8], 1, -1),  # nothing beyond it is left
+        ([0.8, 0.7, 0.6, 0.5, NAN], -1, -1),
+        ([NAN, 0.5, 0.6, 0.7, 0.7], 0, -1),
+        ([NAN, 0.7, NAN, NAN, NAN], 0, -1),  # a strength that was given
+    ],
+)
+def test_what_is_tried_next(row: list[float], end: int, following: int) -> None:
+    path = StrengthPath((1e-2, 1e-1, 1.0, 10.0, 100.0), range(1, 4))
+    assert rising_ends(accuracies(row)).tolist() == [[end]]
+    assert path.next_places(accuracies(row)).tolist() == [[following]]
+
+
+@pytest.mark.parametrize(
+    ("strengths", "large_is_strong", "expected", "given"),
+    [
+        ((0.1, 1.0), False, (0.001, 0.01, 0.1, 1.0, 10.0, 100.0), range(2, 4)),
+        ((1.0, 100.0, 1.0), True, (10000.0, 1000.0, 100.0, 1.0, 0.1, 0.01), range(2, 4)),
+        ((0.3,), False, (0.3,), range(1)),
+    ],
+)
+def test_paths_go_on_in_steps_of_ten(
+    strengths: tuple[float, ...], large_is_strong: bool, expected: tuple[float, ...], given: range
+) -> None:
+    path = StrengthPath.of(strengths, extensions=2, large_is_strong=large_is_strong)
+    assert path.strengths == pytest.approx(expected)
+    assert path.given == given
+
+
+def test_negative_extensions_are_refused() -> None:
+    with pytest.raises(FitError, match="extensions is -1: give 0 or more"):
+        StrengthPath.of((1.0,), extensions=-1, large_is_strong=False)
+
+
+def fit_readout(readout: Readout, train: Split, dev: Split, targets: Targets | None = None) -> Any:
+    return readout.fit(train.source, targets or train.targets, dev=dev.source, dev_targets=dev.targets)
+
+
+@pytest.mark.parametrize("readout", [LINEAR, RIDGE], ids=["linear", "ridge"])
+def test_an_end_that_is_best_is_passed(readout: Any, train: Split, dev: Split, test: Split) -> None:
+    short, found = (fit_readout(replace(readout, extensions=n), train, dev) for n in (0, 6))
+    whole = StrengthPath.of(readout.strengths, extensions=6, large_is_strong=readout is RIDGE)
+    for problem, layer in np.ndindex(2, 3):
+        on_dev = found.report.dev_accuracy[problem, layer]
+        place = int(np.nanargmax(on_dev))
+        assert found.report.strengths[place] == found.report.chosen[problem, layer]
+        if layer:  # layer 0 says nothing, and regularisation is no help there
+            assert short.report.end(problem, layer) == "weakest"
+            assert found.report.chosen[problem, layer] not in readout.strengths
+    assert found.report.end(0, 1) is None
+    assert set(found.report.strengths) <= set(whole.strengths)
+    # What is found beyond an end is what a path of that strength alone finds.
+    predictions = found.predict(test.source)
+    for layer, strength in enumerate(found.report.chosen[0]):
+        one = fit_readout(replace(readout, strengths=(strength,)), train.layers(layer), dev.layers(layer))
+        expected = one.predict(test.layers(layer).source)
+        if readout is RIDGE:
+            np.testing.assert_array_equal(predictions.labels[0, layer], expected.labels[0, 0])
+        else:
+            np.testing.assert_allclose(predictions.log_prob[0, layer], expected.log_prob[0, 0], atol=2e-3)
+
+
+def test_beyond_an_end_it_is_scikit_learn() -> None:
+    world = World(seed=5, n_problems=1, n_layers=2)
+    train, dev = world.split(700, 1), world.split(300, 2)
+    found = fit_readout(replace(LINEAR, tolerance=1e-6, extensions=4), train, dev)
+    strength = found.report.chosen[0, 1]
+    assert strength > 1e-2
+    features = standardised(train.vectors[1], train.vectors[1])
+    peer = LogisticRegression(C=strength, tol=1e-9, max_iter=5000).fit(features, train.labels[0])
+    coefficients = found.model.coefficients[0, 1, 0].double().numpy() * train.vectors[1].astype(np.float64).std(0)
+    np.testing.assert_allclose(coefficients, peer.coef_, atol=2e-3)
+
+
+def test_an_end_that_stays_best_is_told(train: Split, dev: Split) -> None:
+    report = fit_readout(replace(LINEAR, extensions=1), train, dev).report
+    assert {report.end(problem, layer) for problem, layer in np.ndindex(2, 3) if layer} == {"weakest"}
+    assert report.chosen[:, 1:] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("readout", [LINEAR, RIDGE], ids=["linear", "ridge"])
+def test_followers_go_where_their_leader_goes(readout: Any, train: Split, dev: Split) -> None:
+    targets = Targets(train.labels, 4, strength_sources=(1, 1))
+    report = fit_readout(replace(readout, extensions=6), train, dev, targets).report
+    np.testing.assert_array_equal(report.chosen[0], report.chosen[1])
+    assert (report.chosen[:, 1:] != readout.strengths[-1]).all()
+    chosen = np.array(report.strengths)[:, None, None] == report.chosen
+    assert np.isfinite(np.moveaxis(report.dev_accuracy, 2, 0)[chosen]).all()
+
+
+@pytest.mark.parametrize("strength", [0.1, 30.0, 1e4])
+def test_coefficients_are_those_of_scikit_learn(train: Split, dev: Split, strength: float) -> None:
+    random = np.random.default_rng(0)
+    weights = random.integers(0, 3, size=(2, 900)).astype(np.float32)
+    labels = np.where(random.random((2, 900)) < 0.1, -1, train.labels)
+    fitted = RidgeReadout(strengths=(strength,)).fit(
+        train.source, Targets(labels, 4, weights), dev=dev.source, dev_targets=dev.targets
+    )
+    assert fitted.report.all_converged
+    for problem, layer in np.ndindex(2, 3):
+        mine = weights[problem] * (labels[problem] >= 0)
+        features = standardised(train.vectors[layer], train.vectors[layer], mine)
+        peer = Ridge(alpha=strength).fit(features, np.eye(4)[labels[problem]], sample_weight=mine)
+        mean = np.average(train.vectors[layer].astype(np.float64), axis=0, weights=mine)
+        std = np.sqrt(np.average((train.vectors[layer] - mean) ** 2, axis=0, weights=mine))
+        coefficients = fitted.model.coefficients[problem, layer, 0].double().numpy()
+        np.testing.assert_allclose(coefficients * std, peer.coef_, atol=5e-4)
+        intercepts = fitted.model.intercepts[problem, layer, 0].double().numpy() + coefficients @ mean
+        np.testing.assert_allclose(intercepts, peer.intercept_, atol=5e-4)
+
+
+def test_signal_and_no_signal(train: Split, dev: Split, test: Split) -> None:
+    fitted = RidgeReadout().fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
+    accuracy = (fitted.predict(test.source).labels == test.labels[:, None]).mean(2)
+    for problem in range(2):
+        low, high = chance_interval(test.labels[problem], 4)
+        assert low <= accuracy[problem, 0] <= high
+        assert (accuracy[problem, 1:] > high + 0.2).all()
+
+
+def test_path_together_is_each_strength_alone(train: Split, dev: Split, test: Split) -> None:
+    path = RidgeReadout(strengths=(1.0, 1e3, 1e5), extensions=0).fit(
+        train.source, train.targets, dev=dev.source, dev_targets=dev.targets
+    )
+    assert path.report.strengths == (1e5, 1e3, 1.0)
+    for place, strength in enumerate(path.report.strengths):
+        alone = RidgeReadout(strengths=(strength,)).fit(
+            train.source, train.targets, dev=dev.source, dev_targets=dev.targets
+        )
+        np.testing.assert_array_equal(alone.report.dev_accuracy[..., 0], path.report.dev_accuracy[..., place])
+
+
+def test_scores_are_no_probabilities(train: Split, dev: Split, test: Split) -> None:
+    fitted = RidgeReadout().fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
+    assert np.isnan(fitted.predict(test.source).log_prob).all()
+    assert fitted.name == "ridge.v1"
+    assert fitted.n_params == 13 * 4
+
+
+def test_absent_class_is_never_predicted(train: Split, dev: Split, test: Split) -> None:
+    labels = np.where(train.labels == 1, -1, train.labels)
+    fitted = RidgeReadout().fit(train.source, Targets(labels, 5), dev=dev.source, dev_targets=Targets(dev.labels, 5))
+    assert not np.isin(fitted.predict(test.source).labels, [1, 4]).any()

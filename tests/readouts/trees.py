@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import rooted, spanning_trees, tree_depths, tree_distances
+from bertology.measures import rooted, tree_depths, tree_distances
+from bertology.measures.trees import spanning_trees
 from bertology.readouts import ArraySpans, FittedStructural, StructuralReadout, TreeTargets, fit_ranks
 
 Heads = tuple[int, ...]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bertology.errors import ResultsError
-from bertology.measures import bootstrap, count_labels, mean_over_steps
+from bertology.measures import bootstrap, count_labels
+from bertology.measures.comparisons import mean_over_steps
 from bertology.results import Predictions, ResultRow, Results, read_results, score_of
 from bertology.results.over_steps import OverSteps
 from bertology.results.report import write_report

@@ -38,7 +38,7 @@ class LooksAt(AttentionProbe):
     least_words: int = 1
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        from bertology.attention import Masses
+        from bertology.attention._measured import Masses
 
         if sentences.n_words < self.least_words:
             raise CorpusError(f"only {sentences.n_words} words: give {self.least_words}")

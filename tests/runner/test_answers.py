@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bertology.activations import silent
-from bertology.cloze import Prompt, ask, vocabulary_ids
+from bertology.cloze import Prompt, ask
+from bertology.cloze.prompts import vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
 from bertology.families.cloze import Asked

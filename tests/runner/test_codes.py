@@ -17,7 +17,7 @@ from bertology.corpora import Corpus, write_conllu
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
-from bertology.measures import fraction_mask
+from bertology.measures.baselines import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout
 from bertology.results import read_predictions, read_results

@@ -16,7 +16,8 @@ from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig, ReadoutSettings
 from bertology.families.vectors import TaskData
-from bertology.measures import expected_layer, fraction_mask
+from bertology.measures.baselines import fraction_mask
+from bertology.measures.comparisons import expected_layer
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset
 from bertology.results import Results, read_predictions

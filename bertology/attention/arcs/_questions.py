@@ -1,32 +1,78 @@
-"""Questions about the words of a text, arcs, words with candidates and trees, and what is answered without a head."""
+"""Questions about the words of a text: arcs, words with candidates, and trees; where annotation asks them, and what is
+answered without a head."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.attention._ratios import HeadRatios, Integers, text_ratios
-from bertology.corpora import Sentences
-from bertology.errors import CorpusError
+from bertology.corpora import Sentences, Target
+from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 
-Pick = Literal["nearest", "same_form", "rule"]
-"""Which candidate is chosen without a head: the nearest; the nearest of the same form as the asked word, whatever its
-case, and where there is none the nearest of all; or the nearest of those of the lowest rank."""
+Booleans = NDArray[np.bool_]
 
 NOT_APART = -2
-"""In the place of the window of a word that shares all its subwords with another, and so is not asked about."""
+"""The window of a word that shares all its subwords with another, and so is not asked about."""
 
 WAYS = ("maximum attention", "spanning tree")
 """How edges are made of a head's weights."""
 
+_ALL = "all"
+_UP, _DOWN = "dependent → head", "head → dependent"
+_UNIVERSAL = frozenset(
+    [
+        *("acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop"),
+        *("csubj", "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list"),
+        *("mark", "nmod", "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root"),
+        *("vocative", "xcomp"),
+    ]
+)
+"""The relations of Universal Dependencies (Nivre et al. 2020)."""
+_KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
+_AGREEING = ("Number", "Gender", "Person")
+_WORST = 3
+"""The rank of mentions that no sieve takes for the same."""
+_SUBJECT_GROUPS = ("all", "first noun is the subject", "first noun is not the subject", "noun in between")
+_Span = tuple[int, int]
+
+
+class Questions(ABC):
+    """Questions about words, some of which a model may not read, or not tell from others."""
+
+    def read_from(self, windows: Integers | None) -> Self:
+        """The questions that can be put to a model.
+
+        Args:
+            windows: ``[word]`` the window that each word is read from, −1 for words that are not read, ``NOT_APART``
+                for those of :meth:`told_apart`; None if each sentence is read from one window.
+        """
+        if windows is None:
+            return self
+        return self.told_apart(np.flatnonzero(windows == NOT_APART))._read_from(windows)
+
+    def told_apart(self, words: Integers) -> Self:
+        """The questions that do not turn on some words, which a model cannot tell from others."""
+        return self._without(words) if len(words) else self
+
+    @abstractmethod
+    def _read_from(self, windows: Integers) -> Self:
+        """The questions about words whose window is at least 0."""
+
+    @abstractmethod
+    def _without(self, words: Integers) -> Self:
+        """The same as :meth:`told_apart`, for at least one word."""
+
 
 @dataclass(frozen=True, eq=False)
-class Arcs:
+class Arcs(Questions):
     """Pairs of a word that is asked about and a word that is a correct answer, in groups such as relations.
 
     Words are numbered through all sentences. A word that has several answers in one group is one question, which any of
@@ -69,27 +115,19 @@ class Arcs:
             looked_at=looked_at & set(names),
         )
 
-    def read_from(self, windows: Integers | None) -> Arcs:
-        """The arcs whose asked word a model reads, in the same groups. Answers that it cannot read remain.
+    def _read_from(self, windows: Integers) -> Arcs:
+        """Those whose asked word is read; answers that are not read remain."""
+        return self._some(windows[self.asked] >= 0)
 
-        Args:
-            windows: ``[word]`` the window that each is read from, −1 for words that are not read, ``NOT_APART`` for
-                those of :meth:`told_apart`; None if all are read.
-        """
-        if windows is None:
-            return self
-        apart = self.told_apart(not_apart(windows))
-        return apart._some(windows[apart.asked] >= 0)
+    def _without(self, words: Integers) -> Arcs:
+        """Those from and to none of the words."""
+        return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words)))
 
-    def told_apart(self, words: Integers) -> Arcs:
-        """The arcs from and to none of some words, which a model cannot tell from others."""
-        return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words))) if len(words) else self
-
-    def _some(self, kept: NDArray[np.bool_]) -> Arcs:
+    def _some(self, kept: Booleans) -> Arcs:
         return replace(self, asked=self.asked[kept], answers=self.answers[kept], groups=self.groups[kept])
 
     @cached_property
-    def opens(self) -> NDArray[np.bool_]:
+    def opens(self) -> Booleans:
         """``[arc]`` whether it is the first of its question."""
         same = (np.diff(self.asked) == 0) & (np.diff(self.groups) == 0)
         return np.concatenate([np.ones(min(len(self.asked), 1), dtype=bool), ~same])
@@ -100,50 +138,45 @@ class Arcs:
         return np.argsort(self.asked, kind="stable").astype(np.int64)
 
     @cached_property
-    def in_columns(self) -> NDArray[np.bool_]:
+    def in_columns(self) -> Booleans:
         """``[group]`` whether its questions are answered by columns of maps."""
         return np.array([name in self.looked_at for name in self.names], dtype=bool)
 
+    def best_offset(
+        self, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3
+    ) -> tuple[HeadRatios, dict[str, int]]:
+        """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et
+        al. 2019, section 4.2): ratios of the whole text, by group; and the offsets.
 
-def not_apart(windows: Integers) -> Integers:
-    """The words that are marked ``NOT_APART``."""
-    return np.flatnonzero(windows == NOT_APART).astype(np.int64)
-
-
-def offset_baseline(
-    arcs: Arcs, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3
-) -> tuple[HeadRatios, dict[str, int]]:
-    """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et al.
-    2019, section 4.2): ratios of the whole text, by group; and the offsets.
-
-    Args:
-        arcs: the questions.
-        sentences: the text that they are about.
-        chosen_on: arcs of the text on which offsets are chosen; a group that has none there takes the offset that is
-            best over all groups.
-        metric: of the ratios.
-        farthest: offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest is
-            taken, then the one before.
-    """
-    offsets = sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d))
-    gaps = chosen_on.answers - chosen_on.asked
-    # A question has one answer at most at each offset, so arcs may be counted for questions.
-    counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
-    overall = int(counts.sum(1).argmax())
-    best = {chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.unique(chosen_on.groups).tolist()}
-    chosen = {name: offsets[best.get(name, overall)] for name in arcs.names}
-    right = (arcs.answers - arcs.asked) == np.array([chosen[name] for name in arcs.names])[arcs.groups]
-    of_sentence = sentences.sentence_of_word[arcs.asked]
-    return text_ratios(arcs.names, sentences, of_sentence, arcs.groups, right, arcs.opens, metric=metric), chosen
+        Args:
+            sentences: the text that the questions are about.
+            chosen_on: arcs of the text on which offsets are chosen; a group that has none there takes the offset that
+                is best over all groups.
+            metric: name of the metric of the ratios.
+            farthest: offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest
+                is taken, then the one before.
+        """
+        offsets = sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d))
+        gaps = chosen_on.answers - chosen_on.asked
+        # A question has one answer at most at each offset, so arcs may be counted for questions.
+        counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
+        overall = int(counts.sum(1).argmax())
+        best = {
+            chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.unique(chosen_on.groups).tolist()
+        }
+        chosen = {name: offsets[best.get(name, overall)] for name in self.names}
+        right = (self.answers - self.asked) == np.array([chosen[name] for name in self.names])[self.groups]
+        of_sentence = sentences.sentence_of_word[self.asked]
+        return text_ratios(self.names, sentences, of_sentence, self.groups, right, self.opens, metric=metric), chosen
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(Questions):
     """Questions about words, each with words that are candidates. Words are numbered through all sentences."""
 
     asked: Integers
     """``[question]`` the word that is asked about."""
-    is_in: NDArray[np.bool_]
+    is_in: Booleans
     """``[question, group]`` whether a question belongs to a group."""
     names: tuple[str, ...]
     """Names of the groups."""
@@ -151,23 +184,17 @@ class Candidates:
     """``[candidate]`` number of the question, ascending."""
     words: Integers
     """``[candidate]`` the word, in the sentence of the asked one and different from it."""
-    is_right: NDArray[np.bool_]
+    is_right: Booleans
     """``[candidate]`` whether it is a correct answer."""
     ranks: Integers | None = None
     """``[candidate]`` order in which a rule prefers them, from 0; None where there is no rule."""
 
-    def read_from(self, windows: Integers | None) -> Candidates:
-        """The same questions; those about words that a model does not read, by ``windows`` as in :class:`Arcs`, belong
-        to no group."""
-        if windows is None:
-            return self
-        apart = self.told_apart(not_apart(windows))
-        return replace(apart, is_in=apart.is_in & (windows[self.asked] >= 0)[:, None])
+    def _read_from(self, windows: Integers) -> Candidates:
+        """The same questions; those about words that are not read belong to no group."""
+        return replace(self, is_in=self.is_in & (windows[self.asked] >= 0)[:, None])
 
-    def told_apart(self, words: Integers) -> Candidates:
-        """The same questions; those about some words, or whose correct answers are among them, belong to no group."""
-        if not len(words):
-            return self
+    def _without(self, words: Integers) -> Candidates:
+        """The same questions; those about the words, or whose correct answers are among them, belong to no group."""
         is_left_out = np.isin(self.asked, words)
         is_left_out[self.questions[self.is_right & np.isin(self.words, words)]] = True
         return replace(self, is_in=self.is_in & ~is_left_out[:, None])
@@ -185,41 +212,46 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.asked)
 
+    def picked(self, sentences: Sentences, *, pick: Literal["nearest", "same_form", "rule"], metric: str) -> HeadRatios:
+        """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3), of two that
+        are as near the one before: ratios of the whole text, by group.
 
-def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, metric: str) -> HeadRatios:
-    """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3), of two that are
-    as near the one before: ratios of the whole text, by group.
+        Args:
+            sentences: the text that the questions are about.
+            pick: the nearest candidate; the nearest of the same form as the asked word, whatever its case, and where
+                there is none the nearest of all; or the nearest of those of the lowest rank.
+            metric: name of the metric of the ratios.
 
-    Raises:
-        ValueError: a rule is asked for where candidates have no ranks.
-    """
-    asked, ranks = candidates.asked[candidates.questions], np.zeros(len(candidates.words), dtype=np.int64)
-    far = 2 * np.abs(asked - candidates.words) + (candidates.words > asked)
-    if pick == "same_form":
-        folded: dict[str, int] = {}
-        of_form = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
-        codes = of_form[sentences.forms.codes]
-        ranks = (codes[asked] != codes[candidates.words]).astype(np.int64)
-    elif pick == "rule":
-        if candidates.ranks is None:
-            raise ValueError("these candidates have no ranks to go by")
-        ranks = candidates.ranks
-    order = np.lexsort((far, ranks, candidates.questions))
-    right = candidates.is_right[order][candidates.starts[:-1]]
-    numbers, groups = np.nonzero(candidates.is_in)
-    of_sentence, shares = sentences.sentence_of_word[candidates.asked[numbers]], (right[numbers], np.ones(len(numbers)))
-    return text_ratios(candidates.names, sentences, of_sentence, groups, *shares, metric=metric)
+        Raises:
+            ValueError: a rule is asked for where candidates have no ranks.
+        """
+        asked, ranks = self.asked[self.questions], np.zeros(len(self.words), dtype=np.int64)
+        far = 2 * np.abs(asked - self.words) + (self.words > asked)
+        if pick == "same_form":
+            folded: dict[str, int] = {}
+            of_form = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
+            codes = of_form[sentences.forms.codes]
+            ranks = (codes[asked] != codes[self.words]).astype(np.int64)
+        elif pick == "rule":
+            if self.ranks is None:
+                raise ValueError("these candidates have no ranks to go by")
+            ranks = self.ranks
+        order = np.lexsort((far, ranks, self.questions))
+        right = self.is_right[order][self.starts[:-1]]
+        numbers, groups = np.nonzero(self.is_in)
+        of_sentence, shares = sentences.sentence_of_word[self.asked[numbers]], (right[numbers], np.ones(len(numbers)))
+        return text_ratios(self.names, sentences, of_sentence, groups, *shares, metric=metric)
 
 
 @dataclass(frozen=True, eq=False)
-class TextTrees:
+class TextTrees(Questions):
     """The trees of some sentences, between the words that count."""
 
     starts: Integers
     """``[sentence + 1]`` number of the first word of each sentence of the text, and the number of words."""
     heads: Integers
     """``[word]`` heads as CoNLL-U numbers them."""
-    scored: NDArray[np.bool_]
+    scored: Booleans
     """``[word]`` which words count; the others are in no tree."""
     sentences: Integers
     """``[tree]`` numbers of the sentences whose trees are scored, ascending."""
@@ -230,35 +262,25 @@ class TextTrees:
             return self
         return replace(self, sentences=np.sort(np.random.default_rng(seed).choice(self.sentences, n, replace=False)))
 
-    def read_from(self, windows: Integers | None, *, every_word: bool = False) -> TextTrees:
-        """The trees whose words a model reads from one window.
-
-        Args:
-            windows: ``[word]`` the window that each is read from, −1 for words that are not read, ``NOT_APART`` for
-                those of :meth:`told_apart`; None if each sentence is read from one.
-            every_word: whether words that do not count must be read, too.
-        """
-        if windows is None:
-            return self
-        apart, kept = self.told_apart(not_apart(windows)), []
-        for sentence in apart.sentences.tolist():
+    def _read_from(self, windows: Integers, *, every_word: bool = False) -> TextTrees:
+        """Those whose words that count, or all of whose words, are read from one window."""
+        kept = []
+        for sentence in self.sentences.tolist():
             words = slice(self.starts[sentence], self.starts[sentence + 1])
-            needed = windows[words] if every_word else windows[words][apart.scored[words]]
+            needed = windows[words] if every_word else windows[words][self.scored[words]]
             read = windows[words][windows[words] >= 0]
             kept.append(len(needed) > 0 and needed.min() >= 0 and read.min() == read.max())
-        return replace(apart, sentences=apart.sentences[np.array(kept, dtype=bool)])
+        return replace(self, sentences=self.sentences[np.array(kept, dtype=bool)])
 
-    def told_apart(self, words: Integers) -> TextTrees:
-        """The same trees, in which some words do not count; those of which fewer than two words count are left out."""
-        if not len(words):
-            return self
+    def _without(self, words: Integers) -> TextTrees:
+        """The same trees, in which the words do not count; those of which fewer than two words count are left out."""
         scored = self.scored.copy()
         scored[words] = False
         n_scored = np.add.reduceat(np.append(scored, 0), self.starts[:-1])[self.sentences]
         return replace(self, scored=scored, sentences=self.sentences[n_scored > 1])
 
     @cached_property
-    def is_asked(self) -> NDArray[np.bool_]:
+    def is_asked(self) -> Booleans:
         """``[sentence]`` whether its tree is scored."""
         return np.isin(np.arange(len(self.starts) - 1), self.sentences)
 
@@ -279,33 +301,221 @@ class TextTrees:
         roots = np.flatnonzero(heads[words] == 0)
         return parents, int(roots[0] if len(roots) else np.flatnonzero(parents < 0)[0])
 
+    def chain(self, sentences: Sentences, *, chosen_on: TextTrees, metric: str) -> tuple[HeadRatios, int]:
+        """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever
+        is best on another text: ratios of the whole text, the same for both ways of making edges; and the distance."""
+        distance = 1 + int(np.argmax([sum(over for over, _ in chosen_on._edges_at(d)) for d in (1, 2, 3)]))
+        counts = np.array(self._edges_at(distance), dtype=np.float64).reshape(-1, 2).T
+        groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
+        of_sentence, shares = np.tile(self.sentences, len(WAYS)), np.tile(counts, len(WAYS))
+        return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
 
-def chain_baseline(
-    trees: TextTrees, sentences: Sentences, *, chosen_on: TextTrees, metric: str
-) -> tuple[HeadRatios, int]:
-    """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever is
-    best on another text: ratios of the whole text, the same for both ways of making edges; and the distance."""
-    distance = 1 + int(np.argmax([sum(over for over, _ in _counts(chosen_on, d)) for d in (1, 2, 3)]))
-    counts = np.array(_counts(trees, distance), dtype=np.float64).reshape(-1, 2).T
-    groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
-    of_sentence, shares = np.tile(trees.sentences, len(WAYS)), np.tile(counts, len(WAYS))
-    return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
+    def _edges_at(self, distance: int) -> list[tuple[int, int]]:
+        """Edges of each tree that join words at a distance, and all of its edges."""
+        counts = []
+        for sentence in self.sentences.tolist():
+            parents, _ = self.parents(sentence)
+            gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
+            counts.append((int((gaps == distance).sum()), len(gaps)))
+        return counts
+
+    def next_word(self, sentences: Sentences, *, metric: str, windows: Integers | None = None) -> HeadRatios:
+        """The share of words whose head is the next word, of words that count and have a head, whether that counts or
+        not: a ratio with the name ``next word``, of the trees all of whose words are read by ``windows``."""
+        read = self
+        if windows is not None:
+            read = self.told_apart(np.flatnonzero(windows == NOT_APART))._read_from(windows, every_word=True)
+        asked = read.scored & (read.heads > 0) & read.is_asked[sentences.sentence_of_word]
+        places = np.arange(len(read.heads)) - read.starts[sentences.sentence_of_word]
+        right, groups = asked & (read.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
+        return text_ratios(("next word",), sentences, sentences.sentence_of_word, groups, right, asked, metric=metric)
 
 
-def next_word_baseline(trees: TextTrees, sentences: Sentences, *, metric: str) -> HeadRatios:
-    """The share of words whose head is the next word, of words that count and have a head, whether that counts or not:
-    a ratio with the name ``next word``."""
-    asked = trees.scored & (trees.heads > 0) & trees.is_asked[sentences.sentence_of_word]
-    places = np.arange(len(trees.heads)) - trees.starts[sentences.sentence_of_word]
-    right, groups = asked & (trees.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
-    return text_ratios(("next word",), sentences, sentences.sentence_of_word, groups, right, asked, metric=metric)
+def dependency_arcs(
+    sentences: Sentences,
+    *,
+    scored: Booleans,
+    downward: Literal["column", "row"],
+    fewest: int = 1,
+    relations: tuple[str, ...] = (),
+) -> Arcs:
+    """Arcs grouped as ``nsubj: dependent → head`` and ``nsubj: head → dependent``, the largest relations first.
+
+    Relations are the universal ones, the part before the colon; ``all`` takes them together. Roots have no head among
+    the words, and punctuation is not asked about.
+
+    Args:
+        sentences: the text.
+        scored: ``[word]`` which words are no punctuation.
+        downward: how a head shows that it looks from heads to dependents: by the dependent's ``column`` (of all words
+            its head looks at it most), or by the head's ``row`` (it looks at one of its dependents most).
+        fewest: relations with fewer arcs are not shown.
+        relations: which ones; any, and ``all``, when left out.
+
+    Raises:
+        CorpusError: the text has no heads, no relations, or none of those asked for.
+        NameNotFoundError: there is no such relation.
+    """
+    layer = sentences.layers.get("deprel")
+    if sentences.heads is None or layer is None:
+        there = listed(sorted(sentences.layers))
+        raise CorpusError(
+            f"no word has a head and a relation to it: give a treebank; the annotation layers are {there}"
+        )
+    dependents = np.flatnonzero((sentences.heads > 0) & (layer.codes >= 0) & scored)
+    heads = sentences.starts[sentences.sentence_of_word[dependents]] + sentences.heads[dependents] - 1
+    universal = np.array([value.partition(":")[0] for value in layer.values])
+    own = universal[layer.codes[dependents]]
+    names, counts = np.unique(own, return_counts=True)
+    by_size = [str(name) for name in names[np.argsort(-counts, kind="stable")] if name in relations or not relations]
+    for name in relations:
+        # One that is rare may be missing from a small split; one that is in no text is a slip.
+        if name not in _UNIVERSAL and name not in by_size:
+            raise NameNotFoundError(f"unknown relation {quoted(name)}: the text has {listed(map(str, names))}")
+    groups = []
+    for name in [_ALL] * (not relations) + by_size:
+        which = np.ones(len(own), dtype=bool) if name == _ALL else own == name
+        if which.sum() >= fewest:
+            groups.append((f"{name}: {_UP}", dependents[which], heads[which]))
+            ends = (heads, dependents) if downward == "row" else (dependents, heads)
+            groups.append((f"{name}: {_DOWN}", ends[0][which], ends[1][which]))
+    if not groups:
+        wanted = f" of {', '.join(relations)}" if relations else ""
+        raise CorpusError(f"no relation{wanted} has {fewest} arcs: give more text, or ask for fewer")
+    columns = frozenset(name for name, _, _ in groups if downward == "column" and name.endswith(_DOWN))
+    return Arcs.of(groups, looked_at=columns)
 
 
-def _counts(trees: TextTrees, distance: int) -> list[tuple[int, int]]:
-    """Edges of each tree that join words at a distance, and all of its edges."""
-    counts = []
-    for sentence in trees.sentences.tolist():
-        parents, _ = trees.parents(sentence)
-        gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
-        counts.append((int((gaps == distance).sum()), len(gaps)))
-    return counts
+def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree", "last_word"]) -> Candidates:
+    """Every mention that has an antecedent, with the heads of the mentions before it in its sentence as candidates.
+
+    Groups are ``all`` and, where parts of speech are known, what the mention's head is: ``pronoun``, ``proper``,
+    ``nominal``. Ranks are those of four sieves, as in Clark et al. (2019, section 4.3) after Lee et al. (2011): the
+    same words, the same head word, heads whose number, gender and person are not known to differ, the rest.
+
+    Args:
+        sentences: the text.
+        layer: pairs of spans with ``1`` where they mean the same: ``coref``, ``winograd``.
+        mention_head: the word that stands for a mention: the first whose head in the ``tree`` lies outside, or its
+            ``last_word``.
+
+    Raises:
+        CorpusError: there are no such pairs, none of them means the same, or no tree to find heads by.
+    """
+    if layer not in sentences.target_layers:
+        there = listed(sentences.target_layers)
+        raise CorpusError(
+            f"no mention is joined to another in layer {quoted(layer)}: the span annotation there is {there}"
+        )
+    if mention_head == "tree" and sentences.heads is None:
+        raise CorpusError("no tree to find the heads of mentions by: give a treebank, or set mention_head to last_word")
+    asked: list[int] = []
+    found: list[tuple[int, int, bool, int]] = []
+    for number, targets in sentences.targets(layer):
+        of_word = _antecedents_in(_Mentions(sentences, number, mention_head), targets)
+        for word, candidates in sorted(of_word.items()):
+            if any(is_right for is_right, _ in candidates.values()):
+                found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
+                asked.append(word)
+    if not asked:
+        raise CorpusError(f"no two mentions of a sentence mean the same in layer {quoted(layer)}")
+    questions, words, is_right, ranks = (np.array(column) for column in zip(*found, strict=True))
+    words_asked = np.array(asked, dtype=np.int64)
+    names, is_in = _groups(sentences, words_asked)
+    return Candidates(words_asked, is_in, names, questions, words, is_right, ranks)
+
+
+@dataclass(frozen=True)
+class _Mentions:
+    """Mentions of one sentence and the words that stand for them, numbered through all sentences."""
+
+    sentences: Sentences
+    number: int
+    mention_head: Literal["tree", "last_word"]
+
+    @property
+    def start(self) -> int:
+        """Number of the sentence's first word."""
+        return int(self.sentences.starts[self.number])
+
+    def of(self, span: _Span) -> int:
+        """The word that stands for a mention."""
+        heads = self.sentences.heads
+        if self.mention_head == "last_word" or heads is None:
+            return self.start + span[1] - 1
+        own = heads[self.start + span[0] : self.start + span[1]]
+        return self.start + span[0] + int(np.argmax((own <= span[0]) | (own > span[1])))
+
+    def rank(self, one: _Span, other: _Span) -> int:
+        """Which of the sieves takes two mentions for the same, from 0."""
+        if self._form(*one) == self._form(*other):
+            return 0
+        heads = [self.of(span) - self.start for span in (one, other)]
+        if self._form(heads[0], heads[0] + 1) == self._form(heads[1], heads[1] + 1):
+            return 1
+        first, second = (self._features(head) for head in heads)
+        return 3 if any(first[name] != second[name] for name in first.keys() & second.keys()) else 2
+
+    def _form(self, first: int, last: int) -> str:
+        return " ".join(self.sentences.word(self.start + place).casefold() for place in range(first, last))
+
+    def _features(self, place: int) -> dict[str, str]:
+        layer = self.sentences.layers.get("feats")
+        (value,) = layer.decoded(self.start + place, self.start + place + 1) if layer else (None,)
+        pairs = (pair.partition("=") for pair in (value or "").split("|"))
+        return {name: held for name, _, held in pairs if name in _AGREEING}
+
+
+def _antecedents_in(heads: _Mentions, targets: tuple[Target, ...]) -> dict[int, dict[int, tuple[bool, int]]]:
+    """Whether a word that stands for a mention, and one before it, mean the same, and their rank; by both words."""
+    found: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
+    for target in targets:
+        if target.span2 is not None:
+            (first, one), (second, other) = sorted((heads.of(span), span) for span in (target.span1, target.span2))
+            if first < second:
+                # Mentions inside one another may have one head: it is right if any of them is.
+                before = found[second].get(first, (False, _WORST))
+                is_right = before[0] or "1" in target.labels
+                found[second][first] = is_right, min(before[1], heads.rank(one, other))
+    return found
+
+
+def _groups(sentences: Sentences, asked: Integers) -> tuple[tuple[str, ...], Booleans]:
+    layer = sentences.layers.get("upos")
+    found = [None] * len(asked) if layer is None else [layer.decoded(word, word + 1)[0] for word in asked.tolist()]
+    kinds = np.array([_KINDS.get(tag or "", "") for tag in found])
+    names = (_ALL, *(kind for kind in _KINDS.values() if (kinds == kind).any()))
+    return names, np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1)
+
+
+def subject_candidates(sentences: Sentences) -> Candidates:
+    """Main auxiliaries, with the nouns of their sentences as candidates and the subject as the correct one.
+
+    Raises:
+        CorpusError: no sentence has both marked, and another noun.
+    """
+    nouns = dict(sentences.targets("subject_noun"))
+    asked: list[int] = []
+    questions: list[int] = []
+    words: list[int] = []
+    is_right: list[bool] = []
+    is_in: list[tuple[bool, ...]] = []
+    for number, auxiliaries in sentences.targets("main_auxiliary"):
+        start, some = int(sentences.starts[number]), nouns.get(number, ())
+        if len(some) > 1:
+            places = [start + target.span1[0] for target in some]
+            right = [target.label == "yes" for target in some]
+            (word,) = (start + target.span1[0] for target in auxiliaries if target.label == "yes")
+            subject = places[right.index(True)]
+            low, high = sorted((subject, word))
+            is_in.append((True, right[0], not right[0], any(low < place < high for place in places)))
+            words += places
+            is_right += right
+            questions += [len(asked)] * len(places)
+            asked.append(word)
+    if not asked:
+        remedy = "give a treebank as word_order:CORPUS"
+        raise CorpusError(f"no sentence has its main auxiliary and its subject noun marked, and another noun: {remedy}")
+    columns = (np.array(column, dtype=np.int64) for column in (asked, questions, words))
+    of_word, of_candidate, nouns_asked = columns
+    return Candidates(of_word, np.array(is_in), _SUBJECT_GROUPS, of_candidate, nouns_asked, np.array(is_right))

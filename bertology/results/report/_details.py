@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import count_labels, label_scores
+from bertology.measures import count_labels
+from bertology.measures.metrics import label_scores
 from bertology.results.report._runs import Entry, SentenceTexts, SplitText
 from bertology.results.tables.predictions import Predictions
 from bertology.results.tables.rows import ATTENTION, VECTORS, clusters_of, is_statistic, reading_of

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from bertology._files import file_sha256, real_path, write_atomically
 from bertology.errors import ResultsError
-from bertology.measures import CountKind, Grouped
+from bertology.measures import CountKind
+from bertology.measures.metrics import Grouped
 from bertology.results.tables.store import read_parquet, to_parquet
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from bertology._files import parse_json, shortened
 from bertology._names import layer_number, training_name
 from bertology.errors import ResultsError
-from bertology.measures import Bootstrap, Comparison
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import Comparison
 
 SCHEMA_VERSION = 1
 

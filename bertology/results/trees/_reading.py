@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.measures import check_tree, tree_depths, tree_distances, tree_edges
+from bertology.measures import tree_depths, tree_distances, tree_edges
+from bertology.measures.trees import check_tree
 from bertology.results.trees._arcs import Arc, Kind, Words
 from bertology.results.views.grid import brief
 

@@ -12,18 +12,8 @@ from numpy.typing import NDArray
 
 from bertology._names import short_names
 from bertology.errors import ResultsError
-from bertology.measures import (
-    METRICS,
-    RELATION,
-    UNSCORED,
-    CountKind,
-    bootstrap,
-    count_labels,
-    count_numbers,
-    label_scores,
-    read_edges,
-    read_root,
-)
+from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, bootstrap, count_labels, count_numbers
+from bertology.measures.metrics import label_scores, read_edges, read_root
 from bertology.results.tables.predictions import Predictions, split_sets
 from bertology.results.tables.rows import ResultRow, chances_of, reading_of, sort_key
 from bertology.results.views.across import group_names

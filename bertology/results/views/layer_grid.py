@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bertology._names import layer_label
-from bertology.measures import CiMethod
+from bertology.measures.intervals import CiMethod
 from bertology.results.tables.rows import (
     INTERVENTIONS,
     VECTORS,

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
-from bertology.measures import best_set
+from bertology.measures.comparisons import best_set
 from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
 from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_of, param_of, reading_of, reasons_of
 

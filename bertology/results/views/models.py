@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._names import short_names
 from bertology.errors import ResultsError
-from bertology.measures import best_set
+from bertology.measures.comparisons import best_set
 from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_of, reading_of
 from bertology.results.views.layers import FALSE_DISCOVERY_RATE, mean_score
 

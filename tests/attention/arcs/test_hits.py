@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bertology.attention import HeadRatios, stream_maps
-from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates, offset_baseline, pick_baseline
+from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError
@@ -225,7 +225,7 @@ def test_maps_of_pieces_are_refused(encoder: Callable[..., Encoder], sentences: 
 
 def test_offset_baseline(sentences: Sentences) -> None:
     arcs, chosen_on = drawn_arcs(sentences, 1), drawn_arcs(sentences, 2)
-    found, offsets = offset_baseline(arcs, sentences, chosen_on=chosen_on, metric="hits", farthest=4)
+    found, offsets = arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits", farthest=4)
 
     def share(own: Arcs, group: int, offset: int) -> float:
         questions = [(word, right) for (word, of), right in answers_of(own).items() if of == group]
@@ -242,7 +242,7 @@ def test_groups_that_the_other_text_lacks_take_its_best_offset(sentences: Senten
     words = np.arange(1, 5)
     arcs = Arcs.of([("here", words, words - 1), ("there", words, words - 1)])
     chosen_on = Arcs.of([("here", words, words + 2)])
-    assert offset_baseline(arcs, sentences, chosen_on=chosen_on, metric="hits")[1] == {"here": 2, "there": 2}
+    assert arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits")[1] == {"here": 2, "there": 2}
 
 
 def test_picks() -> None:
@@ -257,15 +257,15 @@ def test_picks() -> None:
         words=np.array([1, 4, 1, 4, 8]),
         is_right=np.array([False, True, False, True, False]),
     )
-    nearest = pick_baseline(asked, text, pick="nearest", metric="hits")
+    nearest = asked.picked(text, pick="nearest", metric="hits")
     assert nearest.values[:, 0, 0].tolist() == [0.5, 1.0]
-    same = pick_baseline(asked, text, pick="same_form", metric="hits")
+    same = asked.picked(text, pick="same_form", metric="hits")
     assert same.values[:, 0, 0].tolist() == [1.0, 1.0]
     assert (same.unit, same.metric) == ("model", "hits")
     ranked = replace(asked, ranks=np.array([1, 0, 0, 0, 1]))
-    assert pick_baseline(ranked, text, pick="rule", metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]
+    assert ranked.picked(text, pick="rule", metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="no ranks to go by"):
-        pick_baseline(asked, text, pick="rule", metric="hits")
+        asked.picked(text, pick="rule", metric="hits")
 
 
 def test_no_arc_at_all() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention.arcs import ParserSettings, TextTrees, crossfit_attention_parser, next_word_baseline
-from bertology.attention.arcs._parser import _fit, _read, _score
+from bertology.attention.arcs import ParserSettings, TextTrees, crossfit_attention_parser
+from bertology.attention.arcs._heads import _fit, _read, _score
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError
@@ -79,7 +79,7 @@ def test_each_half_is_parsed_by_the_other(encoder: Callable[..., Encoder]) -> No
     asked = [sum(head > 0 for head in text[int(number)].heads or ()) for number in trees.sentences]
     assert found.under[0, 0, 0, trees.sentences].tolist() == asked
     assert found.under.sum() == sum(asked)
-    nearby = next_word_baseline(trees, text, metric="attention_uas")
+    nearby = trees.next_word(text, metric="attention_uas")
     assert nearby.under.sum() == sum(asked)
     right = [
         head == place + 2 for number in trees.sentences for place, head in enumerate(text[int(number)].heads or ())

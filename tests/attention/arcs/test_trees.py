@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import HeadRatios, stream_maps
-from bertology.attention.arcs import TextTrees, TreeHits, chain_baseline
+from bertology.attention.arcs import TextTrees, TreeHits
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 
@@ -105,7 +105,7 @@ def test_a_planted_head_that_looks_down_makes_the_tree(
         partial(TreeHits, trees=trees, metric="uuas"), sentences, [lambda s, n, place: min(place + 1, n - 1)]
     )
     np.testing.assert_array_equal(found.values, 1.0)
-    baseline, distance = chain_baseline(trees, sentences, chosen_on=trees, metric="uuas")
+    baseline, distance = trees.chain(sentences, chosen_on=trees, metric="uuas")
     assert distance == 1
     np.testing.assert_array_equal(baseline.values, 1.0)
 
@@ -143,7 +143,7 @@ def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) 
             total += len(edges)
         return right / total
 
-    found, distance = chain_baseline(trees, sentences, chosen_on=chosen_on, metric="uuas")
+    found, distance = trees.chain(sentences, chosen_on=chosen_on, metric="uuas")
     assert share(chosen_on, distance) == max(share(chosen_on, d) for d in (1, 2, 3))
     np.testing.assert_allclose(found.values, share(trees, distance))
     assert (found.names, found.unit) == (WAYS, "model")

@@ -62,13 +62,12 @@ def kind_of(own: Encoder, number: int) -> str:
 
 def test_all_that_a_head_looks_at_is_the_head(task: MaskedWords, monkeypatch: pytest.MonkeyPatch) -> None:
     """If all targets are of one kind, its effect is the gradient at the head's gate, by another way."""
-
-    from bertology.attention.importance import _gradients
+    from bertology.attention import importance
 
     def one_kind(encoder: Encoder) -> Tensor:
-        return torch.full((len(encoder.tokenizer),), _gradients.TARGETS.index("other"))
+        return torch.full((len(encoder.tokenizer),), importance.TARGETS.index("other"))
 
-    monkeypatch.setattr(_gradients, "_kinds", one_kind)
+    monkeypatch.setattr(importance, "_kinds", one_kind)
     _, effect = attention_gradients(task)
     expected = head_importance(task)
     np.testing.assert_allclose(effect.of("other"), expected.of("gradient_bits"), rtol=1e-4)

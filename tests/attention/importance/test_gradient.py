@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention.importance import MaskedWords, head_importance
-from bertology.attention.importance._tasks import TaskBatch
+from bertology.attention.importance import MaskedWords, TaskBatch, head_importance
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError

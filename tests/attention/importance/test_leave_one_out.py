@@ -11,8 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords, head_importance, leave_one_layer_out, leave_one_out
-from bertology.attention.importance._leave_out import Without, scores_without, uniform_heads
+from bertology.attention.importance import (
+    MaskedWords,
+    Without,
+    head_importance,
+    leave_one_layer_out,
+    leave_one_out,
+    scores_without,
+    uniform_heads,
+)
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, masked_lm_loss
 from bertology.encoders.interventions import head_projection, value_projection

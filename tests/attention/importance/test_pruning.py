@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bertology.attention.importance import MaskedWords, head_importance, pruning_curves
-from bertology.attention.importance._leave_out import Without, scores_without
+from bertology.attention.importance import MaskedWords, Without, head_importance, pruning_curves, scores_without
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, masked_lm_loss
 from bertology.errors import ModelError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertology.attention.importance import MaskedWords, attention_gradients, head_importance
-from bertology.attention.importance._leave_out import Without, scores_without
+from bertology.attention.importance import MaskedWords, Without, attention_gradients, head_importance, scores_without
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 

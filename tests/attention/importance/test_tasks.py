@@ -11,9 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention.importance import MaskedWords, SequenceClassifier, head_importance, leave_one_out
-from bertology.attention.importance._leave_out import Without, scores_without
-from bertology.attention.importance._tasks import ScoredTask
+from bertology.attention.importance import (
+    MaskedWords,
+    ScoredTask,
+    SequenceClassifier,
+    Without,
+    head_importance,
+    leave_one_out,
+    scores_without,
+)
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_classifier, load_encoder, masked_lm_loss
 from bertology.errors import CorpusError, ModelError

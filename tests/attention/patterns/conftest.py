@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.head_patterns.maps import PieceMap
-from bertology.attention.patterns._kinds import CLS, PIECE, PUNCTUATION, SEP
+from bertology.attention.patterns import CLS, PIECE, PUNCTUATION, SEP
 
 MakeMap = Callable[..., PieceMap]
 

@@ -10,9 +10,7 @@ import torch
 from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
 from benchmarks.head_patterns.synthetic import synthetic_maps
 from benchmarks.head_patterns.train import PatternRecipe, calibrated, fit_features
-from bertology.attention.patterns._classifier import PatternNetwork, assigned, load_classifier
-from bertology.attention.patterns._features import FEATURES
-from bertology.attention.patterns._kinds import KINDS, PATTERNS
+from bertology.attention.patterns import FEATURES, KINDS, PATTERNS, PatternNetwork, assigned, load_classifier
 from bertology.errors import ModelError
 
 PACKAGE = Path(__file__).resolve().parents[3] / "bertology"
@@ -67,8 +65,8 @@ def test_what_is_looked_at_together_changes_nothing(plant, monkeypatch):
     layout, weights = layout_of(maps), stacked(maps)
     for kind in KINDS:
         whole = load_classifier(kind).probabilities(weights, layout)
-        monkeypatch.setattr("bertology.attention.patterns._classifier._PICTURES_TOGETHER", 1)
-        monkeypatch.setattr("bertology.attention.patterns._classifier._CELLS_TOGETHER", 1)
+        monkeypatch.setattr("bertology.attention.patterns._PICTURES_TOGETHER", 1)
+        monkeypatch.setattr("bertology.attention.patterns._CELLS_TOGETHER", 1)
         load_classifier.cache_clear()
         torch.testing.assert_close(load_classifier(kind).probabilities(weights, layout), whole)
         load_classifier.cache_clear()
@@ -89,7 +87,7 @@ def test_as_scikit_learn_has_it(tmp_path):
 
     made = synthetic_maps(12, seed=8)
     save_file(fit_features(made, PatternRecipe()), tmp_path / "features.safetensors")
-    record = (PACKAGE / "attention/patterns/weights/training.json").read_text()
+    record = (PACKAGE / "attention/weights/training.json").read_text()
     (tmp_path / "training.json").write_text(record)
     model = load_classifier("features", folder=tmp_path)
     reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(made.features, made.labels)
@@ -121,12 +119,12 @@ def test_calibration_finds_what_was_planted():
 
 
 def test_what_is_shipped():
-    shipped = {path.name for path in (PACKAGE / "attention/patterns/weights").iterdir()}
+    shipped = {path.name for path in (PACKAGE / "attention/weights").iterdir()}
     assert shipped == {"cnn.safetensors", "features.safetensors", "training.json"}
     assert sum(weights.numel() for weights in PatternNetwork().parameters()) < 100_000
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     data = project["tool"]["setuptools"]["package-data"]["bertology"]
-    assert "attention/patterns/weights/*" in data
+    assert "attention/weights/*" in data
     assert len(set(FEATURES)) == len(FEATURES)
 
 
@@ -134,9 +132,7 @@ def test_weights_that_do_not_fit(tmp_path):
     with pytest.raises(ModelError, match=r"training\.json is missing"):
         load_classifier("features", folder=tmp_path)
     (tmp_path / "training.json").write_text('{"features": [], "patterns": []}')
-    (tmp_path / "features.safetensors").write_bytes(
-        (PACKAGE / "attention/patterns/weights/features.safetensors").read_bytes()
-    )
+    (tmp_path / "features.safetensors").write_bytes((PACKAGE / "attention/weights/features.safetensors").read_bytes())
     with pytest.raises(ModelError, match="trained on other features"):
         load_classifier("features", folder=tmp_path)
     with pytest.raises(ModelError, match="there are features, cnn"):

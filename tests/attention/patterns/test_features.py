@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
-from bertology.attention.patterns._classifier import SIDE, pictures
-from bertology.attention.patterns._features import FEATURES, features, shaded
-from bertology.attention.patterns._kinds import PIECE, SEP
+from bertology.attention.patterns import FEATURES, PIECE, SEP, SIDE, features, pictures, shaded
 
 
 def drawn(n: int, kinds: np.ndarray, seed: int = 0) -> PieceMap:

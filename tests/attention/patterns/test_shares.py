@@ -10,9 +10,7 @@ import torch
 from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacked
 from bertology.attention import MapBatch, Scope, stream_maps
 from bertology.attention._texts import Units
-from bertology.attention.patterns import PatternShares
-from bertology.attention.patterns._classifier import load_classifier
-from bertology.attention.patterns._kinds import CLS, PATTERNS, PUNCTUATION, SEP
+from bertology.attention.patterns import CLS, PATTERNS, PUNCTUATION, SEP, PatternShares, load_classifier
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError

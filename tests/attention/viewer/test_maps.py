@@ -10,10 +10,11 @@ import pytest
 import torch
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
-from bertology.attention import read_attention, view
-from bertology.attention.viewer._page import most_kept, pack
+from bertology.attention import view
+from bertology.attention._viewer import most_kept, pack, read_attention
 from bertology.corpora import sentence_of_text
-from bertology.encoders import Encoder, load_encoder, word_attentions
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders.alignment import word_attentions
 from bertology.errors import ModelError
 
 from .conftest import SECOND, SENTENCE, maps_of, unpack, values_of

@@ -14,8 +14,7 @@ from benchmarks.head_patterns.maps import draw_places, layout_of, stacked
 from benchmarks.head_patterns.rule import COLUMN, LINE, SQUARES, fit_questions, likely_classes
 from benchmarks.head_patterns.score import agreement, score_classes
 from benchmarks.head_patterns.score import score_classifier as score
-from bertology.attention.patterns._features import features
-from bertology.attention.patterns._kinds import KINDS, PATTERNS, SEP
+from bertology.attention.patterns import KINDS, PATTERNS, SEP, features
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError, ModelError, ResultsError

@@ -5,8 +5,7 @@ import numpy as np
 from benchmarks.head_patterns.maps import layout_of, stacked
 from benchmarks.head_patterns.rule import likely_classes
 from benchmarks.head_patterns.synthetic import synthetic_maps
-from bertology.attention.patterns._features import FEATURES, features
-from bertology.attention.patterns._kinds import CLS, PATTERNS, SEP
+from bertology.attention.patterns import CLS, FEATURES, PATTERNS, SEP, features
 
 
 def test_the_same_seed_makes_the_same_maps():

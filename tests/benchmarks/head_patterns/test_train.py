@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.head_patterns.__main__ import main
 from benchmarks.head_patterns.train import PatternRecipe, train_classifiers
-from bertology.attention.patterns._classifier import load_classifier
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns import PATTERNS, load_classifier
 
 TINY = PatternRecipe(n_train=6, n_held_out=3, epochs=2, batch_size=8)
 

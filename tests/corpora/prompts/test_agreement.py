@@ -15,7 +15,8 @@ import pytest
 
 from bertology.corpora.prompts import AgreementPair, LeftOut, read_agreement
 from bertology.errors import CorpusError
-from bertology.measures import Grouped, find_metric
+from bertology.measures import find_metric
+from bertology.measures.metrics import Grouped
 
 COLUMNS = (
     "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent"

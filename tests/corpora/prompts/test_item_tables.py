@@ -14,7 +14,7 @@ import pytest
 
 from bertology import load_encoder
 from bertology.causal import agreement_pairs, fact_pairs, read_facts, sensitive_pairs
-from bertology.causal._facts import subject_pairs
+from bertology.causal._items import subject_pairs
 from bertology.corpora import _words
 from bertology.corpora.prompts import LeftOut, read_agreement, read_item_table, read_minimal_pairs
 from bertology.errors import BertologyError, CorpusError

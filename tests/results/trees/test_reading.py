@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from bertology.measures import spanning_trees
+from bertology.measures.trees import spanning_trees
 
 
 def test_what_was_found(chef):

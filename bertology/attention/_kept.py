@@ -1,0 +1,257 @@
+"""Maps that are kept: of one sentence, of the same sentences in two models, and attention through several layers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from bertology.activations import Progress, silent
+from bertology.attention._pass import HeadStatistic, MapBatch, stream_maps
+from bertology.attention._ratios import Floats, Integers, Level, Scope
+from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.encoders import Encoder, OnLong
+from bertology.errors import CorpusError, ModelError
+
+_CAPACITY = 10**9
+"""The integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits."""
+_AT_ONCE = 1 << 24
+"""Attention weights of one model that are in memory at a time, roughly."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptMap:
+    """The maps of one sentence."""
+
+    words: Integers
+    """``[unit]`` number of the word in the text that was read, −1 for special tokens."""
+    maps: Tensor
+    """``[layer, head, unit, unit]``"""
+    norms: Tensor | None
+    """``[layer, head, unit, unit]`` ‖αf(x)‖, where norms were requested."""
+
+
+class KeptMaps(HeadStatistic):
+    """The maps themselves, of sentences that one window shows whole: for a few thousand at most, by number of the
+    sentence."""
+
+    def __init__(self, scope: Scope, *, dtype: torch.dtype = torch.float64) -> None:
+        self._dtype = dtype
+        self._kept: dict[int, tuple[Integers, list[Tensor], list[Tensor]]] = {}
+
+    def update(self, batch: MapBatch) -> None:
+        units = batch.units
+        words, counts = units.word.cpu().numpy(), units.counts.cpu().numpy()
+        for row, (sentence, n) in enumerate(zip(units.sentences.tolist(), units.lengths.tolist(), strict=True)):
+            own = words[row, :n]
+            if counts[row, :n][own >= 0].all():
+                _, maps, norms = self._kept.setdefault(sentence, (own, [], []))
+                maps.append(batch.maps[row, :, :n, :n].to("cpu", self._dtype))
+                if batch.norms is not None:
+                    norms.append(batch.norms.between[row, :, :n, :n].to("cpu", self._dtype))
+
+    def merge(self, other: Self) -> None:
+        self._kept |= other._kept
+
+    def finish(self) -> dict[int, KeptMap]:
+        return {
+            sentence: KeptMap(words, torch.stack(maps), torch.stack(norms) if norms else None)
+            for sentence, (words, maps, norms) in self._kept.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceMaps:
+    """All attention maps of one sentence."""
+
+    units: tuple[str, ...]
+    """``[unit]`` words or pieces and special tokens, as they are written."""
+    layers: tuple[int, ...]
+    maps: Floats
+    """``[layer, head, unit, unit]`` from (rows) each unit to (columns) each unit."""
+    norms: Floats | None
+    """``[layer, head, unit, unit]`` ‖αf(x)‖; None unless norms were requested."""
+
+
+def sentence_maps(
+    encoder: Encoder,
+    sentence: Sentence | str,
+    *,
+    layers: Sequence[int] | None = None,
+    level: Level = "word",
+    norms: bool = False,
+) -> SentenceMaps:
+    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
+
+    Raises:
+        ModelError: the sentence does not fit one window, or what :func:`stream_maps` raises.
+        CorpusError: it has no word that can be read.
+    """
+    sentence = as_sentences(sentence)[0]
+    read = stream_maps(encoder, [sentence], [KeptMaps], layers=layers, level=level, norms=norms, on_long="error")
+    kept: KeptMap = read.results[0][0]
+    tokens = list(encoder.tokenizer.convert_ids_to_tokens(encoder.tokenize([sentence]).window(0).tolist()))
+    if level == "word":
+        words = [sentence.words[number] for number in kept.words.tolist() if number >= 0]
+        tokens = [*tokens[: encoder.n_prefix], *words, *tokens[len(tokens) - encoder.n_suffix :]]
+    of_norms = None if kept.norms is None else kept.norms.numpy()
+    return SentenceMaps(tuple(tokens), read.scope.layers, kept.maps.numpy(), of_norms)
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMaps:
+    """The maps of one sentence in two models."""
+
+    sentence: int
+    """Number of the sentence in the text."""
+    model: Floats
+    """``[layer, head, word, column]`` of the layers that are compared: from each word to all words and to special
+    tokens, each of which is a column where both models have as many of them, else all of them together are one."""
+    reference: Floats
+    """The same of the reference, whose layers are those that the former are compared with."""
+
+
+def paired_maps(
+    model: Encoder,
+    reference: Encoder,
+    sentences: Sentences,
+    *,
+    layers: Sequence[tuple[int, int]],
+    on_long: OnLong = "window",
+    progress: Progress = silent,
+) -> Iterator[PairedMaps]:
+    """Word-level attention maps (Clark et al. 2019) of two models, sentence by sentence; tokenizers may differ.
+
+    Args:
+        model: one of them.
+        reference: the other one, with as many heads in a layer.
+        sentences: the text.
+        layers: from 1, each layer of the model with that of the reference.
+        on_long: ``error``: sentences longer than a model takes are not accepted. They have no map of the whole, and are
+            left out otherwise.
+        progress: counts sentences.
+
+    Raises:
+        ModelError: the models have other numbers of heads, or one gives no maps.
+        CorpusError: there is no sentence that both read whole.
+    """
+    if model.n_heads != reference.n_heads:
+        heads = f"{model.name} has {model.n_heads} heads in a layer, {reference.name} {reference.n_heads}"
+        raise ModelError(f"{heads}: heads of models are compared one with one, which takes the same number")
+    whole = [_read_whole(encoder, sentences, on_long) for encoder in (model, reference)]
+    chosen = np.flatnonzero(whole[0] & whole[1])
+    if not len(chosen):
+        raise CorpusError("no sentence is read whole by both models: give a text with shorter sentences")
+    lengths = np.diff(sentences.starts)
+    progress.start(len(chosen), unit="sentences")
+    for some in _portions(chosen, lengths[chosen], len(layers) * model.n_heads):
+        part = Sentences(sentences[number] for number in some.tolist())
+        of_model, of_reference = (
+            stream_maps(encoder, part, [KeptMaps], layers=[pair[side] for pair in layers]).results[0]
+            for side, encoder in enumerate((model, reference))
+        )
+        for place, number in enumerate(some.tolist()):
+            yield PairedMaps(number, *_aligned(of_model[place], of_reference[place], layers))
+        progress.advance(len(part))
+    progress.finish()
+
+
+def _read_whole(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
+    """``[sentence]`` whether it has words, and all of them are read in one window."""
+    pieces = encoder.tokenize(sentences, on_long=on_long)
+    n_windows = np.bincount(pieces.window_sentence, minlength=len(sentences))
+    left_out = sentences.sentence_of_word[[word.word for word in pieces.skipped]]
+    n_skipped = np.bincount(left_out, minlength=len(sentences))
+    return np.asarray((n_windows == 1) & (n_skipped == 0) & (np.diff(sentences.starts) > 0))
+
+
+def _portions(chosen: Integers, lengths: Integers, n_maps: int) -> Iterator[Integers]:
+    """Sentences whose maps are in memory together."""
+    sizes = (n_maps * (lengths + 2) ** 2).cumsum()
+    portions = sizes // _AT_ONCE
+    for portion in np.unique(portions).tolist():
+        yield chosen[portions == portion]
+
+
+def _aligned(model: KeptMap, reference: KeptMap, layers: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
+    """``[layer, head, word, column]`` of both, with the same columns; each row sums to 1."""
+    n_special = {int((one.words < 0).sum()) for one in (model, reference)}
+
+    def columns(one: KeptMap, chosen: list[int]) -> Floats:
+        is_word, place = one.words >= 0, {layer: place for place, layer in enumerate(sorted(set(chosen)))}
+        maps = one.maps.numpy()[[place[layer] for layer in chosen]][:, :, is_word]
+        special = maps[..., ~is_word]
+        if len(n_special) > 1:
+            special = special.sum(axis=-1, keepdims=True)
+        whole = np.concatenate([maps[..., is_word], special], axis=-1)
+        return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
+
+    return columns(model, [own for own, _ in layers]), columns(reference, [other for _, other in layers])
+
+
+def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
+    """The share of each input unit in each unit of each layer, if attention mixed them linearly (attention rollout).
+
+    Heads are averaged, the residual connection is a share of identity, and layers are multiplied (Abnar & Zuidema
+    2020, section 3.2).
+
+    Args:
+        maps: ``[layer, head, unit, unit]``, or ``[layer, unit, unit]`` averaged already; from layer 1 on. Of pieces,
+            as the model mixes them.
+        residual: the share of the residual connection.
+
+    Returns:
+        ``[layer, unit, unit]`` from (rows) each unit of a layer to (columns) the input units.
+
+    Raises:
+        ModelError: maps of another shape, or a share outside 0…1.
+    """
+    return np.stack([*itertools.accumulate(_mixing(maps, residual), lambda below, step: step @ below)])
+
+
+def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
+    """The most that can flow from each unit of the last layer to each input unit, attention weights being capacities.
+
+    Edges lead from each unit to those that it attends to, one layer lower (Abnar & Zuidema 2020, section 3.3). Every
+    pair is a maximum flow of its own: seconds for a sentence, not for a corpus. Right to about 1e-8.
+
+    Args:
+        maps: as of :func:`attention_rollout`; give the first layers only for the flow from an earlier layer.
+        residual: the share of the residual connection.
+
+    Returns:
+        ``[unit, unit]`` from (rows) units of the last layer of ``maps`` to (columns) the input units.
+
+    Raises:
+        ModelError: maps of another shape, or a share outside 0…1.
+    """
+    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    mixing = _mixing(maps, residual)
+    n_layers, n = mixing.shape[:2]
+    layer, source, target = np.indices(mixing.shape)
+    capacity = np.rint(mixing * _CAPACITY).astype(np.int32).ravel()
+    edges = ((layer + 1) * n + source).ravel(), (layer * n + target).ravel()
+    n_nodes = (n_layers + 1) * n
+    graph = csr_array(coo_array((capacity, edges), shape=(n_nodes, n_nodes)))
+    flow = [[maximum_flow(graph, n_layers * n + top, bottom).flow_value for bottom in range(n)] for top in range(n)]
+    return np.array(flow, dtype=np.float64) / _CAPACITY
+
+
+def _mixing(maps: ArrayLike, residual: float) -> Floats:
+    """``[layer, unit, unit]`` what each layer takes from the one below, the residual connection included."""
+    mean = np.asarray(maps, dtype=np.float64)
+    if mean.ndim == 4:
+        mean = mean.mean(1)
+    if mean.ndim != 3 or mean.shape[1] != mean.shape[2] or not mean.size:
+        raise ModelError(f"maps of shape {np.shape(maps)}: give [layer, head, unit, unit] or [layer, unit, unit]")
+    if not 0 <= residual <= 1:
+        raise ModelError(f"residual {residual}: the share of the residual connection is from 0 to 1")
+    return np.asarray(residual * np.eye(mean.shape[1]) + (1 - residual) * mean)

@@ -1,0 +1,769 @@
+"""The viewer: a sentence, a pair, or a source and its target in; one HTML page out, as a file or in a notebook.
+
+Maps are read between pieces and shown between words or pieces, raw or norm-weighted; in the page they are packed into
+bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from html import escape
+from itertools import accumulate, groupby, product
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._names import folder_name, layer_number, name_not_found
+from bertology._page import asset, framed, full_page, write_page
+from bertology.attention._pass import LayerMaps, check_norms, knows_norms
+from bertology.attention._ratios import Level
+from bertology.corpora import Sentence, Text, as_sentence, as_sentences
+from bertology.encoders import Encoder, LabelledArray, layers_from_end, open_encoder
+from bertology.encoders.alignment import column_weights, row_weights
+from bertology.encoders.decoder import DecoderKind, load_sequence_model
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
+
+if TYPE_CHECKING:
+    from bertology._figures import ShownFigure
+
+Maps = NDArray[np.float32]
+Weights = Literal["raw", "norm"]
+Kind = Literal["encoder"] | DecoderKind
+"""Attention of the encoder to itself, or of a decoder."""
+
+_HEIGHT = 760
+_HEAD = re.compile(r"L([0-9]{1,9})H([0-9]{1,9})", re.IGNORECASE)
+LEVELS: tuple[Level, ...] = ("word", "piece")
+MOST_CELLS = 4_000_000
+"""Weights that one page holds: a few megabytes once they are packed."""
+_LEVEL = 6
+_HERE = "attention/assets/"
+# In this order, for each uses those before it.
+_PARTS = "start maps pens pictures strokes tiles model heads matrix word panels stage search controls export outside"
+_SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionView:
+    """The page of one reading or several; shows itself in a notebook."""
+
+    panels: tuple[tuple[AttentionReading, ...], ...]
+    """Panels side by side, each with its readings of one or several kinds of attention; the first is shown first."""
+    level: Level = "word"
+    """Shown first."""
+    weights: Weights = "raw"
+    """Shown first."""
+    threshold: float = 0.0
+    """Weights below it are not drawn at first."""
+
+    @property
+    def reading(self) -> AttentionReading:
+        """The reading that is shown first."""
+        return self.panels[0][0]
+
+    @cached_property
+    def html(self) -> str:
+        """The page as text."""
+        return render_page(*payload(self.panels, level=self.level, weights=self.weights, threshold=self.threshold))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as one HTML file that needs no other file and no network.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        return write_page(path, self.html)
+
+    def plot(self) -> ShownFigure:
+        """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
+
+        Raises:
+            ResultsError: there are several heads, or a text is too long for a figure.
+        """
+        from bertology.attention._plot import plot_head
+
+        maps, titles = [], []
+        for reading, *_ in self.panels:
+            heads = [(layer, head) for layer, of_layer in reading.heads.items() for head in of_layer]
+            if len(heads) > 1:
+                raise ResultsError(f"a figure shows one head: there are {len(heads)}; choose one, such as heads='L2H1'")
+            layer, head = heads[0]
+            maps.append(reading.labelled(level=self.level, weights=self.weights).at(layer=layer, head=head))
+            titles.append(f"L{layer}H{head} of {folder_name(reading.model)}")
+        label = "attention weight" if self.weights == "raw" else "norm of what is added, ‖α f(x)‖"
+        return plot_head(maps, title=titles, label=label)
+
+    def widget(self, **state: Any) -> Any:
+        """The page as a widget for notebooks, whose ``state`` is what is shown and can be set.
+
+        Args:
+            state: what to show first: ``view`` (``model``, ``heads``, ``matrix``, ``word``), ``kind`` (``encoder``,
+                ``cross``, ``decoder``), ``layer``, ``heads`` (numbers), ``word`` (its place), ``panel`` (in which of
+                two, from 0), ``head``, ``side``, ``level``, ``weights``, ``specials``, ``part`` of a pair (``all``,
+                ``aa``, ``ab``, ``ba``, ``bb``), ``threshold``, ``search``, ``gold``.
+
+        Raises:
+            BertologyError: anywidget is not installed.
+        """
+        try:
+            import anywidget
+            import traitlets
+        except ImportError:
+            raise BertologyError(
+                "a widget needs anywidget: pip install 'bertology[notebook]'; the view itself shows without it"
+            ) from None
+
+        class AttentionWidget(anywidget.AnyWidget):
+            """The attention of a sentence; :attr:`state` is what is looked at, on both sides."""
+
+            _esm = asset("attention/assets/widget.js")
+            page = traitlets.Unicode().tag(sync=True)
+            state = traitlets.Dict().tag(sync=True)
+            height = traitlets.Int(_HEIGHT).tag(sync=True)
+
+        return AttentionWidget(page=self.html, state=state)
+
+    def _repr_html_(self) -> str:
+        return framed(self.html, title="Attention", height=_HEIGHT)
+
+    def __repr__(self) -> str:
+        reading = self.reading
+        n_heads = sum(len(heads) for heads in reading.heads.values())
+        several = f"{len(self.panels)} panels, first " if len(self.panels) > 1 else ""
+        n_pieces = len(reading.given.pieces.labels)
+        return f"<AttentionView of {reading.model}: {several}{n_heads} heads over {n_pieces} pieces>"
+
+
+def view(
+    sentence: str | Sentence | Sequence[Text],
+    second: Text | None = None,
+    *,
+    target: Text | None = None,
+    model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
+    layers: Sequence[int] | None = None,
+    heads: str | Sequence[str] | None = None,
+    level: Level = "word",
+    weights: Weights = "raw",
+    threshold: float = 0.0,
+    language: str | None = None,
+    split_at_spaces: bool = False,
+) -> AttentionView:
+    """Draw the attention maps of a sentence as a page.
+
+    >>> from bertology.attention import view
+    >>> view("The farmers near the river see the dog.")  # doctest: +SKIP
+
+    Args:
+        sentence: a text, or an annotated sentence: if it has heads, its dependencies are drawn as well. Several in a
+            list, at most two, are shown side by side; there a list of words is a text as well.
+        second: one that follows, read with the first as the pair that the model takes.
+        target: of an encoder-decoder (T5, BART), the text that its decoder reads: the page then shows cross-attention,
+            from the target to the sentence, and both texts' own.
+        model: ``pocket``, a folder, a hub id, a loaded encoder, or a transformers model and its tokenizer. Two in a
+            list are shown side by side.
+        layers: from 1; all, or those of ``heads``, when left out.
+        heads: names such as ``L8H10``, in a sequence or with commas; all when left out.
+        level: shown first, ``word`` or ``piece``; the page switches between them.
+        weights: shown first, ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020); the page switches between them
+            where the model's family is known. For long sentences a page holds only the level and weights given here.
+        threshold: weights below it are not drawn at first, a share of 1; by norm, of the strongest.
+        language: of texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of texts are what white space parts.
+
+    Returns:
+        The page: shows itself in a notebook, and has ``.save(path)``.
+
+    Raises:
+        BertologyError: there is no word in a sentence, it is longer than the model takes, or the model has no such
+            layer or head, gives no maps, has no decoder for a target, or is of a family whose norms are not known.
+    """
+    for what, name, known in (("level", level, LEVELS), ("weights", weights, get_args(Weights))):
+        if name not in known:
+            raise name_not_found(what, name, list(known))
+    if not 0 <= threshold <= 1:
+        raise BertologyError(f"threshold {threshold}: give a share from 0 to 1, such as 0.1")
+    sentence_of = partial(as_sentence, language=language, split_at_spaces=split_at_spaces)
+    several: Sequence[Any] = sentence if isinstance(sentence, list | tuple) else [sentence]
+    texts = list(map(sentence_of, several))
+    models = _side_by_side(texts, model, second=second, target=target)
+    named = None if heads is None else parse_heads(heads)
+    encoders = [open_encoder(one) for one in models]
+    norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
+    chosen: dict[str, Any] = {"layers": layers, "heads": named}
+    panels: list[tuple[AttentionReading, ...]] = []
+    for encoder in encoders:
+        for text in texts:
+            if target is not None:
+                panels.append(_with_target(encoder, text, sentence_of(target), norms=norms, **chosen))
+                continue
+            both = [text] if second is None else [text, sentence_of(second)]
+            panels.append((read_attention(encoder, both, norms=norms, **chosen),))
+    return AttentionView(tuple(panels), level, weights, threshold)
+
+
+def _side_by_side(texts: list[Sentence], model: Any, *, second: Text | None, target: Text | None) -> list[Any]:
+    """One model or two, after a check that no more than one of texts and models is two."""
+    models = model if isinstance(model, list) else [model]
+    for what, several in (("texts", texts), ("models", models)):
+        if not 1 <= len(several) <= 2:
+            raise BertologyError(f"{len(several)} {what}: give one, or two to see them side by side")
+    if len(texts) > 1 and len(models) > 1:
+        raise BertologyError("two texts and two models: give two of one and one of the other")
+    if len(texts) > 1 and not (second is None and target is None):
+        raise BertologyError("two texts side by side are each read alone: leave the second or the target out")
+    if second is not None and target is not None:
+        raise BertologyError("a target belongs to one text: leave the second out")
+    return models
+
+
+def _with_target(
+    encoder: Encoder,
+    source: Sentence,
+    target: Sentence,
+    *,
+    layers: Sequence[int] | None,
+    heads: Sequence[tuple[int, int]] | None,
+    norms: bool,
+) -> tuple[AttentionReading, ...]:
+    """Cross-attention, the decoder's own and the encoder's; layers and heads are those of the decoder, and of the
+    encoder those that it has."""
+    if norms:
+        check_norms(encoder)
+    cross, decoder = read_decoder_attention(encoder, source, target, layers=layers, heads=heads)
+    n_layers, n_heads = encoder.n_layers, encoder.n_heads
+    if layers is not None:
+        layers = [layer for layer in layers if layer <= n_layers]
+    if heads is not None:
+        heads = [(layer, head) for layer, head in heads if layer <= n_layers and head <= n_heads]
+    if (layers is not None and not layers) or (heads is not None and not heads):
+        return cross, decoder
+    return cross, decoder, read_attention(encoder, [source], layers=layers, heads=heads)
+
+
+def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Heads by name, such as ``L8H10``, in a sequence or with commas, as (layer, head), both from 1."""
+    names = [name.strip() for name in (spec.split(",") if isinstance(spec, str) else spec) if name.strip()]
+    if not names:
+        raise NameNotFoundError("no heads: name them by layer and head, both from 1, such as L8H10,L3H2")
+    heads = set()
+    for name in names:
+        match = _HEAD.fullmatch(name)
+        if match is None:
+            raise NameNotFoundError(f"head {quoted(name)}: write its layer and number, both from 1, such as L8H10")
+        heads.add((int(match[1]), int(match[2])))
+    return tuple(sorted(heads))
+
+
+@dataclass(frozen=True)
+class ShownUnits:
+    """Words or pieces, special ones in their places, as they are shown."""
+
+    labels: tuple[str, ...]
+    special: tuple[bool, ...]
+    segment: tuple[int, ...]  # 0 or 1: the sentence of each; special pieces close the one before them
+    word: tuple[int, ...]  # number of its word through the sentences; −1 for special pieces
+    spans: tuple[tuple[int, int], ...]  # first piece of each, and the end of its pieces
+
+    @classmethod
+    def of(cls, units: Iterable[tuple[tuple[int, int], int, str]], encoding: Any) -> ShownUnits:
+        """Units from the pieces, the word and the label of each."""
+        spans, word, labels = zip(*units, strict=True)
+        sentences = [*accumulate(encoding.sequence_ids, lambda before, of: before if of is None else of, initial=0)]
+        return cls(
+            labels=labels,
+            special=tuple(encoding.sequence_ids[first] is None for first, _ in spans),
+            segment=tuple(sentences[first + 1] for first, _ in spans),
+            word=word,
+            spans=spans,
+        )
+
+    @property
+    def breaks(self) -> tuple[int, ...]:
+        """Places where another sentence begins."""
+        return tuple(place for place in range(1, len(self.segment)) if self.segment[place] != self.segment[place - 1])
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input to the model."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...] | None  # None where the model takes none, or all are 0
+    words: ShownUnits
+    pieces: ShownUnits
+    left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
+
+    def units(self, level: Level) -> ShownUnits:
+        """Words or pieces."""
+        return self.words if level == "word" else self.pieces
+
+    def members(self, level: Level) -> Tensor:
+        """``[unit, piece]`` 1 where a piece belongs to a unit."""
+        first, last = torch.tensor(self.units(level).spans).T[:, :, None]
+        places = torch.arange(len(self.ids))
+        member: Tensor = ((places >= first) & (places < last)).float()
+        return member
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionReading:
+    """The attention maps of some layers in one sentence, in a pair of sentences, or between a source and its target."""
+
+    sentences: tuple[Sentence, ...]
+    """The sentences; for cross-attention the source and the target."""
+    model: str
+    init: str
+    heads: Mapping[int, tuple[int, ...]]
+    """Heads by layer, both from 1."""
+    given: Input
+    """The input of the model, whose units are the rows of maps."""
+    weights: tuple[Weights, ...]
+    """Kinds of weights that were read: raw, or raw and norm-weighted."""
+    _maps: Mapping[int, Tensor]
+    """``[head, piece, piece]`` raw weights by layer."""
+    _norms: Mapping[int, Tensor]
+    """``[head, piece]`` ‖f(x)‖ by layer; empty unless norms were read."""
+    kind: Kind = "encoder"
+    source: Input | None = None
+    """For cross-attention, the input of the encoder, whose units are the columns of maps."""
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Numbers of the layers, from 1, ascending."""
+        return tuple(self.heads)
+
+    def units(self, level: Level) -> ShownUnits:
+        """The rows of maps, and the columns unless they are another text's."""
+        return self.given.units(level)
+
+    def columns(self, level: Level) -> ShownUnits:
+        """The columns of maps."""
+        return (self.source or self.given).units(level)
+
+    def maps(self, layer: int, *, level: Level = "word", weights: Weights = "raw") -> Maps:
+        """``[head, unit, unit]`` from (rows) to (columns), special tokens in their places.
+
+        Word maps sum over a target word's pieces and average over a source word's (Clark et al. 2019, section 4.1).
+        Norm-weighted maps hold ‖α f(x)‖ (Kobayashi et al. 2020); between words it is such norms that are summed.
+
+        Raises:
+            BertologyError: the layer or these weights were not read.
+        """
+        if layer not in self.heads:
+            raise BertologyError(f"layer {layer} was not read; there are {', '.join(map(str, self.layers))}")
+        if weights not in self.weights:
+            raise BertologyError("norm-weighted maps were not read: ask for weights='norm'")
+        maps = self._maps[layer]
+        if weights == "norm":
+            maps = maps * self._norms[layer][:, None]
+        if level == "word":
+            rows, columns = self.given.members(level), (self.source or self.given).members(level)
+            maps = row_weights(rows) @ maps @ column_weights(columns).T
+        return maps.numpy()
+
+    def labelled(self, *, level: Level = "word", weights: Weights = "raw") -> LabelledArray:
+        """All maps as one array; every layer has the heads of the first.
+
+        Raises:
+            BertologyError: these weights were not read.
+        """
+        rows, columns = self.units(level), self.columns(level)
+        labels = {"layer": self.layers, "head": self.heads[self.layers[0]], "from": rows.labels, "to": columns.labels}
+        breaks = {"from": rows.breaks, "to": columns.breaks}
+        values = np.stack([self.maps(layer, level=level, weights=weights) for layer in self.layers])
+        return LabelledArray(values, labels, {}, breaks)
+
+
+def read_attention(
+    encoder: Encoder,
+    sentences: Sequence[Sentence],
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[tuple[int, int]] | None = None,
+    norms: bool = False,
+) -> AttentionReading:
+    """Read one sentence, or two as the pair that the model takes.
+
+    Args:
+        encoder: any that gives attention maps.
+        sentences: one or two.
+        layers: from 1; all, or those of ``heads``, when left out.
+        heads: (layer, head), both from 1; all when left out.
+        norms: also read what norm-weighted maps need (Kobayashi et al. 2020).
+
+    Raises:
+        ModelError: a layer or head that the model does not have, a text longer than it takes, a model that gives no
+            maps or, with ``norms``, of a family whose values are not known.
+        BertologyError: there is no word in a sentence.
+    """
+    if not 1 <= len(sentences) <= 2:
+        raise BertologyError(f"{len(sentences)} sentences: give one, or two as a pair")
+    chosen = choose_heads(layers, heads, n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    given = lay_out(encoder, sentences)
+    if norms:
+        check_norms(encoder)
+    rows = {layer: [head - 1 for head in heads_of] for layer, heads_of in chosen.items()}
+    maps: dict[int, Tensor] = {}
+    lengths: dict[int, Tensor] = {}
+
+    def keep(layer: int, weights: Tensor, value_norms: Tensor | None) -> None:
+        maps[layer] = weights[0, rows[layer]].float().cpu()
+        if value_norms is not None:
+            lengths[layer] = value_norms[0, rows[layer]].cpu()
+
+    reader = LayerMaps(encoder, layers=frozenset(chosen), norms=norms)
+    with reader.hooked():
+        types = None if given.types is None else torch.tensor([given.types])
+        reader.run(torch.tensor([given.ids]), None, keep, types=types)
+    return AttentionReading(
+        sentences=tuple(sentences),
+        model=encoder.name,
+        init=encoder.init,
+        heads=chosen,
+        given=given,
+        weights=("raw", "norm") if norms else ("raw",),
+        _maps=maps,
+        _norms=lengths,
+    )
+
+
+def read_decoder_attention(
+    encoder: Encoder,
+    source: Sentence,
+    target: Sentence,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[tuple[int, int]] | None = None,
+) -> tuple[AttentionReading, AttentionReading]:
+    """Read the cross-attention from a target to its source, and the decoder's attention within the target.
+
+    The decoder is given the target as in training: one piece later than it predicts it, a start token first.
+
+    Args:
+        encoder: of an encoder-decoder.
+        source: what the encoder reads.
+        target: what the decoder reads.
+        layers: of the decoder, from 1; all, or those of ``heads``, when left out.
+        heads: (layer, head), both from 1; all when left out.
+
+    Raises:
+        ModelError: the model has no decoder, or none with such a layer or head, or a text is longer than it takes.
+        BertologyError: there is no word in a sentence.
+    """
+    model = load_sequence_model(encoder)
+    chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
+    given = lay_out(encoder, [source])
+    start = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id))
+    shifted = _one_later(lay_out(encoder, [target]), model.start_id, start)
+    maps = model.attentions(given.ids, shifted.ids)
+
+    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
+        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
+        return AttentionReading(
+            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
+        )
+
+    return reading("cross", (source, target), given), reading("decoder", (target,), None)
+
+
+def _one_later(given: Input, start_id: int, start: str) -> Input:
+    """A text as a decoder reads it: a start token first, and without the last piece."""
+    n_pieces = len(given.ids)
+
+    def moved(units: ShownUnits) -> ShownUnits:
+        kept = [place for place, (first, _) in enumerate(units.spans) if first + 1 < n_pieces]
+        spans = [(units.spans[place][0] + 1, min(units.spans[place][1] + 1, n_pieces)) for place in kept]
+        return ShownUnits(
+            labels=(start, *(units.labels[place] for place in kept)),
+            special=(True, *(units.special[place] for place in kept)),
+            segment=(0,) * (1 + len(kept)),
+            word=(-1, *(units.word[place] for place in kept)),
+            spans=((0, 1), *spans),
+        )
+
+    return replace(
+        given,
+        ids=(start_id, *given.ids[:-1]),
+        types=None,
+        words=moved(given.words),
+        pieces=moved(given.pieces),
+    )
+
+
+def labelled_attention(
+    encoder: Encoder,
+    text: Any,
+    second: Any = None,
+    *,
+    target: Any = None,
+    layers: int | Sequence[int] | Literal["all"] = "all",
+    level: Level = "word",
+) -> LabelledArray:
+    """The attention maps of a text, a pair, or a target and its source: see :meth:`bertology.Encoder.attention`."""
+    sentences = [as_sentences([one])[0] for one in (text, second, target) if one is not None]
+    if target is None:
+        n_layers = encoder.n_layers
+        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
+        reading = read_attention(encoder, sentences, layers=chosen)
+    elif second is not None:
+        raise ModelError("a target belongs to one text: leave the second out")
+    else:
+        reading, _ = read_decoder_attention(encoder, *sentences)
+        n_layers = len(reading.layers)
+        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
+    some = replace(reading, heads={layer: reading.heads[layer] for layer in chosen})
+    return replace(some.labelled(level=level), n_layers=n_layers)
+
+
+def choose_heads(
+    layers: Sequence[int] | None, heads: Sequence[tuple[int, int]] | None, *, n_layers: int, n_heads: int
+) -> Mapping[int, tuple[int, ...]]:
+    """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
+    layers = None if layers is None else [layer_number(layer, n_layers) for layer in layers]
+    for layer, head in heads or ():
+        name = f"L{layer}H{head}"
+        if not 1 <= layer <= n_layers:
+            raise ModelError(f"head {name}: the model has {n_layers} layers, so heads are L1… to L{n_layers}…")
+        if not 1 <= head <= n_heads:
+            raise ModelError(f"head {name}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
+        if layers is not None and layer not in layers:
+            raise ModelError(f"head {name}: layer {layer} is not among the layers asked for; add it or leave them out")
+    if layers is None:
+        layers = sorted({layer for layer, _ in heads}) if heads else range(1, n_layers + 1)
+    for layer in layers:
+        if not 1 <= layer <= n_layers:
+            why = ": the embeddings have no attention" if layer == 0 else ""
+            raise ModelError(f"layer {layer}{why}; the model has maps of layers 1…{n_layers}")
+    if not layers:
+        raise ModelError(f"no layers asked for: the model has maps of layers 1…{n_layers}")
+    named = product(layers, range(1, n_heads + 1)) if heads is None else heads
+    by_layer = groupby(sorted(set(named)), key=itemgetter(0))
+    return {layer: tuple(head for _, head in of_layer) for layer, of_layer in by_layer}
+
+
+def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
+    """Pieces of one sentence or two with the model's special tokens around them, and the words among them."""
+    for sentence in sentences:
+        if not sentence.text.strip() or not sentence.words:
+            raise BertologyError("there is no word in the sentence: give some text")
+    pieces = encoder.tokenize(sentences)
+    backend: Any = encoder.tokenizer.backend_tokenizer
+    encoding = backend.encode(*(sentence.text for sentence in sentences))
+    _check_length(encoder, encoding, len(sentences))
+    spans: list[tuple[int, int] | None] = []
+    for number, sentence in enumerate(sentences):
+        shift = encoding.sequence_ids.index(number) - encoder.n_prefix
+        for word in range(len(spans), len(spans) + len(sentence)):
+            span = int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift
+            spans.append(span if pieces.word_window[word] >= 0 else None)
+    forms = [form for sentence in sentences for form in sentence.words]
+    words = [(span, number, forms[number]) for number, span in enumerate(spans) if span]
+    of_piece = [-1] * len(encoding.ids)
+    # Where two words share a piece, it belongs to the first of them.
+    for (first, last), number, _ in reversed(words):
+        of_piece[first:last] = [number] * (last - first)
+    labels = (_label(encoder, encoding, sentences, place) for place in range(len(of_piece)))
+    single = [((place, place + 1), *unit) for place, unit in enumerate(zip(of_piece, labels, strict=True))]
+    specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
+    highest = max(encoding.type_ids)
+    return Input(
+        ids=tuple(encoding.ids),
+        types=tuple(encoding.type_ids) if 0 < highest < encoder.n_segments else None,
+        words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
+        pieces=ShownUnits.of(single, encoding),
+        left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),
+    )
+
+
+def _check_length(encoder: Encoder, encoding: Any, n_sentences: int) -> None:
+    if len(encoding.ids) > encoder.max_pieces:
+        both = "the pair has" if n_sentences > 1 else "the sentence has"
+        raise ModelError(
+            f"{both} {len(encoding.ids)} pieces with special tokens, model {encoder.name} takes {encoder.max_pieces}: "
+            "shorten it"
+        )
+    for number in range(n_sentences):
+        if number not in encoding.sequence_ids:
+            raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
+
+
+def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:
+    """A piece as a person reads it: byte-level and SentencePiece vocabularies spell white space in their own ways."""
+    token, number = str(encoding.tokens[place]), encoding.sequence_ids[place]
+    # A mere word-boundary mark is given the character after it as its own.
+    if number is None or token.startswith("##") or token in (encoder.tokenizer.unk_token, "▁"):
+        return token
+    (low, high), text = encoding.offsets[place], sentences[number].text
+    surface: str = text[low:high]
+    if not surface.strip():
+        return token
+    continues = low > 0 and not surface[0].isspace() and text[low - 1].isalnum() and surface[0].isalnum()
+    return ("##" if continues else "") + surface.strip()
+
+
+def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
+    """The whole page of a :func:`payload`; it makes no request, and its content security policy allows none."""
+    text = " ".join(values["panels"][0]["texts"])
+    # Last in the page, after the script: what is seen first is drawn while they are still being read.
+    parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
+    return full_page(
+        _HERE + "page.html",
+        title=f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}",
+        styles=[_HERE + "viewer.css"],
+        scripts=_SCRIPTS,
+        values={
+            "texts": _said(values["panels"]),
+            "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in values["panels"]))),
+            "maps": "\n".join(parts),
+        },
+        data=values,
+    )
+
+
+def _said(panels: Sequence[dict[str, Any]]) -> str:
+    """The texts of the page as HTML, each once: of cross-attention a source and its target."""
+    between = {"pair": " ", "target": " → "}
+    texts = (between[panel["between"]].join(f"<q>{escape(one)}</q>" for one in panel["texts"]) for panel in panels)
+    return " · ".join(dict.fromkeys(texts)) + " "
+
+
+def payload(
+    panels: Sequence[Sequence[AttentionReading]], *, level: Level, weights: Weights, threshold: float = 0.0
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Everything of a page but its looks, ``level``, ``weights`` and ``threshold`` as shown first: values, and base64
+    of packed maps (:func:`pack`) by ``panel-kind-level-weights-layer``.
+
+    Panels stand side by side; each has readings of one or several kinds, the first of which is shown first. A page
+    holds both levels and all weights that were read where nothing has to be left out of them; for longer sentences only
+    the given level and weights, with the strongest weights of every row.
+    """
+    readings = [reading for panel in panels for reading in panel]
+    every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in readings[0].weights]
+    is_part = sum(_n_cells(reading, one) for reading in readings for one, _ in every) > MOST_CELLS
+    sets = [(level, weights)] if is_part else every
+    cells = MOST_CELLS // len(readings) if is_part else MOST_CELLS
+    maps: dict[str, str] = {}
+    sheets = []
+    for number, panel in enumerate(panels):
+        kinds = {}
+        for reading in panel:
+            kinds[reading.kind] = _sheet(reading)
+            for of_level, of_weights in sets:
+                name = f"{number}-{reading.kind}-{of_level}-{of_weights}"
+                about, packed = _packed(reading, of_level, of_weights, cells=cells)
+                kinds[reading.kind]["sets"][f"{of_level}-{of_weights}"] = about
+                maps |= {f"{name}-{layer}": content for layer, content in packed.items()}
+        sheets.append({**_about(panel), "kinds": kinds})
+    start = {"level": level, "weights": weights, "threshold": threshold, "kind": readings[0].kind}
+    return {"panels": sheets, "start": start, "isPart": is_part}, maps
+
+
+def _n_cells(reading: AttentionReading, level: Level) -> int:
+    n_maps = sum(map(len, reading.heads.values()))
+    return n_maps * len(reading.units(level).labels) * len(reading.columns(level).labels)
+
+
+def _about(panel: Sequence[AttentionReading]) -> dict[str, Any]:
+    """The texts of a panel's first reading, which has all of them, and the model."""
+    reading = panel[0]
+    return {
+        "texts": [sentence.text for sentence in reading.sentences],
+        "between": "pair" if reading.kind == "encoder" else "target",
+        # Of a folder the last part alone.
+        "model": Path(reading.model).name if Path(reading.model).is_dir() else reading.model,
+        "init": reading.init,
+    }
+
+
+def _sheet(reading: AttentionReading) -> dict[str, Any]:
+    """The maps of one kind: which there are, and their rows and columns."""
+    inputs = [reading.given, *([reading.source] if reading.source else [])]
+    units = {one: _units(reading.units(one)) | {"arcs": _arcs(reading, one)} for one in LEVELS}
+    return {
+        "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
+        "levels": units,
+        "columns": {one: _units(reading.columns(one)) for one in LEVELS} if reading.source else None,
+        "leftOut": [form for one in inputs for form in one.left_out],
+        "sets": {},
+    }
+
+
+def _units(units: ShownUnits) -> dict[str, Any]:
+    special = list(map(int, units.special))
+    return {"labels": list(units.labels), "special": special, "segment": list(units.segment), "word": list(units.word)}
+
+
+def _packed(
+    reading: AttentionReading, level: Level, weights: Weights, *, cells: int
+) -> tuple[dict[str, Any], dict[int, str]]:
+    """The share of weights that a set of maps keeps, and the maps of each layer in base64."""
+    n_maps, n_units = sum(map(len, reading.heads.values())), len(reading.columns(level).labels)
+    kept = most_kept(n_maps, n_units, cells=cells, n_rows=len(reading.units(level).labels))
+    covered, maps = [], {}
+    for layer in reading.layers:
+        content, share = pack(reading.maps(layer, level=level, weights=weights), kept=kept)
+        covered.append(share)
+        maps[layer] = base64.b64encode(content).decode()
+    return {"kept": kept, "covered": round(float(np.mean(covered)), 4)}, maps
+
+
+def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:
+    """Gold dependencies as places of the dependent and its head, and the relation; a root has no arc."""
+    if reading.source is not None:
+        return []
+    place = {word: number for number, word in reversed(list(enumerate(reading.units(level).word)))}
+    arcs: list[list[Any]] = []
+    before = 0
+    for sentence in reading.sentences:
+        relations = sentence.layers.get("deprel", (None,) * len(sentence))
+        for word, head in enumerate(sentence.heads or ()):
+            ends = place.get(before + word), place.get(before + head - 1)
+            if head > 0 and None not in ends:
+                arcs.append([*ends, relations[word] or ""])
+        before += len(sentence)
+    return arcs
+
+
+def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS, n_rows: int | None = None) -> int:
+    """How many weights of each row can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
+    are not square ``n_rows`` is the number of their rows."""
+    rows = n_maps * (n_rows or n_units)
+    return n_units if rows * n_units <= cells else min(n_units, max(1, cells // rows))
+
+
+def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:
+    """Pack the maps of the heads of one layer: eight bits a weight with a scale a row.
+
+    The bytes, once unzipped, are: a scale a row (float32), the largest weight of it; where weights are left out, the
+    sum of each row (float32), then the column of each kept weight as its distance from the one before (low bytes,
+    then high bytes); and the weights (8 bits, 255 is the scale).
+
+    Of ``[head, unit, unit]`` so many of the largest weights of each row are ``kept``. Returned with the bytes is the
+    share of the rows' mass that these have, on average.
+    """
+    n_units = maps.shape[2]
+    rows = maps.reshape(-1, n_units)
+    scale = rows.max(1)
+    total = rows.sum(1, dtype=np.float64).astype(np.float32)
+    parts = [scale.astype("<f4").tobytes()]
+    if kept < n_units:
+        columns = np.sort(np.argpartition(-rows, kept - 1, axis=1)[:, :kept], axis=1)
+        rows = np.take_along_axis(rows, columns, axis=1)
+        gaps = np.diff(columns, axis=1, prepend=0).astype("<u2")
+        parts += [total.astype("<f4").tobytes(), (gaps & 255).astype(np.uint8).tobytes()]
+        parts.append((gaps >> 8).astype(np.uint8).tobytes())
+    safe = np.where(scale > 0, scale, 1)[:, None]
+    parts.append(np.rint(rows / safe * 255).astype(np.uint8).tobytes())
+    covered = float(np.mean(rows.sum(1) / np.where(total > 0, total, 1)))
+    # The same maps are the same bytes: no time is written into them.
+    return gzip.compress(b"".join(parts), _LEVEL, mtime=0), covered

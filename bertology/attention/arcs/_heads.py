@@ -1,0 +1,527 @@
+"""Statistics of heads that answer questions about arcs, candidates and trees; and a parser made of all heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from bertology.activations import Progress, read_words, silent
+from bertology.attention._kept import KeptMaps
+from bertology.attention._pass import ClusterSums, MapBatch, PerBatch, SumsStatistic, stream_maps
+from bertology.attention._ratios import HeadRatios, Integers, Scope, text_ratios
+from bertology.attention._texts import Units
+from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+from bertology.encoders.batching import padded
+from bertology.errors import CorpusError, FitError
+from bertology.measures.trees import spanning_arborescences
+
+_LEAST = 1e-9
+"""Added to attention, so that a word which attends to no candidate is as confused as chance."""
+_FEWEST = 10
+"""Sentences that a parser is fitted to and scored on, at least."""
+_APART = 4.0
+"""Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
+are shared with another may sum to a little more than 1, never to this."""
+_MOST_WORDS = 1 << 40
+"""More than a text has: keys of a window and a word do not run into one another."""
+_MOST_SCORES = 1 << 19
+"""Number of weights in one call that makes trees, so that they stay in the cache."""
+
+
+def _check_level(scope: Scope) -> None:
+    if scope.level != "word":
+        raise ValueError('arcs join words: stream_maps(…, level="word")')
+
+
+class _Places:
+    """Where the words of a batch stand in its maps, in order of windows and words."""
+
+    def __init__(self, units: Units) -> None:
+        words = units.word.cpu().numpy()
+        self.windows, self.units = np.nonzero(words >= 0)
+        """``[place]`` of each word that a window shows, the window and the unit."""
+        self.words: Integers = words[self.windows, self.units]
+        self.counts: NDArray[np.bool_] = units.counts.cpu().numpy()[self.windows, self.units]
+        """``[place]`` whether this is the window that the word is read from."""
+        self._keys = self.windows * _MOST_WORDS + self.words
+
+    def find(self, windows: Integers, words: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """The unit of each word in a window, and whether the window shows it."""
+        keys = windows * _MOST_WORDS + words
+        at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
+        shown = self._keys[at] == keys if len(self._keys) else np.zeros(len(keys), dtype=bool)
+        return self.units[at], shown
+
+    def asked_here(self, asked: Integers, by_word: Integers) -> tuple[Integers, Integers, Integers]:
+        """The questions about words that are read from a window of this batch: of each its number among all, the
+        window, and the unit of its word. ``[question]`` the word that each is about, and places in the order of words.
+        """
+        counted = np.flatnonzero(self.counts)
+        first, last = (np.searchsorted(asked[by_word], self.words[counted], side=side) for side in ("left", "right"))
+        numbers, of_word = _expanded(first.astype(np.int64), last.astype(np.int64))
+        at = counted[of_word]
+        return by_word[numbers], self.windows[at], self.units[at]
+
+
+def _expanded(first: Integers, last: Integers) -> tuple[Integers, Integers]:
+    """All numbers from each ``first`` up to, not including, ``last``, and of each the place of the range it is in."""
+    lengths = last - first
+    of_range = np.repeat(np.arange(len(first)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) - starts[of_range] + first[of_range], of_range
+
+
+def _to(device: torch.device) -> Callable[[NDArray[np.generic]], Tensor]:
+    return lambda values: torch.from_numpy(values).to(device)
+
+
+class ArcHits(SumsStatistic):
+    """Shares of words whose maximum lies on a correct answer (Clark et al. 2019, section 4.2; Voita et al. 2019, 5.2).
+
+    Either the word that the asked one attends to most (row), or the word that attends to it most (column): see
+    :class:`Arcs`, whose groups are the names of the ratios. Special tokens do not compete, nor does the word itself
+    unless ``self_competes``. Where a sentence is read in windows a word is asked about in the window that it is read
+    from: the words which that window shows compete, and an answer which it does not show counts as a miss.
+    """
+
+    def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
+        _check_level(scope)
+        super().__init__(ClusterSums(scope, arcs.names, shared=True, metric=metric))
+        self._arcs = arcs
+        self._apart = PerBatch(lambda units: _kept_apart(units, self_competes=self_competes))
+        self._questions = PerBatch(self._asked_here)
+
+    def update(self, batch: MapBatch) -> None:
+        units, n_groups = batch.units, len(self._arcs.names)
+        by_row, by_column, n_questions = self._questions(units)
+        over = torch.zeros(len(units) * n_groups, batch.maps.shape[1], device=batch.maps.device)
+        weights = batch.maps - self._apart(units)[:, None]
+        if by_row.shape[1]:
+            _count(over, weights, by_row)
+        if by_column.shape[1]:
+            _count(over, weights.transpose(2, 3).contiguous(), by_column)
+        hits = over.view(len(units), n_groups, -1).transpose(1, 2)
+        self._sums[0].add(batch.layer, units, hits, n_questions)
+
+    def _asked_here(self, units: Units) -> tuple[Tensor, Tensor, Tensor]:
+        """The arcs whose two ends a window shows, answered by rows and by columns: ``[4, arc]`` window, unit of the
+        asked word, unit of the answer, and slot, which is window and group as one number; and the number of questions,
+        ``[window, group]``."""
+        arcs, places = self._arcs.told_apart(units.left_out), _Places(units)
+        numbers, windows, asked = places.asked_here(arcs.asked, arcs.by_word)
+        slots = windows * len(arcs.names) + arcs.groups[numbers]
+        opened = np.bincount(slots[arcs.opens[numbers]], minlength=len(units) * len(arcs.names))
+        answers, shown = places.find(windows, arcs.answers[numbers])
+        column = arcs.in_columns[arcs.groups[numbers]]
+        questions, tensor = np.stack([windows, asked, answers, slots]), _to(units.word.device)
+        by_row, by_column = (tensor(questions[:, shown & way]) for way in (~column, column))
+        return by_row, by_column, tensor(opened.reshape(len(units), -1))
+
+
+def _kept_apart(units: Units, *, self_competes: bool) -> Tensor:
+    """``[sentence, unit, unit]`` subtracted from weights so that no maximum lies where there is no other word."""
+    apart = ~(units.is_word[:, None] & units.is_word[:, :, None])
+    if not self_competes:
+        apart |= torch.eye(apart.shape[1], dtype=torch.bool, device=apart.device)
+    return apart.float() * _APART
+
+
+def _count(over: Tensor, weights: Tensor, questions: Tensor) -> None:
+    """Add to ``[window and group, head]`` how often the largest of ``[sentence, head, asked, answer]`` is correct."""
+    windows, asked, answers, slots = questions
+    best = weights.max(-1).indices[windows, :, asked]  # [arc, head]
+    over.index_add_(0, slots, (best == answers[:, None]).float())
+
+
+class CandidateHits(SumsStatistic):
+    """Shares of words that attend more to a correct candidate than to any wrong one (Clark et al. 2019, section 4.3).
+
+    Only the candidates compete; a tie is a miss. Where a sentence is read in windows a word is asked about in the
+    window that it is read from, and a candidate which that window does not show is not chosen. The names of the ratios
+    are the groups of questions.
+    """
+
+    def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
+        _check_level(scope)
+        super().__init__(ClusterSums(scope, candidates.names, shared=True, metric=metric))
+        self._questions = PerBatch(partial(_candidates_here, candidates))
+
+    def update(self, batch: MapBatch) -> None:
+        units, n_heads = batch.units, batch.maps.shape[1]
+        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(units)
+        weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
+        best = torch.full((2, len(of_window), n_heads), -1.0, device=weights.device)
+        for largest, which in zip(best, (~is_right, is_right), strict=True):
+            largest.scatter_reduce_(0, questions[which][:, None].expand(-1, n_heads), weights[which], "amax")
+        hits = (best[1] > best[0]).float()  # [question, head]
+        over = torch.zeros(len(units), n_heads, is_in.shape[1], device=weights.device)
+        over.index_add_(0, of_window, hits[:, :, None] * is_in[:, None])
+        under = torch.zeros(len(units), is_in.shape[1], device=weights.device)
+        under.index_add_(0, of_window, is_in)
+        self._sums[0].add(batch.layer, units, over, under)
+
+
+def _candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The candidates that their question's window shows: ``[4, candidate]`` window, unit of the asked word, unit of
+    the candidate, and place of the question in the batch; ``[candidate]`` whether it is correct; ``[question]`` the
+    window; ``[question, group]`` whether it is in a group, as floats."""
+    candidates, places = candidates.told_apart(units.left_out), _Places(units)
+    numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
+    of_candidate, questions = _expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
+    columns, shown = places.find(windows[questions], candidates.words[of_candidate])
+    shown_places = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
+    tensor = _to(units.word.device)
+    is_right = tensor(candidates.is_right[of_candidate][shown])
+    return tensor(shown_places), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
+
+
+class CandidateConfusion(SumsStatistic):
+    """Mean confusion of attention about candidates, in bits, and how far it is above chance (Lin, Tan & Frank 2019).
+
+    Of the attention from a word to all candidates of its question a share p goes to the correct ones; confusion is
+    −log₂ p, and by chance −log₂ of the share that the correct ones are of all candidates. Ratios of every head, and of
+    every layer with the attention of its heads averaged first, as in the paper. The names of the ratios are the groups
+    of questions. Where a sentence is read in windows, candidates that the asked word's window does not show are left
+    out, and so are questions of which it shows no correct one.
+
+    Args:
+        scope: what is read.
+        candidates: the questions.
+        metrics: names of the confusion, and of the same less that of chance.
+    """
+
+    def __init__(self, scope: Scope, candidates: Candidates, *, metrics: tuple[str, str]) -> None:
+        _check_level(scope)
+        both = scope, replace(scope, n_heads=1)
+        super().__init__(
+            *(ClusterSums(one, candidates.names, shared=True, metric=metric) for one in both for metric in metrics)
+        )
+        self._questions = PerBatch(partial(_candidates_here, candidates))
+
+    def update(self, batch: MapBatch) -> None:
+        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
+        by_head = batch.maps[windows, :, rows, columns] + _LEAST  # [candidate, head]
+        n_groups, counted = is_in.shape[1], torch.zeros(len(of_window), 2, device=by_head.device)
+        counted.index_add_(0, questions, torch.stack([torch.ones_like(is_right), is_right], dim=1).float())
+        is_shown = counted[:, 1] > 0
+        in_group = is_in * is_shown[:, None]  # [question, group]
+        chance = torch.where(is_shown, torch.log2(counted[:, 0] / counted[:, 1].clamp(min=1)), 0.0)
+
+        def by_window(values: Tensor) -> Tensor:
+            """``[window, head, group]`` sums of values ``[question, head]``."""
+            sums = torch.zeros(len(batch.units), values.shape[1], n_groups, device=values.device)
+            return sums.index_add_(0, of_window, values[:, :, None] * in_group[:, None])
+
+        ones = by_window(torch.ones_like(chance)[:, None])[:, 0]
+        for place, weights in enumerate((by_head, by_head.mean(1, keepdim=True))):
+            sums = torch.zeros(2, len(of_window), weights.shape[1], device=weights.device)
+            sums[0].index_add_(0, questions, weights)
+            sums[1].index_add_(0, questions[is_right], weights[is_right])
+            bits = torch.where(is_shown[:, None], torch.log2(sums[0] / sums[1].clamp(min=_LEAST)), 0.0)
+            for number, values in enumerate((bits, bits - chance[:, None])):
+                self._sums[2 * place + number].add(batch.layer, batch.units, by_window(values), ones)
+
+    def finish(self) -> tuple[HeadRatios, ...]:
+        """Confusion of heads and by how much it is above chance, and both of layers."""
+        heads, layers = self._sums[:2], self._sums[2:]
+        return (
+            *(sums.finish() for sums in heads),
+            *(replace(sums.finish(), unit="layer") for sums in layers),
+        )
+
+
+class TreeHits(SumsStatistic):
+    """Shares of undirected edges of trees that heads find, UUAS (Htut et al. 2019, sections 3.1 and 3.2).
+
+    - ``maximum attention``: an edge is found if the maximum of either of its words lies on the other.
+    - ``spanning tree``: it is found if it is in the tree of highest total weight that leads from the true root to all
+      words, an edge weighing what the upper word gives to the lower.
+
+    Words that do not count, such as punctuation, do not compete, nor do special tokens or the word itself. A sentence
+    that is read in windows is left out, for no map shows the whole of it.
+    """
+
+    def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
+        _check_level(scope)
+        super().__init__(ClusterSums(scope, WAYS, shared=True, metric=metric))
+        self._shown = PerBatch(lambda units: _trees_shown(units, trees))
+
+    def update(self, batch: MapBatch) -> None:
+        units = batch.units
+        shown = self._shown(units)
+        over = torch.zeros(len(units), batch.maps.shape[1], 2)
+        under = torch.zeros(len(units), 2)
+        if len(shown.windows):
+            weights = _between(batch.maps, shown)  # [tree, head, word, word]
+            edges = [_joined(heads, shown) for heads in (weights.argmax(-1), _heads_of_trees(weights, shown))]
+            over[shown.windows] = torch.from_numpy(np.stack(edges, axis=-1)).float()
+            under[shown.windows] = torch.from_numpy((shown.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
+        self._sums[0].add(batch.layer, units, over, under)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """The trees of a batch; words are numbered among those that count, padded to the largest tree."""
+
+    windows: Tensor  # [tree]
+    units: Tensor  # [tree, word]; 0 in padding
+    parents: Integers  # [tree, word] −1 where a word has none, and in padding
+    roots: Integers  # [tree]
+    is_real: NDArray[np.bool_]  # [tree, word] all but padding
+
+
+def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
+    trees, places = trees.told_apart(units.left_out), _Places(units)
+    is_read = places.counts | np.isin(places.words, units.left_out)
+    firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
+    shown = []
+    for window, sentence in enumerate(units.sentences.tolist()):
+        of_window = slice(firsts[window], firsts[window + 1])
+        words = trees.words(sentence) + trees.starts[sentence] if trees.is_asked[sentence] else np.zeros(0, np.int64)
+        at, is_shown = places.find(np.full(len(words), window), words)
+        if len(words) and is_shown.all() and is_read[of_window].all():
+            shown.append((window, at, *trees.parents(sentence)))
+    n_words = max((len(at) for _, at, _, _ in shown), default=0)
+    windows, roots = (torch.tensor([tree[part] for tree in shown], dtype=torch.long) for part in (0, 3))
+    columns = torch.from_numpy(padded([at for _, at, _, _ in shown], n_words, 0))
+    parents = padded([of_tree for _, _, of_tree, _ in shown], n_words, -1)
+    return _Trees(windows, columns, parents, roots.numpy(), padded([at >= 0 for _, at, _, _ in shown], n_words, False))
+
+
+def _between(maps: Tensor, trees: _Trees) -> NDArray[np.float32]:
+    """``[tree, head, word, word]`` weights between the words that count, −∞ where there are none."""
+    windows, units = trees.windows.to(maps.device), trees.units.to(maps.device)
+    weights = maps[windows[:, None, None], :, units[:, :, None], units[:, None]].permute(0, 3, 1, 2).cpu().numpy()
+    apart = ~(trees.is_real[:, :, None] & trees.is_real[:, None]) | np.eye(units.shape[1], dtype=bool)
+    return np.where(apart[:, None], np.float32(-np.inf), weights)
+
+
+def _joined(heads: Integers, trees: _Trees) -> Integers:
+    """``[tree, head]`` how many edges are among those from each word to the one in ``[tree, head, word]``."""
+    parents = np.broadcast_to(trees.parents[:, None], heads.shape)
+    back = np.take_along_axis(heads, np.maximum(parents, 0), -1)
+    is_edge = (heads == parents) | (back == np.arange(heads.shape[-1]))
+    return np.asarray(((parents >= 0) & is_edge).sum(-1))
+
+
+def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
+    """``[tree, head, word]`` the head of each word in the tree of highest weight from the true root."""
+    n_trees, n_heads, n_words = weights.shape[:3]
+    scores = weights.astype(np.float64)
+    # Padding hangs from the root, where it takes part in nothing.
+    tree, word = np.nonzero(~trees.is_real)
+    scores[tree, :, trees.roots[tree], word] = 0.0
+    flat, roots = scores.reshape(-1, n_words, n_words), np.repeat(trees.roots, n_heads)
+    step = max(1, _MOST_SCORES // n_words**2)
+    parts = [spanning_arborescences(flat[i : i + step], roots[i : i + step]) for i in range(0, len(flat), step)]
+    return np.concatenate(parts).reshape(n_trees, n_heads, n_words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserSettings:
+    """How a parser is fitted."""
+
+    with_words: bool = False
+    """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""
+    most_sentences: int = 1000
+    """Sentences whose maps are held in memory; of more so many are drawn at random."""
+    learning_rate: float = 0.03
+    """Learning rate of Adam; a tenth of it where weights depend on words."""
+    batch_sentences: int = 32
+    max_epochs: int = 60
+    patience: int = 4
+    """Epochs without a lower loss on dev after which the best weights so far are taken."""
+    seed: int = 0
+
+
+def crossfit_attention_parser(
+    encoder: Encoder,
+    sentences: Sentences,
+    trees: TextTrees,
+    *,
+    name: str,
+    settings: ParserSettings | None = None,
+    layers: Sequence[int] | None = None,
+    on_long: str = "skip",
+    progress: Progress = silent,
+) -> HeadRatios:
+    """The score of a dependency parser made of the maps of all heads together (Clark et al. 2019, section 5).
+
+    The probability that word i is the head of word j is proportional to exp Σ_k (w_k α^k_ji + u_k α^k_ij), k running
+    over all heads, α^k_ji the attention from j to i. With words, w_k is w_k + a_k·v_i + b_k·v_j, u_k likewise; v are
+    the model's own vectors of layer 0 where the paper has GloVe. Every other word of the sentence is a candidate. The
+    root has no head among them and is not scored, nor is punctuation.
+
+    Each half of the text is parsed by weights that were fitted to the other half, a fifth of which decides when to
+    stop.
+
+    Args:
+        encoder: whose maps.
+        sentences: what is fitted to and scored.
+        trees: the trees of those sentences that are scored.
+        name: of the ratio.
+        settings: how parsers are fitted.
+        layers: whose maps, from 1; all when left out.
+        on_long: what to do with sentences longer than the model takes; those read in windows are not scored.
+        progress: counts what is read.
+
+    Returns:
+        ``attention_uas`` of the whole model: the share of words whose head is named.
+
+    Raises:
+        CorpusError: there are fewer than ten sentences that can be read.
+        FitError: a setting is out of range.
+        ModelError: the model gives no maps.
+    """
+    settings = settings or ParserSettings()
+    if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
+        raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
+    examples = _read(encoder, sentences, trees, settings, layers=layers, on_long=on_long, progress=progress)
+    if len(examples) < _FEWEST:
+        raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
+    scores = []
+    for fitted_to, scored in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
+        train = [one for place, one in enumerate(fitted_to) if place % 5]
+        scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
+    right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
+    return text_ratios((name,), sentences, of_sentence, np.zeros_like(right), right, n_words, metric="attention_uas")
+
+
+@dataclass(frozen=True, eq=False)
+class _Example:
+    """One sentence, as a parser takes it."""
+
+    sentence: int  # its number in the text
+    maps: Tensor  # [map, word, word] float16, the heads of the first layer first
+    heads: Tensor  # [word] place of the head of each, −1 for words that are not scored
+    vectors: Tensor | None  # [word, dim]
+
+
+def _read(
+    encoder: Encoder,
+    sentences: Sentences,
+    trees: TextTrees,
+    settings: ParserSettings,
+    **reading: Any,
+) -> list[_Example]:
+    """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
+    some = trees.some(settings.most_sentences, seed=settings.seed)
+    if not len(some.sentences):
+        raise CorpusError("no tree to parse in the given text")
+    drawn = Sentences(sentences[number] for number in some.sentences.tolist())
+    (kept,) = stream_maps(encoder, drawn, [partial(KeptMaps, dtype=torch.float16)], **reading).results
+    # A word of no piece is in no map.
+    lengths = np.diff(drawn.starts)
+    whole = [number for number, one in sorted(kept.items()) if (one.words >= 0).sum() == lengths[number]]
+    if not whole:
+        raise CorpusError("no sentence of the given text can be read whole: it is too long for the model")
+    read = Sentences(drawn[number] for number in whole)
+    vectors = read_words(encoder, read, layers=[0])[0] if settings.with_words else None
+    examples = []
+    for place, number in enumerate(whole):
+        sentence = int(some.sentences[number])
+        words = slice(trees.starts[sentence], trees.starts[sentence + 1])
+        heads = np.where(trees.scored[words] & (trees.heads[words] > 0), trees.heads[words] - 1, -1)
+        is_word = torch.from_numpy(kept[number].words >= 0)
+        maps = kept[number].maps.flatten(0, 1)[:, is_word][:, :, is_word]
+        of_words = None if vectors is None else vectors[int(read.starts[place]) : int(read.starts[place + 1])].float()
+        examples.append(_Example(sentence, maps, torch.from_numpy(heads), of_words))
+    return sorted(examples, key=lambda one: (len(one.heads), one.sentence))
+
+
+class _Parser(nn.Module):
+    """Weights of heads, the same for all words or not."""
+
+    def __init__(self, n_heads: int, vectors: Tensor | None) -> None:
+        super().__init__()
+        # Of attention from a word to its head, and from the head to the word.
+        self.plain = nn.Parameter(torch.zeros(2, n_heads))
+        # Of the head word and the dependent, for attention upwards and downwards.
+        shape = None if vectors is None else (2, 2, vectors.shape[-1], n_heads)
+        self.of_words = None if shape is None else nn.Parameter(torch.zeros(shape))
+
+    def forward(self, maps: Tensor, vectors: Tensor | None) -> Tensor:
+        """Scores ``[sentence, dependent, head]`` of maps ``[sentence, map, word, word]``."""
+        scores = torch.einsum("skde,k->sde", maps, self.plain[0]) + torch.einsum("sked,k->sde", maps, self.plain[1])
+        if self.of_words is None or vectors is None:
+            return scores
+        weights = torch.einsum("swv,pqvk->pqskw", vectors, self.of_words)
+        for way, directed in enumerate((maps, maps.transpose(2, 3))):
+            scores = scores + (directed * (weights[way, 0][:, :, None] + weights[way, 1][:, :, :, None])).sum(1)
+        return scores
+
+
+def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
+    """Fit by Adam until the loss on dev no longer falls."""
+    parser = _Parser(train[0].maps.shape[0], train[0].vectors)
+    rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
+    groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
+    optimizer = torch.optim.Adam(groups)
+    order = np.random.default_rng(settings.seed)
+    best, best_epoch, state = float("inf"), 0, {}
+    for epoch in range(1, settings.max_epochs + 1):
+        batches = list(_batches(train, settings.batch_sentences))
+        for number in order.permutation(len(batches)).tolist():
+            loss, _ = _loss(parser, batches[number])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        with torch.no_grad():
+            losses = [(float(loss) * n, n) for loss, n in (_loss(parser, batch) for batch in _batches(dev))]
+        on_dev = sum(loss for loss, _ in losses) / max(1, sum(n for _, n in losses))
+        if on_dev < best - 1e-5:
+            best, best_epoch = on_dev, epoch
+            state = {name: value.clone() for name, value in parser.state_dict().items()}
+        elif epoch - best_epoch >= settings.patience:
+            break
+    parser.load_state_dict(state)
+    return parser
+
+
+def _batches(examples: list[_Example], size: int = 32) -> Iterator[list[_Example]]:
+    return (examples[start : start + size] for start in range(0, len(examples), size))
+
+
+def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
+    """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads."""
+    lengths = torch.tensor([len(one.heads) for one in batch])
+    longest = int(lengths.max())
+    maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
+    for into, one in zip(maps, batch, strict=True):
+        into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
+    heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
+    of_words = [one.vectors for one in batch if one.vectors is not None]
+    vectors = pad_sequence(of_words, batch_first=True) if of_words else None
+    apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
+    return parser(maps, vectors).masked_fill(apart, -torch.inf), heads
+
+
+def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
+    """Mean of −ln p of the true heads, and the number of words."""
+    scores, heads = _forward(parser, batch)
+    has_head = heads >= 0
+    chosen = scores[has_head]
+    if not len(chosen):
+        return parser.plain.sum() * 0.0, 0
+    return nn.functional.cross_entropy(chosen, heads[has_head]), len(chosen)
+
+
+@torch.no_grad()
+def _score(parser: _Parser, examples: list[_Example]) -> tuple[Integers, Integers, Integers]:
+    """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
+    right, n_words = [], []
+    for batch in _batches(examples):
+        scores, heads = _forward(parser, batch)
+        right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
+        n_words += (heads >= 0).sum(-1).tolist()
+    return np.array(right), np.array(n_words), np.array([one.sentence for one in examples])

@@ -1,0 +1,665 @@
+"""Importance of heads: the loss of a model without them, by gates, gradients, and curves of heads taken out.
+
+A :class:`ScoredTask` is a loss and a score by item; there are two, to restore masked words and to sort texts. Gradients
+of the loss at gates and weights come next, then the losses without heads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertology.activations import Progress, silent
+from bertology.attention._pass import MOST_WORKERS, checked_layers, on_each_core, taking_maps
+from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder, OnLong
+from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
+from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
+from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
+from bertology.errors import CorpusError, ModelError
+
+__all__ = [
+    "MaskedWords",
+    "SequenceClassifier",
+    "attention_gradients",
+    "head_importance",
+    "leave_one_layer_out",
+    "leave_one_out",
+    "pruning_curves",
+]
+
+TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
+STATISTICS = ("attention_gradient_bits", "attention_effect_bits")
+SCORES = ("loss_bits", "accuracy")
+DELTAS = ("delta_loss_bits", "delta_accuracy")
+"""Changes of the loss, above 0 where heads are missed, and of the score, below 0 where they are; means over items."""
+REDUCED = ("all off", "all but one off")
+ORDERS = ("least important", "most important", "random")
+"""Orders in which heads are disabled."""
+
+Head = tuple[int, int]
+"""Layer and head, both from 1."""
+Way = Literal["off", "uniform"]
+"""Gated by 0 (Michel et al. 2019), or made to attend to everything alike (Kovaleva et al. 2019)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Loss and score of the items of a batch."""
+
+    nats: Tensor
+    """``[item]`` loss, −ln of the probability of what is correct; gradients flow from it to the gates of heads."""
+    right: Tensor
+    """``[item]`` bool, whether the model is correct."""
+    rows: Tensor
+    """``[item]`` the row of the batch that each is in."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskBatch:
+    """A few texts, and how a model is scored on them."""
+
+    ids: Tensor
+    """``[row, piece]`` vocabulary numbers."""
+    mask: Tensor | None
+    """``[row, piece]`` 1 for pieces, 0 for padding; None where nothing is padded."""
+    clusters: Integers
+    """``[row]`` the cluster of sentences that each belongs to."""
+    ask: Callable[[Encoder], Answers]
+    """Read the texts with the task's encoder, or a twin of it, in its present state: heads gated, hooks on its blocks.
+    """
+
+
+class ScoredTask:
+    """A task that a model does item by item; the items are the same whatever is done to the model.
+
+    Args:
+        encoder: the model.
+        n_texts: number of texts; of many some neighbours share a cluster.
+    """
+
+    batches: tuple[TaskBatch, ...]
+    """All items, each once; set by subclasses."""
+
+    def __init__(self, encoder: Encoder, n_texts: int) -> None:
+        self.encoder = encoder
+        self.layers = tuple(range(1, encoder.n_layers + 1))
+        self._scope = Scope(n_texts, self.layers, encoder.n_heads, "piece")
+        self.n_clusters = self._scope.n_clusters
+        """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
+
+
+def summed(
+    task: ScoredTask,
+    shapes: Sequence[tuple[int, ...]],
+    add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
+    *,
+    passes: int,
+    progress: Progress,
+) -> list[Floats]:
+    """Sums of these shapes over all batches of a task, a batch a core: ``add`` adds what a batch comes to with an
+    encoder that no other thread uses, and counts its ``passes``. A :class:`ModelError` where heads are gated already.
+    """
+    if task.encoder.is_gated:
+        raise ModelError("heads are gated already: measure them outside gated_heads")
+    progress.start(len(task.batches) * passes, unit="passes")
+
+    def work(reader: Encoder, part: slice) -> list[Floats]:
+        sums = [np.zeros(shape) for shape in shapes]
+        for batch in task.batches[part]:
+            add(reader, batch, sums)
+        return sums
+
+    first, *others = on_each_core(task.encoder, work, most=min(MOST_WORKERS, len(task.batches)))
+    progress.finish()
+    for other in others:
+        for total, part in zip(first, other, strict=True):
+            total += part
+    return first
+
+
+class MaskedWords(ScoredTask):
+    """Restore masked words: an item is a word, all its pieces masked at once.
+
+    Its loss is −ln of the probability of all its pieces, and it is correct where each of them is the most probable one.
+    In each sentence the same words are masked as by :func:`masked_lm_loss`.
+
+    Args:
+        encoder: a masked language model.
+        sentences: the text; of many sentences some neighbours share a cluster.
+        share: of a sentence's words that are masked, at least one.
+        seed: of the choice of words.
+        on_long: what to do with a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
+
+    Raises:
+        ModelError: no masked-LM head, a share outside 0…1, or no word to mask.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        share: float = SHARE,
+        seed: int = 0,
+        on_long: OnLong = "window",
+    ) -> None:
+        super().__init__(encoder, len(sentences))
+        self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
+        self.batches = tuple(self._batch(masked) for masked in self._text.batches())
+
+    def _batch(self, masked: MaskedBatch) -> TaskBatch:
+        words = self._text.places.word[masked.places]
+        distinct, first, of_piece = np.unique(words, return_index=True, return_inverse=True)
+        item = torch.from_numpy(of_piece.astype(np.int64))
+        rows = masked.positions[torch.from_numpy(first), 0]
+
+        def ask(encoder: Encoder) -> Answers:
+            nats, best = masked.ask(encoder)
+            by_word = item.to(nats.device)
+            wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
+            summed = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
+            return Answers(summed, wrong == 0, rows.to(nats.device))
+
+        sentences = self._text.pieces.window_sentence[masked.windows].astype(np.int64)
+        return TaskBatch(masked.ids, masked.mask, self._scope.clusters(sentences), ask)
+
+
+class SequenceClassifier(ScoredTask):
+    """Sort texts with a model that was fine-tuned for it (Michel et al. 2019, section 2.3): an item is a text.
+
+    Args:
+        encoder: from :func:`load_classifier`.
+        texts: what to sort; where pairs are sorted, the first of each.
+        labels: ``[text]`` the correct class of each, as the model numbers them.
+        pairs: the second text of each.
+
+    Raises:
+        ModelError: the encoder has no classifier, or a text is longer than the model takes.
+        CorpusError: no texts, or not a label (and a second text) for each, or a label that the model does not have.
+    """
+
+    def __init__(
+        self, encoder: Encoder, texts: Sequence[str], labels: Sequence[int], *, pairs: Sequence[str] | None = None
+    ) -> None:
+        if encoder.model.classifier is None:
+            raise ModelError(f"model {encoder.name} has no classifier of texts: load one with load_classifier")
+        _check_texts(texts, labels, pairs, n_classes=int(encoder.model.classifier.config.num_labels))
+        super().__init__(encoder, len(texts))
+        encoded = encoder.tokenizer(list(texts), None if pairs is None else list(pairs), verbose=False)
+        self._labels = torch.tensor(list(labels))
+        self._ids, self._types = encoded["input_ids"], encoded.get("token_type_ids")
+        lengths = np.array([len(ids) for ids in self._ids])
+        for number in np.flatnonzero(lengths > encoder.max_pieces).tolist():
+            most = f"model {encoder.name} takes {encoder.max_pieces}"
+            raise ModelError(f"text {number} has {lengths[number]} pieces: {most}; shorten it")
+        self.batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
+
+    def _batch(self, planned: Batch) -> TaskBatch:
+        texts = planned.windows.tolist()
+        ids, padding = padded_inputs([self._ids[text] for text in texts], planned, self.encoder.pad_id)
+        segments: Tensor | None = None
+        if self._types is not None:
+            segments = torch.from_numpy(padded([self._types[text] for text in texts], planned.length, 0))
+        gold = self._labels[torch.from_numpy(planned.windows)]
+
+        def ask(encoder: Encoder) -> Answers:
+            logits = encoder.class_logits(ids, padding, token_type_ids=segments).float()
+            labels = gold.to(logits.device)
+            nats = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
+            return Answers(nats, logits.detach().argmax(1) == labels, torch.arange(len(labels), device=logits.device))
+
+        return TaskBatch(ids, padding, self._scope.clusters(planned.windows), ask)
+
+
+def _check_texts(texts: Sequence[str], labels: Sequence[int], pairs: Sequence[str] | None, *, n_classes: int) -> None:
+    if not texts:
+        raise CorpusError("there is no text to sort: give texts with their labels")
+    if len(labels) != len(texts) or (pairs is not None and len(pairs) != len(texts)):
+        second = "" if pairs is None else f" and {len(pairs)} second texts"
+        raise CorpusError(f"{len(texts)} texts have {len(labels)} labels{second}: give one for each")
+    for number, label in enumerate(labels):
+        if not 0 <= label < n_classes:
+            raise CorpusError(f"text {number} has label {label}: the model's classes are 0…{n_classes - 1}")
+
+
+def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRatios:
+    """The expected sensitivity of the loss to each head: I_h = E_x |∂L(x)/∂ξ_h| (Michel et al. 2019, equation 2).
+
+    ξ_h is a gate of 1 on the head, x a text and L(x) the mean loss of its items. Every row of a batch has its own
+    gates, so that one backward pass gives the gradients of all heads in each text, and their magnitudes are averaged
+    over texts, not over batches.
+
+    Args:
+        task: of the model.
+        progress: counts passes.
+
+    Returns:
+        Two statistics: ``importance``, where the importances of each layer are divided by their ℓ2 norm, as the paper
+        does before it ranks heads of all layers; and ``gradient_bits``, as they come. The norms are taken as given in
+        intervals.
+
+    Raises:
+        ModelError: heads are gated already, cannot be gated in the model's family, or none affects the loss.
+    """
+    encoder = task.encoder
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        over, under = sums
+        gradients, counted = _gate_gradients(reader, batch)
+        clusters = batch.clusters[counted]
+        np.add.at(over.transpose(2, 0, 1), clusters, np.abs(gradients[:, counted]).transpose(1, 0, 2))
+        np.add.at(under, clusters, 1)
+        progress.advance(1)
+
+    shapes: list[tuple[int, ...]] = [(encoder.n_layers, encoder.n_heads, task.n_clusters), (task.n_clusters,)]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
+    normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms != 0)
+    both, under = np.stack([normalised, over]), np.broadcast_to(under, (2, 1, 1, task.n_clusters))
+    return HeadRatios(("importance", "gradient_bits"), task.layers, both, under)
+
+
+def _gate_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[Floats, NDArray[np.bool_]]:
+    """``[layer, row, head]`` in bits, and ``[row]`` which rows have items."""
+    n_rows = len(batch.ids)
+    gates = torch.ones(encoder.n_layers, n_rows, encoder.n_heads, device=encoder.device, requires_grad=True)
+    heads = np.ndindex(encoder.n_layers, encoder.n_heads)
+    with encoder.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in heads}):
+        answers = batch.ask(encoder)
+    with torch.enable_grad():
+        losses, counted = _row_loss(answers, n_rows)
+        if not losses.requires_grad:
+            raise ModelError("no head has a say in the loss: the task reads the model below its first block")
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+    assert gates.grad is not None, "the loss depends on some gate"
+    return gates.grad.cpu().double().numpy() / math.log(2), counted.cpu().numpy()
+
+
+def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
+    """How much attention to ``[SEP]``, and to other kinds of pieces, matters for the loss (Clark et al. 2019, §3.3).
+
+    With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
+    ``attention_gradient_bits`` is the mean of |∂L/∂α| over all pairs whose target is of a kind: the paper's figure 4.
+    It measures how much the loss would change with more attention there, not how much attention there is. For that,
+    ``attention_effect_bits`` is the mean over texts of |Σ α · ∂L/∂α|, summed over all pairs of a kind: what the loss
+    would change by, to first order, with a gate on the head's attention to that kind. Signed, these sums add up to the
+    gradient at the gate of the whole head, whose mean magnitude :func:`head_importance` finds.
+
+    Args:
+        task: of the model.
+        progress: counts passes.
+
+    Returns:
+        ``attention_gradient_bits`` and ``attention_effect_bits``, a statistic a kind of target: ``[CLS]``, ``[SEP]``,
+        ``[MASK]``, ``punctuation``, ``other``.
+
+    Raises:
+        ModelError: heads are gated already, or the model gives no maps that the loss is computed from.
+    """
+    encoder = task.encoder
+    kinds = _kinds(encoder)
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        _add_batch(reader, batch, kinds, *sums)
+        progress.advance(1)
+
+    both, n = (len(STATISTICS), len(TARGETS)), task.n_clusters
+    shapes = [(*both, encoder.n_layers, encoder.n_heads, n), (*both, n)]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    gradient, effect = (
+        HeadRatios(TARGETS, task.layers, above, below[:, None, None], metric=metric)
+        for metric, above, below in zip(STATISTICS, over, under, strict=True)
+    )
+    return gradient, effect
+
+
+def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, under: Floats) -> None:
+    real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(encoder.device)
+    kind = torch.where(real, kinds[batch.ids].to(encoder.device), len(TARGETS))
+    member = torch.nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
+    maps, counted = _maps_with_gradients(encoder, batch)
+    rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
+    n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
+    present = (n_targets > 0) * counted[:, None]
+    n_pairs = torch.stack([n_targets * n_rows[:, None], present], dim=1)
+    np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
+    for layer, weights in maps.items():
+        if weights.grad is None:
+            raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
+        slope, weights = weights.grad.float(), weights.detach().float()
+        pairs, effect = (
+            torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
+        )
+        sums = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
+        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(sums) / math.log(2))
+
+
+def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
+    """Maps ``[row, head, piece, piece]`` by layer after a backward pass, and ``[row]`` bool which rows have items."""
+    maps: dict[int, Tensor] = {}
+
+    def ask_for_maps(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return args, {**kwargs, "output_attentions": True}
+
+    def keep(layer: int, output: tuple[Any, ...], place: int) -> None:
+        maps[layer] = output[place]
+        maps[layer].retain_grad()
+
+    body, blocks = encoder.model.body, encoder.model.blocks
+    # Passes are recorded from the embeddings on: no map of the first layer comes after a gate.
+    neutral = torch.ones((), requires_grad=True)
+    asking = body.register_forward_pre_hook(ask_for_maps, with_kwargs=True)
+    try:
+        with (
+            torch.enable_grad(),
+            encoder.gated_heads({(1, 1): neutral}),
+            changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
+            taking_maps(encoder, keep),
+        ):
+            losses, counted = _row_loss(batch.ask(encoder), len(batch.ids))
+            if not maps:
+                raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+    finally:
+        asking.remove()
+    return maps, counted
+
+
+def _kinds(encoder: Encoder) -> Tensor:
+    """``[vocabulary]`` the kind of each piece, by its place in ``TARGETS``."""
+    tokenizer = encoder.tokenizer
+    body: Any = encoder.model.body
+    n_entries = max(len(tokenizer), int(body.get_input_embeddings().num_embeddings))
+    kinds = torch.full((n_entries,), TARGETS.index("other"))
+    for form, number in tokenizer.get_vocab().items():
+        bare = form.removeprefix("##").lstrip("▁Ġ")
+        if bare and all(unicodedata.category(letter).startswith("P") for letter in bare):
+            kinds[number] = TARGETS.index("punctuation")
+    for place, number in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)):
+        if number is not None:
+            kinds[number] = place
+    return kinds
+
+
+def _numpy(values: Tensor) -> Floats:
+    return np.asarray(values.detach().cpu().double().numpy())
+
+
+def _row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
+    """``[row]`` the loss of each text, the mean over its items in nats, 0 where it has none; and whether it has any."""
+    n_items = torch.bincount(answers.rows, minlength=n_rows)
+    sums = answers.nats.new_zeros(n_rows).index_add(0, answers.rows, answers.nats)
+    return sums / n_items.clamp_min(1), n_items > 0
+
+
+def leave_one_out(
+    task: ScoredTask,
+    *,
+    ways: Sequence[Way] = ("off",),
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, HeadRatios]:
+    """The change of a task's loss and score when one head is disabled, on the same items (Michel et al. 2019, §3.2).
+
+    Args:
+        task: of the model.
+        ways: how: ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al.
+            2019, section 4.4), in families that are built as BERT is.
+        layers: whose heads, from 1; all when left out.
+        progress: counts passes.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` of each head, a statistic a way.
+
+    Raises:
+        ModelError: a layer that the model does not have, or its heads cannot be disabled in that way.
+    """
+    known, chosen = get_args(Way), checked_layers(task.encoder, layers)
+    if not ways or set(ways) - set(known):
+        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
+    heads = product(chosen, range(1, task.encoder.n_heads + 1))
+    states = [Without(frozenset({head}), way) for way, head in product(ways, heads)]
+    return _changes(scores_without(task, [Without(), *states], progress=progress), tuple(ways), chosen, "head")
+
+
+def leave_one_layer_out(
+    task: ScoredTask,
+    importance: Floats,
+    *,
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, HeadRatios]:
+    """The change of a task's loss and score when a layer keeps none of its heads, or its most important one alone.
+
+    What comes into a layer still passes it by, and its feed-forward part still works (whole layers: Kovaleva et al.
+    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3).
+
+    Args:
+        task: of the model.
+        importance: ``[layer, head]`` of all layers, as ``head_importance(task).of("importance")``.
+        layers: from 1; all when left out.
+        progress: counts passes.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` of each layer, the statistics ``all off`` and ``all but one off``.
+
+    Raises:
+        ModelError: a layer that the model does not have, importances of another model, or heads that cannot be gated.
+    """
+    _check_importance(task, importance)
+    chosen = checked_layers(task.encoder, layers)
+    all_of = {layer: frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen}
+    best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
+    states = [Without(all_of[layer]) for layer in chosen]
+    states += [Without(all_of[layer] - {best[layer]}) for layer in chosen]
+    return _changes(scores_without(task, [Without(), *states], progress=progress), REDUCED, chosen, "layer")
+
+
+def pruning_curves(
+    task: ScoredTask,
+    importance: HeadRatios,
+    *,
+    n_steps: int = 10,
+    seeds: Sequence[int] = (0, 1, 2),
+    folds: int = 2,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, ...]:
+    """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
+
+    Three orders: the least important heads first; the most important first; and at random, the mean over several
+    orders. So that no order has seen what it is scored on, heads are ranked anew for each fold of the clusters by
+    their importance in the others.
+
+    Args:
+        task: of the model.
+        importance: of :func:`head_importance`, for all layers and over the task's own clusters.
+        n_steps: from the whole model to none of its heads: 10 % of them at a time.
+        seeds: of the random orders.
+        folds: of the clusters; 1 ranks and scores on the same items.
+        progress: counts passes.
+
+    Returns:
+        ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
+        same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
+        Statistics are named by the heads that are off, such as ``least important 10 %``.
+
+    Raises:
+        ModelError: importances that do not fit the task, no step or order, or folds without clusters.
+    """
+    ranks = importance.over[importance.names.index("importance")]  # [layer, head, cluster]
+    _check(task, ranks, n_steps, seeds, folds)
+    heads = list(product(range(1, len(ranks) + 1), range(1, ranks.shape[1] + 1)))
+    orders = []  # [fold, upwards and downwards]
+    for fold in range(folds):
+        known = np.arange(task.n_clusters) % folds != fold if folds > 1 else np.ones(task.n_clusters, dtype=bool)
+        rising = np.argsort(ranks[..., known].sum(-1).ravel(), kind="stable")
+        orders += [rising, rising[::-1]]
+    orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
+    sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
+    states = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
+    bits, right, items = scores_without(task, states, progress=progress)
+    percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
+    names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
+    under = np.broadcast_to(items, (len(names), 1, 1, task.n_clusters))
+    curves = [_curves(sums, len(orders), folds) for sums in (bits, right)]
+    # The first state of every order is the whole model.
+    changes = [curve - sums[:1] for curve, sums in zip(curves, (bits, right), strict=True)]
+    return tuple(
+        HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
+        for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
+    )
+
+
+def _curves(sums: Floats, n_orders: int, folds: int) -> Floats:
+    """Each cluster's sums from the orders of its fold: ``[order · step, cluster]``."""
+    by_order = sums.reshape(n_orders, -1, sums.shape[-1])  # [order, step, cluster]
+    ranked = by_order[: 2 * folds].reshape(folds, 2, -1, sums.shape[-1])
+    fold = np.arange(sums.shape[-1]) % folds
+    mine = np.take_along_axis(ranked, fold[None, None, None], axis=0)[0]  # [up or down, step, cluster]
+    return np.concatenate([mine, by_order[2 * folds :].mean(0, keepdims=True)]).reshape(-1, sums.shape[-1])
+
+
+def _check(task: ScoredTask, ranks: Floats, n_steps: int, seeds: Sequence[int], folds: int) -> None:
+    _check_importance(task, ranks.sum(-1))
+    if ranks.shape[-1] != task.n_clusters:
+        raise ModelError(
+            f"importances are of {ranks.shape[-1]} clusters and the task of {task.n_clusters}: give those that "
+            "head_importance finds for this task"
+        )
+    if n_steps < 1 or not seeds:
+        raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
+    if not 1 <= folds <= task.n_clusters:
+        raise ModelError(f"{folds} folds of {task.n_clusters} clusters: give 1 … {task.n_clusters}")
+
+
+def _check_importance(task: ScoredTask, importance: Floats) -> None:
+    shape = (task.encoder.n_layers, task.encoder.n_heads)
+    if importance.shape != shape or not np.isfinite(importance).all():
+        raise ModelError(
+            f"importances are {list(importance.shape)}: give finite numbers [layer, head], {list(shape)}, as "
+            "head_importance finds them"
+        )
+
+
+def _changes(
+    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], unit: Literal["head", "layer"]
+) -> tuple[HeadRatios, HeadRatios]:
+    """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
+    *sums, items = scores
+    under = np.broadcast_to(items, (len(names), 1, 1, len(items)))
+    loss, score = (
+        HeadRatios(names, layers, (of[1:] - of[0]).reshape(len(names), len(layers), -1, len(items)), under, delta, unit)
+        for of, delta in zip(sums, DELTAS, strict=True)
+    )
+    return loss, score
+
+
+@dataclass(frozen=True)
+class Without:
+    """A model with some heads disabled."""
+
+    heads: frozenset[Head] = frozenset()
+    """The disabled heads, by layer and head; none for the whole model."""
+    way: Way = "off"
+
+
+class TaskScores(NamedTuple):
+    """Sums over the items of each cluster of sentences, for several states of a model."""
+
+    bits: Floats  # [state, cluster] loss
+    right: Floats  # [state, cluster] number of items on which the model was correct
+    items: Floats  # [cluster] number of items
+
+
+def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
+    """Scores of a task with each of some sets of heads disabled, on the same items.
+
+    Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
+    since nothing below has changed. A batch goes to a core.
+    """
+    distinct = list(dict.fromkeys(states))
+    encoder = task.encoder
+    for state in distinct:
+        check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+        if state.way == "uniform":
+            value_projection(encoder.model.blocks[0], encoder.family)
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        loss, right, items = sums
+        replay = Replay(reader.model.body, reader.model.blocks)
+        with replay.recording():
+            whole = batch.ask(reader)
+        cluster = batch.clusters[whole.rows.cpu().numpy()]
+        np.add.at(items, cluster, 1)
+        for number, state in enumerate(distinct):
+            answers = whole
+            if state.heads:
+                lowest, off = min(layer for layer, _ in state.heads), dict.fromkeys(state.heads, 0.0)
+                is_uniform = state.way == "uniform"
+                disabled = uniform_heads(reader, state.heads) if is_uniform else reader.gated_heads(off)
+                with replay.from_layer(lowest), disabled:
+                    answers = batch.ask(reader)
+            bits = answers.nats.cpu().double().numpy() / math.log(2)
+            loss[number] += np.bincount(cluster, weights=bits, minlength=len(items))
+            right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
+            progress.advance(1)
+
+    by_state = len(distinct), task.n_clusters
+    loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
+    place = [distinct.index(state) for state in states]
+    return TaskScores(loss[place], right[place], items)
+
+
+@contextlib.contextmanager
+def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
+    """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
+    (Kovaleva et al. 2019, section 4.4): the output of such a head is the mean of its values."""
+    check_gates(dict.fromkeys(heads, 1.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    n_heads = encoder.n_heads
+    state: dict[str, Tensor | None] = {"mask": None, "values": None}
+
+    def keep_mask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state["mask"] = args[1] if len(args) > 1 else kwargs.get("attention_mask")
+
+    def keep_values(module: nn.Module, args: Any, output: Tensor) -> None:
+        state["values"] = output
+
+    def put_mean(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        chosen = [head - 1 for layer, head in heads if layer == watch.current]
+        if not chosen:
+            return None
+        # [batch, 1, head, dim / head]
+        mean = _mean(state["values"], state["mask"]).unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
+        is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
+        is_chosen[chosen] = True
+        computed = args[0].unflatten(-1, (n_heads, -1))
+        return (torch.where(is_chosen[:, None], mean, computed).flatten(-2), *args[1:])
+
+    with watching(encoder.model.body, encoder.model.blocks) as watch, contextlib.ExitStack() as stack:
+        stack.callback(encoder.model.body.register_forward_pre_hook(keep_mask, with_kwargs=True).remove)
+        for block in dict.fromkeys(encoder.model.blocks):
+            values, projection = value_projection(block, encoder.family), head_projection(block, encoder.family)
+            stack.callback(values.register_forward_hook(keep_values).remove)
+            stack.callback(projection.register_forward_pre_hook(put_mean).remove)
+        yield
+
+
+def _mean(values: Tensor | None, mask: Tensor | None) -> Tensor:
+    """``[batch, 1, dim]`` over the pieces that are not padding."""
+    assert values is not None, "values are projected before the heads are mixed"
+    if mask is None:
+        return values.mean(1, keepdim=True)
+    real = mask[:, :, None].to(values)
+    return (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)

@@ -1,0 +1,249 @@
+"""The heads of a model on their own: masked words at chosen places from any layer, words to come, next sentences."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertology.encoders._modules import LoadedModel, check_finite
+from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
+from bertology.encoders.sources import drawn, pretrained
+from bertology.errors import ModelError
+
+# The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
+_FINAL_NORM: dict[str, str | None] = {
+    **dict.fromkeys(("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet")),
+    **dict.fromkeys(("roberta", "xlm-roberta")),
+    "modernbert": "final_norm",
+    "xlm-roberta-xl": "encoder.LayerNorm",
+}
+
+Lens = Callable[[int, Tensor], Tensor]
+"""Function from a layer and its ``[place, dim]`` hidden states to the states that the masked-LM head reads."""
+
+_CLOSE = 1e-2
+_LOGITS_AT_ONCE = 1 << 24
+
+
+class MaskedHead:
+    """A model's masked-LM head in two steps: features of hidden states, and their projection onto the vocabulary.
+
+    So a few vocabulary entries are scored by their own rows of the projection, and many layers and places without
+    holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its features are
+    the hidden states themselves.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        last = model.get_output_embeddings()
+        self._last: nn.Linear | None = last if is_plain_linear(last) and self._is_apart(last) else None
+
+    @property
+    def n_entries(self) -> int:
+        """Number of vocabulary entries that it scores, padding of the vocabulary included."""
+        return int(self._model.config.vocab_size) if self._last is None else self._last.out_features
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """Input of the head's last step ``[place, dim]``, from hidden states of the last layer ``[place, dim]``."""
+        return hidden if self._last is None else self._before(self._last, hidden)
+
+    def logits(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """``[place, vocabulary]``, or ``[place, candidate]`` for some vocabulary numbers, from :meth:`features`."""
+        if self._last is None:
+            whole = head_logits(self._model, features)
+            return whole if candidates is None else whole[:, candidates]
+        if candidates is None:
+            return _projected(self._last, features)
+        bias = None if self._last.bias is None else self._last.bias[candidates]
+        return nn.functional.linear(features, self._last.weight[candidates], bias)
+
+    def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
+        inputs: list[Tensor] = []
+
+        def keep(module: nn.Module, args: tuple[Tensor]) -> None:
+            inputs.append(args[0])
+            raise StopForward
+
+        with last.register_forward_pre_hook(keep), contextlib.suppress(StopForward):
+            head_logits(self._model, hidden)
+        return inputs[0][0]
+
+    def _is_apart(self, last: nn.Linear) -> bool:
+        """Whether ``last`` alone comes between the features and the logits, found by trial since heads differ."""
+        generator = torch.Generator().manual_seed(0)
+        dim = self._model.config.hidden_size
+        with torch.inference_mode():
+            hidden = torch.randn(2, dim, generator=generator).to(last.weight)
+            whole = head_logits(self._model, hidden)
+            try:
+                parts = _projected(last, self._before(last, hidden))
+            except (IndexError, RuntimeError):
+                # The head never runs its last step as a module, or adds to what it gives.
+                return False
+            return whole.shape == parts.shape and torch.allclose(whole, parts, rtol=_CLOSE, atol=_CLOSE)
+
+
+def head_logits(model: Any, hidden: Tensor) -> Tensor:
+    """``[place, vocabulary]`` logits of a language-model head for ``[place, dim]`` states of the last layer."""
+    from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as Output
+
+    def body(*_: Any, **__: Any) -> Output:
+        return Output(last_hidden_state=hidden[None])
+
+    # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
+    with forward_replaced(model.base_model, body, hooks=False):
+        logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
+    return logits[0]
+
+
+def _projected(last: nn.Linear, features: Tensor) -> Tensor:
+    return nn.functional.linear(features, last.weight, last.bias)
+
+
+def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
+    """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one."""
+    n_layers = len(model.blocks)
+    if layer < n_layers and family not in _FINAL_NORM:
+        raise ModelError(
+            f"layer {layer}: the logit lens is not known for {family} models, only the last layer ({n_layers}) is"
+        )
+    norm = None if layer == n_layers else _FINAL_NORM[family]
+    normed: Tensor = hidden if norm is None else model.body.get_submodule(norm)(hidden)
+    return normed
+
+
+@dataclass(frozen=True)
+class NextSentenceHead:
+    """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
+
+    name: str
+    """Name of the model."""
+    modules: nn.ModuleDict
+    """The ``pooler`` and the ``classifier``."""
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
+        """``[text, 2]`` ln of the probabilities that it follows, that it does not, of ``[text, piece, dim]`` states."""
+        logits: Tensor = self.modules["classifier"](self.modules["pooler"](hidden))
+        check_finite("next-sentence logits", {layer: logits}, name=self.name, model=self.modules)
+        return logits.float().log_softmax(-1)
+
+
+def next_sentence_head(encoder: Any) -> NextSentenceHead:
+    """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it.
+
+    Raises:
+        ModelError: the model has none.
+    """
+    name, whole = encoder.name, encoder.model.whole
+    if whole is None:
+        whole = _with_next_sentence_head(encoder)
+    head: Any = getattr(whole, "cls", None)
+    ranks = getattr(head, "seq_relationship", None)
+    if ranks is None:
+        raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
+    last = ranks if hasattr(head, "predictions") else head
+    return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
+
+
+def _with_next_sentence_head(encoder: Any) -> Any:
+    from transformers import AutoModelForNextSentencePrediction
+    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
+
+    config: Any = encoder.model.body.config
+    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
+        raise ModelError(
+            f"model {encoder.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
+            "choose one like BERT"
+        )
+    model, missing = _read_or_drawn(encoder, AutoModelForNextSentencePrediction)
+    if lost := sorted(name for name in missing if "pooler." in name or name.startswith("cls.")):
+        raise ModelError(
+            f"model {encoder.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
+            "that was saved with it"
+        )
+    return model.eval().to(encoder.device)
+
+
+def _read_or_drawn(encoder: Any, kind: Any) -> tuple[Any, frozenset[str]]:
+    """The model of an encoder with another head, with random weights if its own are, and what its files lack."""
+    config: Any = encoder.model.body.config
+    dtype = getattr(torch, encoder.dtype)
+    if encoder.init != "pretrained":
+        return drawn(kind, config, encoder.seed, dtype), frozenset()
+    return pretrained(kind, encoder.source, config=config, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class CausalHead:
+    """Prediction of the piece that comes next, by a left-to-right language model."""
+
+    name: str
+    """Name of the model."""
+    head: MaskedHead
+    """The projection onto the vocabulary."""
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
+        """``[place]`` ln of the probability of ``entries [place]`` after ``[place, dim]`` states of the last layer."""
+        most = max(1, _LOGITS_AT_ONCE // self.head.n_entries)
+        found = []
+        for states, chosen in zip(torch.split(hidden, most), torch.split(entries, most), strict=True):
+            logits = self.head.logits(self.head.features(states)).float()
+            found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
+        return torch.cat(found)
+
+
+def _is_causal(body: Any) -> bool:
+    """Whether a model predicts each piece from those before it, by its configuration of transformers, if it has one."""
+    from transformers.models.auto import modeling_auto
+
+    config = getattr(body, "config", None)
+    is_apart = config is None or getattr(config, "is_encoder_decoder", False)
+    if is_apart or type(config) not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return False
+    # Families of both kinds, such as BERT, are causal where they are configured as decoders.
+    return type(config) not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING or bool(getattr(config, "is_decoder", False))
+
+
+def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
+    """The error where a masked language model is needed."""
+    other = ", or ask for surprisal (`bertology cloze --surprisal`) left to right" if _is_causal(body) else ""
+    return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
+
+
+def has_causal_head(whole: Any) -> bool:
+    """Whether a model of transformers predicts the next piece, and has the head for it."""
+    return _is_causal(whole) and whole.get_output_embeddings() is not None
+
+
+def causal_head(encoder: Any) -> CausalHead | None:
+    """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models.
+
+    Raises:
+        ModelError: the model lacks the head.
+    """
+    from transformers import AutoModelForCausalLM
+
+    name, whole, body = encoder.name, encoder.model.whole, encoder.model.body
+    if not _is_causal(body if whole is None else whole):
+        return None
+    if whole is not None:
+        if not has_causal_head(whole):
+            raise ModelError(
+                f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
+            )
+        return CausalHead(name, MaskedHead(whole))
+    model, missing = _read_or_drawn(encoder, AutoModelForCausalLM)
+    body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
+    if lost := sorted(missing - body_names):
+        raise ModelError(f"model {name}: no language-model head in its weights ({lost[0]} is missing)")
+    # The weights of the body are held once; those of a tied head are its embeddings.
+    setattr(model, model.base_model_prefix, body)
+    model.tie_weights()
+    return CausalHead(name, MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))

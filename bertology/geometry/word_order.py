@@ -1,0 +1,117 @@
+"""Words that are found by where they stand or by what they are: sentences with the word that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, quoted
+
+_SHARE = 1e-9
+"""Scores that differ by less are equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderItems:
+    """Sentences with the word that is asked for; words are numbered in the split."""
+
+    gold: NDArray[np.int64]
+    """``[item]``, as the following."""
+    first: NDArray[np.int64]
+    """The first word of the kind; that one, where place is all that is asked about."""
+    last: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    """One after its last word."""
+    asked: NDArray[np.bool_]
+    """Whether the score is of it: order and structure part."""
+
+    def of(self, chosen: NDArray[np.bool_]) -> OrderItems:
+        """Some of the sentences."""
+        ends, asked = self.ends[chosen], self.asked[chosen]
+        return OrderItems(self.gold[chosen], self.first[chosen], self.last[chosen], self.starts[chosen], ends, asked)
+
+    def readable(self, words: NDArray[np.int64]) -> OrderItems:
+        """Those of which every word is among ``words``, ascending."""
+        inside = np.searchsorted(words, self.ends) - np.searchsorted(words, self.starts)
+        return self.of(inside == self.ends - self.starts)
+
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """Numbers of all words, sentence by sentence."""
+        lengths = self.ends - self.starts
+        return np.repeat(self.ends - lengths.cumsum(), lengths) + np.arange(lengths.sum())
+
+    @property
+    def is_gold(self) -> NDArray[np.int64]:
+        """``[1, word]`` whether each of :attr:`words` is the one."""
+        return np.isin(self.words, self.gold).astype(np.int64)[None]
+
+    def right(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``[item]`` whether the word of the highest score ``[word]`` is the one; of equals its share."""
+        lengths = self.ends - self.starts
+        bounds = np.append(0, lengths.cumsum()[:-1])
+        highest = scores >= np.repeat(np.maximum.reduceat(scores, bounds), lengths) - _SHARE
+        return np.add.reduceat(highest * self.is_gold[0], bounds) / np.add.reduceat(highest, bounds, dtype=np.int64)
+
+
+def nth_words(sentences: Sentences, n: int) -> OrderItems:
+    """The n-th word of every sentence that has as many."""
+    starts, ends = sentences.starts[:-1], sentences.starts[1:]
+    gold = starts + n - 1
+    return OrderItems(gold, gold, gold, starts, ends, np.ones(len(gold), bool)).of(gold < ends)
+
+
+def marked_words(sentences: Sentences, name: str) -> OrderItems:
+    """The word of each sentence that is marked ``yes`` in a column, among others of its kind, marked ``no``.
+
+    Raises:
+        CorpusError: a sentence has none, several, or other marks.
+    """
+    rows = []
+    for number, targets in sentences.targets(name):
+        start, end = sentences.starts[number : number + 2]
+        places = [start + target.span1[0] for target in targets]
+        asked = [place for place, target in zip(places, targets, strict=True) if target.label == "yes"]
+        if len(asked) != 1 or any(target.label not in ("yes", "no") for target in targets):
+            what = f"{len(asked)} words with the label 'yes' in column {quoted(name)}"
+            raise CorpusError(f"sentence {sentences.id(number)} has {what}: give one, and 'no' for others of its kind")
+        rows.append((asked[0], min(places), max(places), start, end))
+    gold, first, last, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return OrderItems(gold, first, last, starts, ends, gold != first)
+
+
+def order_scores(vectors: Mapping[str, Any], items: Mapping[str, OrderItems]) -> NDArray[np.float64]:
+    """``[word]`` logits of the words of test, by a logistic regression whose strength does best on dev."""
+    from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch
+
+    source = {split: ArrayFeatures(of_split[None]) for split, of_split in vectors.items()}
+    train, dev = (Targets(items[split].is_gold, 2) for split in ("train", "dev"))
+    fitted = get_readout("linear").fit(source["train"], train, dev=source["dev"], dev_targets=dev)
+    yes, no = (
+        fitted.log_probs(source["test"], np.full((1, len(vectors["test"])), label, dtype=np.int64)) for label in (1, 0)
+    )
+    return np.asarray((yes - no)[0, 0])
+
+
+def by_forms_and_places(items: Mapping[str, OrderItems], sentences: Mapping[str, Sentences]) -> NDArray[np.float64]:
+    """``[item]`` whether a logistic regression on word forms and places finds the word of a sentence of test."""
+    from sklearn.feature_extraction import DictVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    def facts(split: str) -> list[dict[str, float]]:
+        forms, some = sentences[split].forms, items[split]
+        places = some.words - np.repeat(some.starts, some.ends - some.starts)
+        return [
+            {f"word {forms.values[code]}": 1.0, f"place {place}": 1.0}
+            for code, place in zip(forms.codes[some.words].tolist(), places.tolist(), strict=True)
+        ]
+
+    features = DictVectorizer()
+    model = LogisticRegression(max_iter=1000).fit(features.fit_transform(facts("train")), items["train"].is_gold[0])
+    return items["test"].right(np.asarray(model.decision_function(features.transform(facts("test"))), dtype=np.float64))
