@@ -24,7 +24,7 @@ from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
 from bertology.activations import Entry, Progress
 from bertology.encoders import ModelShape
-from bertology.errors import BertologyError, CorpusError, FitError, ModelError
+from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
@@ -436,7 +436,10 @@ def family_of(probe: Probe) -> Family:
     Raises:
         NameNotFoundError: there is none of that name.
     """
-    return _REGISTRY.get(probe.family)
+    try:
+        return _REGISTRY.get(probe.family)
+    except NameNotFoundError as error:
+        raise NameNotFoundError(f"task {probe.task}: {error}") from error
 
 
 def runs_random_weights(probe: Probe, controls: Controls, random_draws: int | Literal["auto"]) -> bool:
