@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from bertology._files import FORMAT, canonical_json, digest, signature, write_atomically
-from bertology.results import HeadSums, Predictions, write_head_sums, write_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import HeadSums, write_head_sums, write_predictions
 
 _FOLDER = "cells"
 KEPT = "probes"

@@ -50,8 +50,8 @@ from bertology.families.rows import (
 from bertology.families.sums import own_identity, own_readout
 from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, ControlNote, LeftOut, Probe
-from bertology.results import FITS, ClozeOutcomes, Predictions, ResultRow, read_outcomes, read_predictions
-from bertology.results.tables.predictions import Kept
+from bertology.results import Predictions, ResultRow
+from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcomes, read_predictions
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens

@@ -62,9 +62,9 @@ from bertology.probing import (
     VectorComparison,
 )
 from bertology.readouts import readout_kind
-from bertology.results import ComparisonRow, ResultRow, comparison_rows
-from bertology.results.tables.predictions import Kept
-from bertology.results.views.layers import counterpart
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.predictions import Kept
+from bertology.results.rows import comparison_rows, counterpart
 
 _MATCHES = ("depth", "cka")
 

@@ -32,7 +32,7 @@ from bertology.geometry import LayerVectors
 from bertology.measures import N_RESAMPLES, Metric
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.results import ComparisonRow, ResultRow
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -49,8 +49,8 @@ from bertology.measures.baselines import SpanWords, lexical_labels, word_majorit
 from bertology.measures.comparisons import expected_layer, over_layers
 from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
-from bertology.results import Predictions, ResultRow, read_labels, read_scores, split_sets
-from bertology.results.tables.predictions import Kept
+from bertology.results import Predictions, ResultRow
+from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
 
 if TYPE_CHECKING:
     from bertology.readouts import Codelength, Erasure, FittedReadout

@@ -15,19 +15,9 @@ from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
 from bertology.probing import get_probe
-from bertology.results import (
-    ComparisonRow,
-    PredictionFolder,
-    Predictions,
-    ResultRow,
-    Results,
-    comparison_rows,
-    reading_of,
-)
-from bertology.results.tables.joined import parts_of
-from bertology.results.tables.predictions import prediction_table
-from bertology.results.tables.rows import ATTENTION, is_statistic
-from bertology.results.views.layers import counterpart, own_init
+from bertology.results import ComparisonRow, Predictions, ResultRow, Results
+from bertology.results.predictions import PredictionFolder, parts_of, prediction_table
+from bertology.results.rows import ATTENTION, comparison_rows, counterpart, is_statistic, own_init, reading_of
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""

@@ -30,8 +30,8 @@ from bertology.measures import Metric, count_numbers
 from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe
 from bertology.readouts import ReadoutKind, make_readout
-from bertology.results import Predictions, read_labels
-from bertology.results.tables.predictions import Kept
+from bertology.results import Predictions
+from bertology.results.predictions import Kept, read_labels
 
 _BASELINES = (
     ControlNote("mean", "mean", "of the training numbers"),

@@ -17,20 +17,12 @@ from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Metric, multibootstrap, over_runs
 from bertology.measures.comparisons import before, mean_over_steps, step_reached
+from bertology.measures.descriptions import CONTROLS
 from bertology.measures.intervals import MultiBootstrap
 from bertology.probing import get_probe
-from bertology.results import ResultRow, Results, reading_of
-from bertology.results.over_steps import OverSteps
-from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
-from bertology.results.tables.rows import training_of
-from bertology.results.views.layers import Score, mean_score
-from bertology.results.views.over_steps import (
-    SHARES,
-    LayerOverSteps,
-    OrderTable,
-    TrainingTable,
-    is_score_of_layer,
-)
+from bertology.results import OverSteps, ResultRow, Results
+from bertology.results.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
+from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, reading_of, training_of
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""

@@ -39,7 +39,9 @@ from bertology.geometry import LayerSums
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, ratio_intervals
 from bertology.probing import GeometryCounts, Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
-from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
+from bertology.results import ResultRow
+from bertology.results.predictions import HeadSums, read_head_sums
+from bertology.results.rows import score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
 """Statistics by name of the split that they were measured on."""

@@ -29,8 +29,7 @@ from bertology.measures.metrics import count_trees
 from bertology.measures.trees import spanning_trees
 from bertology.probing import ControlNote, Probe, TreeExamples
 from bertology.readouts import ReadoutKind
-from bertology.results import read_labels, read_scores
-from bertology.results.tables.predictions import Kept
+from bertology.results.predictions import Kept, read_labels, read_scores
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout

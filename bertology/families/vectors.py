@@ -54,17 +54,9 @@ from bertology.probing import (
     settings_of,
 )
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import (
-    FITS,
-    SET_MARK,
-    ComparisonRow,
-    FitOrigin,
-    FittedProbe,
-    Items,
-    Predictions,
-    ResultRow,
-    written_place,
-)
+from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results.predictions import FITS, SET_MARK
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, KeptFit, Targets

@@ -39,7 +39,7 @@ _HEIGHT = 860
 _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
-_SCRIPTS = tuple(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls"))
+_SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
 _NONE = 65_535
 _LEVELS = 65_535
 _WIDTH = 300

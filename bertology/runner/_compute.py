@@ -25,7 +25,8 @@ from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
 from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Weights, entries_of_splits, texts_read
-from bertology.results import Predictions, read_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import read_predictions
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner._plan import Unit
 

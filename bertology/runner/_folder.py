@@ -33,7 +33,7 @@ from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.families.request import Experiment
-from bertology.results import FITS
+from bertology.results.predictions import FITS
 from bertology.runner._plan import Unit, Work
 from bertology.runner.experiment import load_experiment
 

@@ -54,7 +54,7 @@ from bertology.families.request import (
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart
 
 T = TypeVar("T")
 # Of what was left out of a corpus so many places are listed; all are in Corpus.skipped.

@@ -22,7 +22,8 @@ from bertology.errors import BertologyError, ModelError
 from bertology.families.contract import BaselineCells, Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.results import PredictionFolder, Results, read_results
+from bertology.results import Results, read_results
+from bertology.results.predictions import PredictionFolder
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._engines import ClusterChoice, Engine, local_engine
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state

@@ -23,17 +23,9 @@ from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.request import Experiment, ModelSettings
 from bertology.probing import get_probe
-from bertology.results import (
-    ComparisonRow,
-    PredictionFolder,
-    ResultRow,
-    Results,
-    read_result_rows,
-    read_results,
-    reading_of,
-)
-from bertology.results.tables.joined import put_row
-from bertology.results.tables.rows import training_of
+from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results.predictions import PredictionFolder
+from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
 from bertology.runner._plan import Finder, in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner._run import RunOptions, RunSummary, run_experiment

@@ -18,7 +18,7 @@ from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
 from bertology.probing import EncoderComparison, LayerPair, VectorComparison
 from bertology.probing._probes import OF_PROCESS
-from bertology.results.tables.rows import param_of
+from bertology.results.rows import param_of
 from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
 from bertology.runner._plan import resolve_work
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
@@ -84,7 +84,7 @@ def toys() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw no figures."""
-    monkeypatch.setattr("bertology.results.render.files.figures_of", lambda view: {})
+    monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from bertology.measures import bootstrap, compare, count_labels
 from bertology.measures.comparisons import selectivity
 from bertology.measures.metrics import Grouped
 from bertology.probing import get_probe
-from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
+from bertology.results import Predictions, ResultRow, Results
+from bertology.results.rows import comparison_rows, score_of
 
 
 def as_noted(rows):

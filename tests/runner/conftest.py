@@ -33,7 +33,7 @@ def figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     What figures show of which results is tested in ``tests/results``.
     """
     if "figures" not in inspect.signature(request.function).parameters:
-        monkeypatch.setattr("bertology.results.render.files.figures_of", lambda view: {})
+        monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from bertology.measures.baselines import fraction_mask
 from bertology.measures.comparisons import expected_layer
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset
-from bertology.results import Results, read_predictions
-from bertology.results.views.layers import layer_tables
+from bertology.results import Results
+from bertology.results.predictions import read_predictions
+from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
 from tests.runner.requests import but

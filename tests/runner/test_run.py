@@ -18,7 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.families import labels
 from bertology.families.cells import Stopwatch
-from bertology.results import read_predictions, read_results
+from bertology.results import read_results
+from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
 from tests.runner.requests import but

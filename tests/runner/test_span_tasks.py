@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score, multilabel_confusion_matrix
 from bertology.corpora import Corpus, Sentence
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
-from bertology.results import read_predictions, split_sets
+from bertology.results.predictions import read_predictions, split_sets
 from bertology.runner import ProbeRequest, make_plan, run_probes
 
 SETS = (("awareness", "volition"), ("moved",), ())

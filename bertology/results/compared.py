@@ -1,16 +1,29 @@
-"""A model beside its reference: scores of both by layer with paired differences, and what was measured of the pair."""
+"""A model beside its reference, and models side by side: scores by layer with paired differences."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertology._names import short_names
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import ComparisonRow, ResultRow, param_of, reading_of
-from bertology.results.views.layers import FALSE_DISCOVERY_RATE, Score, counterpart, mean_score, own_init
+from bertology.measures.comparisons import best_set
+from bertology.measures.descriptions import ITSELF, NULL
+from bertology.results.rows import (
+    FALSE_DISCOVERY_RATE,
+    ComparisonRow,
+    ResultRow,
+    Score,
+    comparison_of,
+    counterpart,
+    mean_score,
+    own_init,
+    param_of,
+    reading_of,
+    score_of_row,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,12 +57,12 @@ class ComparedTask:
     corpus: str
     metric: str
     reading: str
-    """What tells it from other readouts of the task; empty where there is one."""
+    """The readout, where the task was read by several; else empty."""
     reference: str
     scores: Mapping[str, _ByLayer]
-    """By model, the reference first."""
+    """Scores by layer of each model, the reference first."""
     differences: Mapping[str, Mapping[int, Difference]]
-    """By model and its layer, at the same relative depth of the reference."""
+    """Differences by model and layer, from the reference's layer of the same relative depth."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +77,9 @@ class PairStatistic:
     by_layer: _ByLayer
     by_head: Mapping[str, Score]
     of_model: Score | None
-    """Of the whole model."""
+    """The score of the whole model."""
     reference_layers: Mapping[int, int]
-    """By layer of the model the one of the reference that it was compared with, where that is known."""
+    """The layer of the reference that each layer of the model was compared with, where that is known."""
     about: ResultRow
     """One of its rows."""
 
@@ -90,7 +103,7 @@ def compared_tasks(
     questions: dict[tuple[str, str, str, str], dict[str, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         is_whole = row.group is None and row.head is None and row.layer is not None and row.value is not None
-        if is_whole and row.main_metric and row.control == "none" and row.model and param_of(row, "reference") is None:
+        if is_whole and row.main_metric and row.control == ITSELF and row.model and param_of(row, "reference") is None:
             questions[row.task, row.corpus, row.metric, reading_of(row)][row.model].append(row)
     several = {key[:3] for key in questions if sum(other[:3] == key[:3] for other in questions) > 1}
     tasks = []
@@ -117,13 +130,13 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
     found: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
         reference, is_whole = param_of(row, "reference"), row.group is None and row.value is not None
-        if reference is not None and is_whole and row.control == "none" and row.init == inits[row.model]:
+        if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
             found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
     statistics = []
     for (task, corpus, metric, model, reference), of_pair in found.items():
-        by_layer = {row.layer: _score(row) for row in of_pair if row.layer is not None and row.head is None}
-        by_head = {row.head: _score(row) for row in of_pair if row.head is not None}
-        whole = next((_score(row) for row in of_pair if row.layer is None and row.head is None), None)
+        by_layer = {row.layer: score_of_row(row) for row in of_pair if row.layer is not None and row.head is None}
+        by_head = {row.head: score_of_row(row) for row in of_pair if row.head is not None}
+        whole = next((score_of_row(row) for row in of_pair if row.layer is None and row.head is None), None)
         layers = {row.layer: param_of(row, "reference_layer") for row in of_pair if row.layer is not None}
         known = {layer: int(other) for layer, other in layers.items() if other is not None}
         pair = names[model], names.get(reference, reference)
@@ -138,7 +151,7 @@ def at_null(statistic: PairStatistic, others: Sequence[PairStatistic]) -> tuple[
         (
             other.by_layer
             for other in others
-            if other.metric == f"{statistic.metric}_null"
+            if other.metric == statistic.metric + NULL
             and all(getattr(other, name) == getattr(statistic, name) for name in same)
         ),
         {},
@@ -184,7 +197,7 @@ def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
 
 
 def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, object]]:
-    nulls = {one.metric.removesuffix("_null") for one in statistics if one.metric.endswith("_null")}
+    nulls = {one.metric.removesuffix(NULL) for one in statistics if one.metric.endswith(NULL)}
     for one in statistics:
         of_null = at_null(one, statistics) if one.metric in nulls else None
         about: dict[str, object] = {"task": one.task, "corpus": one.corpus, "metric": one.metric}
@@ -229,7 +242,7 @@ def _differences(
     *,
     metric: str,
 ) -> dict[int, Difference]:
-    """By layer of the model what was compared at the same relative depth, model less reference."""
+    """Differences at the same relative depth, model less reference, by layer of the model."""
     of_model = {row.cell_id: (layer, row.n_layers) for layer, rows in model.items() for row in rows}
     of_reference = {row.cell_id: (layer, row.n_layers) for layer, rows in reference.items() for row in rows}
     found: dict[int, Difference] = {}
@@ -251,6 +264,68 @@ def _differences(
     return dict(sorted(found.items()))
 
 
-def _score(row: ResultRow) -> Score:
-    assert row.value is not None  # rows without a value were left out before
-    return Score(row.value, row.ci_low, row.ci_high)
+def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]) -> pd.DataFrame:
+    """A line for each model at each layer, and at its best layer, of all tasks whose models were compared.
+
+    Columns are ``task``, ``corpus``, ``metric``, ``at`` (``layer 3``, or ``best layer``), ``layer``, ``model``,
+    ``value``, ``ci_low`` and ``ci_high`` (of all its items; fractions), and ``in_best_set``: whether the model is not
+    separable from the best one there (``p_adj`` of at least 0.05).
+
+    Raises:
+        ResultsError: no models were compared.
+    """
+    import pandas as pd
+
+    by_cell: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        if row.main_metric and row.control == ITSELF and row.group is None and row.value is not None and row.model:
+            by_cell.setdefault(row.cell_id, []).append(row)
+    names = short_names(row.model for row in rows)
+    lines: list[dict[str, Any]] = []
+    # Comparisons of two models, both of which are here.
+    of_models = [
+        row for row in comparisons if ": models at " in row.family and by_cell.keys() >= {row.cell_a, row.cell_b}
+    ]
+    for family in dict.fromkeys(row.family for row in of_models):
+        of_family = [row for row in comparisons if row.family == family]
+        is_best = ": models at their best layers " in family
+        layers = [None] if is_best else sorted({row.layer_a for row in of_family if row.layer_a is not None})
+        for layer in layers:
+            pairs = [row for row in of_family if layer in (None, row.layer_a)]
+            lines += _lines(pairs, by_cell, rows, names, at="best layer" if is_best else f"layer {layer}")
+    if not lines:
+        raise ResultsError("no models were compared; give several to probe(model=…), or call bertology.compare_models")
+    return pd.DataFrame(lines)
+
+
+def _lines(
+    pairs: Sequence[ComparisonRow],
+    by_cell: dict[str, list[ResultRow]],
+    rows: Sequence[ResultRow],
+    names: dict[str, str],
+    *,
+    at: str,
+) -> Iterator[dict[str, Any]]:
+    cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))
+    firsts = [by_cell[cell][0] for cell in cells]
+    scores = [mean_score(_runs(first, rows)) for first in firsts]
+    column = {cell: number for number, cell in enumerate(cells)}
+    compared = [comparison_of(row, column[row.cell_a], column[row.cell_b]) for row in pairs]
+    values = [float("nan") if score is None else score.value for score in scores]
+    better = firsts[0].higher_is_better
+    inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
+    for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True):
+        assert score is not None  # as these rows have values
+        about = {"task": first.task, "corpus": first.corpus, "metric": first.metric, "at": at, "layer": first.layer}
+        interval = {"value": score.value, "ci_low": score.low, "ci_high": score.high}
+        yield {**about, "model": names[str(first.model)], **interval, "in_best_set": is_inside}
+
+
+def _runs(first: ResultRow, rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """The rows of the same score under all seeds."""
+    fields = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "layer", "metric", "control", "group")
+
+    def key(row: ResultRow) -> tuple[Any, ...]:
+        return tuple(getattr(row, name) for name in fields)
+
+    return [row for row in rows if key(row) == key(first) and reading_of(row) == reading_of(first)]

@@ -1,11 +1,13 @@
-"""One sentence as a structural probe parses it, compared with the gold tree where there is one, and its pictures."""
+"""Trees that a structural probe parses: compared with gold, as pictures, as LaTeX and for displaCy."""
 
 from __future__ import annotations
 
+import html
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,13 @@ from numpy.typing import NDArray
 from bertology.errors import ResultsError
 from bertology.measures import tree_depths, tree_distances, tree_edges
 from bertology.measures.trees import check_tree
-from bertology.results.trees._arcs import Arc, Kind, Words
-from bertology.results.views.grid import brief
+from bertology.results._tree_arcs import Arc, Kind, Words, levels
+from bertology.results.table import brief, latex_escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["TreeReading", "plot_arcs", "plot_depths", "plot_distances", "to_displacy", "to_png", "to_svg", "to_tikz"]
 
 Picture = Literal["arcs", "depths", "distances"]
 
@@ -173,7 +177,7 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
     Raises:
         ResultsError: the width leaves no room for words.
     """
-    from bertology.results.trees._arc_plot import draw_arcs
+    from bertology.results._tree_figures import draw_arcs
 
     if not width >= 2:
         raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
@@ -187,7 +191,7 @@ def plot_depths(reading: TreeReading) -> Figure:
     Raises:
         ResultsError: the reading has no predicted depths.
     """
-    from bertology.results.trees._plots import draw_depths
+    from bertology.results._tree_figures import draw_depths
 
     if reading.depths is None:
         raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
@@ -203,7 +207,7 @@ def plot_distances(reading: TreeReading) -> Figure:
     Raises:
         ResultsError: the reading has no predicted distances.
     """
-    from bertology.results.trees._plots import draw_distances
+    from bertology.results._tree_figures import draw_distances
 
     if reading.distances is None:
         raise ResultsError("the reading has no predicted distances: read the sentence with a probe of distance")
@@ -237,3 +241,106 @@ def _bytes(reading: TreeReading, picture: Picture, ending: Literal["svg", "png"]
     if picture not in _PICTURES:
         raise ResultsError(f"there is no picture {picture!r}: choose one of {', '.join(_PICTURES)}")
     return figure_bytes(_PICTURES[picture](reading), ending)
+
+
+_NEEDS = r"% needs \usepackage[T1]{fontenc} and \usepackage{tikz-dependency}"
+_NEEDS_FONT = r"% needs \usepackage{tikz-dependency}, LuaLaTeX or XeLaTeX, and a font that has these letters"
+_LAST_LATIN = 0x24F
+_COLORS = {"treeagreed": "0072B2", "treemissed": "D55E00", "treeinvented": "CC79A7"}
+_STYLES = {
+    "agreed": "edge style={treeagreed, thick}",
+    "missed": "edge style={treemissed, thick, dashed}",
+    "invented": "edge style={treeinvented, very thick, line cap=butt, densely dotted}",
+}
+_STYLE_OF: dict[Kind, str] = {"both": "agreed", "alone": "agreed", "gold": "missed", "predicted": "invented"}
+_STEP = 2.8
+"""Distance between an arc and the next above it, in ex."""
+_LIGATURES = re.compile(r"([-`',!?])(?=[-`',])")
+
+
+def to_tikz(reading: TreeReading) -> str:
+    r"""The sentence as LaTeX, a ``dependency`` environment, gold above and predicted below, as in :func:`plot_arcs`.
+
+    Edges found in both trees, missed and invented ones have the styles ``agreed``, ``missed`` and ``invented``,
+    which are defined at the top of the environment and may be redefined there. The first line says which packages are
+    needed; ``\resizebox`` fits a long sentence to the page.
+    """
+    gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
+    above, below = (gold, predicted) if reading.gold else (predicted, ())
+    latin = all(ord(letter) <= _LAST_LATIN for word in reading.words for letter in word if letter.isalpha())
+    words = r" \& ".join(_word(word, scored) for word, scored in zip(reading.words, reading.scored, strict=True))
+    sep = "1.4em" if any(arc.label for arc in (*above, *below) if arc.length) else ".7em"
+    lines = [
+        _NEEDS if latin else _NEEDS_FONT,
+        *(rf"\definecolor{{{name}}}{{HTML}}{{{code}}}" for name, code in _COLORS.items()),
+        r"\begin{dependency}[text only label, label style={above, inner sep=.2ex}]",
+        *(rf"  \depstyle{{{name}}}{{{style}}}" for name, style in _STYLES.items()),
+        rf"  \begin{{deptext}}[column sep={sep}]",
+        rf"    {words} \\",
+        r"  \end{deptext}",
+        *_edges(above, ()),
+        *_edges(below, ("edge below", "label style={below}")),
+        r"\end{dependency}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _edges(arcs: Sequence[Arc], options: Sequence[str]) -> Iterator[str]:
+    # Arcs are as high as they need be: the package's own heights grow with the words between.
+    for arc, level in levels(arcs).items():
+        style = _STYLE_OF[arc.kind]
+        label = f"{{{_escaped(arc.label)}}}"
+        if not arc.length:
+            # Its length is four units; of no other use than this.
+            height = f"edge unit distance={_STEP * (level + 0.5) / 4:.2f}ex"
+            yield rf"  \deproot[{', '.join((*options, style, height))}]{{{arc.left + 1}}}{label}"
+            continue
+        looks = [*options, style, f"edge height={_STEP * level:.1f}ex"]
+        looks += ["edge style={-}"] if arc.dependent is None else []
+        looks += [] if arc.label else ["hide label"]
+        # Head and dependent, or left and right without direction.
+        start, end = (arc.right, arc.left) if arc.dependent == arc.left else (arc.left, arc.right)
+        yield rf"  \depedge[{', '.join(looks)}]{{{start + 1}}}{{{end + 1}}}{label}"
+
+
+def _word(word: str, scored: bool) -> str:
+    # An ampersand in LaTeX's own spelling would begin the next word; braces keep a leading bracket or bar a letter.
+    text = _escaped(word).replace(r"\&", r"\symbol{38}").replace("|", r"\textbar{}")
+    if not scored:
+        return rf"{{\color{{gray}}{text}}}"
+    return text if text.isalnum() else f"{{{text}}}"
+
+
+def _escaped(text: str) -> str:
+    """Text in one line for LaTeX, without ligatures."""
+    return _LIGATURES.sub(r"\1{}", latex_escaped(" ".join(text.split())))
+
+
+def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "predicted") -> dict[str, Any]:
+    """The dictionary that ``spacy.displacy.render(…, style="dep", manual=True)`` takes.
+
+    displaCy draws every arc with an arrow: where the tree has no direction it points to the right.
+
+    Raises:
+        ResultsError: the gold tree of a sentence without one, or a tree of another name.
+    """
+    if tree not in ("gold", "predicted"):
+        raise ResultsError(f"there is no tree {tree!r}: choose gold or predicted")
+    if tree == "gold" and reading.gold is None:
+        raise ResultsError("the sentence has no gold tree: ask for the predicted one")
+    arcs = reading.gold_arcs() if tree == "gold" else reading.predicted_arcs()
+    return {
+        # The renderer escapes words, but neither tags nor labels.
+        "words": [{"text": word, "tag": ""} for word in reading.words],
+        "arcs": [
+            {
+                "start": arc.left,
+                "end": arc.right,
+                "label": html.escape(arc.label),
+                "dir": "left" if arc.dependent == arc.left else "right",
+            }
+            for arc in arcs
+            if arc.length
+        ],
+        "settings": {"direction": "rtl" if reading.is_right_to_left else "ltr"},
+    }

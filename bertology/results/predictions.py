@@ -1,9 +1,10 @@
-"""What is kept of a cell, so that any other score can be computed later: predictions of items, sums of heads."""
+"""Records of a cell from which any other score can be computed later: predictions of items, sums of heads."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -17,7 +18,7 @@ from bertology._files import file_sha256, real_path, write_atomically
 from bertology.errors import ResultsError
 from bertology.measures import CountKind
 from bertology.measures.metrics import Grouped
-from bertology.results.tables.store import read_parquet, to_parquet
+from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,9 +53,9 @@ class Predictions:
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Of a cloze task the further columns that :data:`CLOZE` names, ``[item]`` each."""
+    """Further columns of a cloze task, ``[item]`` each, as :data:`CLOZE` names them."""
     fold: NDArray[np.integer] | None = None
-    """Of a cross-validation the fold, from 1, in which each item was scored, by a fit that did not see its group."""
+    """The fold of a cross-validation, from 1, in which each item was scored by a fit that did not see its group."""
 
     @property
     def is_cloze(self) -> bool:
@@ -229,7 +230,7 @@ def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float
 
 @dataclass(frozen=True, eq=False)
 class ClozeOutcomes:
-    """What several cells predict for the very same items, those left out that could not be scored."""
+    """Predictions of several cells for the very same items, without those that could not be scored."""
 
     item_ids: tuple[str, ...]
     """``[item]``"""
@@ -304,7 +305,7 @@ class PredictionFolder(Mapping[str, Predictions]):
     """The predictions kept in a results folder, read when they are needed."""
 
     def __init__(self, folder: Path, checksums: Mapping[str, str] | None = None) -> None:
-        """Of a folder; predictions that are not what ``checksums`` (SHA-256 by cell) are of are refused."""
+        """Open a folder; predictions whose SHA-256 differs from that in ``checksums``, by cell, are refused."""
         self.folder, self._checksums = folder, checksums or {}
 
     def __getitem__(self, cell_id: str) -> Predictions:
@@ -341,12 +342,12 @@ class PredictionFolder(Mapping[str, Predictions]):
 
 @dataclass(frozen=True, eq=False)
 class HeadSums:
-    """What a cell keeps of attention heads: the two sums of a ratio by cluster, in one layer or in no layer."""
+    """Numerators and denominators of a ratio of attention heads by cluster, in one layer or in no layer."""
 
     split: str
     metric: str
     group: str
-    """Of what the metric is; empty where it is of everything."""
+    """Name of the group of items; empty for all items."""
     unit: str
     """``head``, ``layer`` or ``model``: what a ratio belongs to."""
     clusters: NDArray[np.int64]
@@ -399,3 +400,8 @@ def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
         split, metric, group, unit = key
         sums.append(HeadSums(split, metric, group, unit, clusters[first:last], above, below))
     return tuple(sums)
+
+
+def parts_of(kept: Mapping[str, Predictions]) -> list[Mapping[str, Predictions]]:
+    """The predictions of each of the results that some were joined from."""
+    return list(kept.maps) if isinstance(kept, ChainMap) else [kept]

@@ -1,8 +1,9 @@
-"""Rows of the tidy tables: their fields, which are checked, and what is derived from one row."""
+"""Rows of the tidy tables: their fields, which are checked, what is derived from rows, and their Parquet files."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import operator
@@ -11,21 +12,24 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from bertology._files import parse_json, shortened
+import numpy as np
+
+from bertology._files import parse_json, shortened, write_atomically
 from bertology._names import layer_number, training_name
-from bertology.errors import ResultsError
+from bertology.errors import BertologyError, ResultsError
 from bertology.measures import Bootstrap
 from bertology.measures.comparisons import Comparison
+from bertology.measures.descriptions import ITSELF, Control
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
-Control = Literal[
-    "none", "majority", "word_majority", "length", "lexical", "linear_chain", "control_task", "blind", "offset",
-    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last", "diagonal", "rescaled", "refit",
-    "reference",
-]  # fmt: skip
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
@@ -36,6 +40,20 @@ INTERVENTIONS = "interventions"
 """The readout of predictions with states of a layer changed."""
 STATISTICS = frozenset({VECTORS, "encoders", INTERVENTIONS})
 """Readouts of statistics: of vectors, of two models side by side, and of a model that is changed."""
+
+
+FALSE_DISCOVERY_RATE = 0.05
+INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
+"""Kinds of a model's weights, and their names in tables."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value with its interval; fractions, not percentages."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 class _Row:
@@ -68,9 +86,9 @@ class ResultRow(_Row):
     model_fingerprint: str | None = None
     init: Literal["pretrained", "random", "random_blocks"] | None = None
     init_seed: int | None = None
-    """Which draw of random weights; None of pretrained ones."""
+    """Seed of the random initialisation; None for pretrained weights."""
     pretraining_seed: int | None = None
-    """Which of several trainings that differ in their seed alone."""
+    """Seed of the pretraining, where several trainings differ in it alone."""
     step: int | None = None
     """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints."""
     layer: int | None = None
@@ -102,9 +120,9 @@ class ResultRow(_Row):
     """Scored items whose label training never saw."""
     # data and alignment: numbers of words of the split; None where not known, as of baselines
     n_unknown: int | None = None
-    """With an unknown subword."""
+    """Words with an unknown subword."""
     n_shared: int | None = None
-    """With exactly the subwords of another word, as *de* and *le* of French *du*, in the model or its reference."""
+    """Words with exactly the subwords of another word, as *de* and *le* of French *du*, in either model."""
     shared_subwords: Literal["exclude", "include"] | None = None
     n_long: int | None = None
     """In sentences longer than the model takes."""
@@ -117,7 +135,7 @@ class ResultRow(_Row):
     readout_version: str | None = None
     n_params: int | None = None
     params_json: str = "{}"
-    control: Control = "none"
+    control: Control = ITSELF
     seed: int | None = None
     # score
     metric: str
@@ -130,12 +148,12 @@ class ResultRow(_Row):
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
-    """How the interval was made, and of how many resamples: ``cluster-bootstrap-bca-10000``."""
+    """Method and number of resamples of the interval: ``cluster-bootstrap-bca-10000``."""
     # the mean over all runs of the same cell: fits from several seeds, draws of random weights
     n_runs: int = 1
     """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
     mean: float | None = None
-    """Of their values; this and what follows are None where there is one run."""
+    """Mean of their values; this and the following fields are None where there is one run."""
     mean_stderr: float | None = None
     mean_ci_low: float | None = None
     """The interval covers other runs and other test sentences."""
@@ -163,7 +181,7 @@ class ComparisonRow(_Row):
     """
 
     family: str
-    """What was adjusted together."""
+    """Name of the comparisons that were adjusted together."""
     metric: str
     cell_a: str
     cell_b: str
@@ -240,7 +258,7 @@ _ORDER: Mapping[type[_Row], Sequence[str]] = {
 
 
 def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
-    """For each field its plain type, whether it may be None, and the values allowed."""
+    """The plain type of each field, whether it may be None, and the values allowed."""
     kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
     for name, hint in typing.get_type_hints(row).items():
         optional = type(None) in typing.get_args(hint)
@@ -276,7 +294,7 @@ def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> 
 
 @dataclass(frozen=True)
 class _Params:
-    """What is read of the parameters of a fit."""
+    """The parameters of a fit that tables use."""
 
     settings: dict[str, Any] | None = None
     chance: dict[str, float] | None = None
@@ -313,7 +331,7 @@ def param_of(row: ResultRow, name: str, default: Any = None) -> Any:
 
 
 def reading_of(row: ResultRow) -> str:
-    """How the task behind a row was read, in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
+    """The readout configuration behind a row in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
     parts = [".".join(filter(None, (row.readout, row.readout_version)))]
     for name, value in param_of(row, "settings", {}).items():
         if name == "fraction":
@@ -332,7 +350,7 @@ def answers_itself(row: ResultRow) -> bool:
 
 
 def clusters_of(row: ResultRow) -> str:
-    """What the clusters behind a row are: what its task calls them, ``sentences`` if it has no word for them."""
+    """The task's name for the clusters behind a row; ``sentences`` if it has none."""
     known = "clusters" if answers_itself(row) else "pairs" if param_of(row, "items") == "pairs" else "sentences"
     return str(param_of(row, "clusters", known))
 
@@ -363,7 +381,7 @@ def training_of(row: ResultRow) -> str:
 
 
 def chances_of(row: ResultRow) -> dict[str, float]:
-    """By group, how often choices are right by chance; empty where nothing is chosen."""
+    """The share of choices that are right by chance, by group; empty where nothing is chosen."""
     return dict(param_of(row, "chance", {}))
 
 
@@ -371,3 +389,204 @@ def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items of the first row that has any, with the number of items."""
     reasons: dict[Any, Any] = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
     return {str(reason): int(number) for reason, number in reasons.items()}
+
+
+def own_baselines(
+    baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
+) -> list[ResultRow]:
+    """The baselines of one task for the items that a model reads, under its ``settings`` where they differ by these.
+
+    Of a text of which a model cannot read all, they are its own.
+    """
+    of_model = [row for row in baselines if row.model == model]
+    if settings is not None:
+        of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
+        of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
+    return of_model or [row for row in baselines if row.model is None]
+
+
+def is_baseline(row: ResultRow) -> bool:
+    """Whether a row is the score of a control that reads no layer of any weights."""
+    return row.control != ITSELF and row.init is None and row.readout is None
+
+
+def note_of(row: ResultRow) -> tuple[str, str]:
+    """Label and description of the control of a row; its name alone where its row has no note."""
+    label, text = param_of(row, "note", (row.control.replace("_", " "), ""))
+    return str(label), str(text)
+
+
+def joined_rows(one: Sequence[ResultRow], other: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows of both, those of the same score once; the first stays, unless it failed.
+
+    Raises:
+        ResultsError: one score has two values.
+    """
+    rows: dict[Any, ResultRow] = {}
+    for row in (*one, *other):
+        if (known := put_row(rows, row)) is not None:
+            values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in the other"
+            raise ResultsError(f"task {row.task}: {values}; `bertology verify` tells which run was altered")
+    return tuple(rows.values())
+
+
+def put_row(rows: dict[Any, ResultRow], row: ResultRow) -> ResultRow | None:
+    """Add a row unless the same score is known already, and did not fail; returns one that has another value of it."""
+    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
+    # among the items that could be asked of a model is a row of that model's first cell.
+    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
+    known = rows.get(key)
+    if known is None or known.status == "failed":
+        rows[key] = row
+        return None
+    return known if row.status == "ok" and known.value != row.value else None
+
+
+def counterpart(layer: int, depth: int, other_depth: int) -> int:
+    """The layer of another model at the same relative depth: of the same number in one of equal depth.
+
+    The embeddings correspond to each other, and a block to a block.
+    """
+    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
+
+
+def own_init(rows: Sequence[ResultRow]) -> str:
+    """The weights that scores are about: where there are several, random ones are the control."""
+    inits = {row.init for row in rows}
+    return next((init for init in INITS if init in inits), "pretrained")
+
+
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
+    """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
+    if not rows:
+        return None
+    first = rows[0]
+    if first.mean is not None and first.n_runs == len(rows):
+        return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
+
+    def mean(name: str) -> float | None:
+        values = [getattr(row, name) for row in rows]
+        return None if None in values else float(np.mean(values))
+
+    return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
+
+
+def score_of_row(row: ResultRow) -> Score:
+    """The score of a row that has one."""
+    assert row.value is not None  # rows without a value were left out before
+    return Score(row.value, row.ci_low, row.ci_high)
+
+
+RowT = TypeVar("RowT", ResultRow, ComparisonRow)
+
+RESULTS = "results.parquet"
+COMPARISONS = "comparisons.parquet"
+
+
+def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:
+    """Write ``results.parquet`` and ``comparisons.parquet`` into ``folder``; the same rows give the same bytes."""
+    # The file that marks the folder as a run comes last.
+    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow), checksums=True))
+    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow), checksums=True))
+
+
+def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:
+    """The rows of ``results.parquet`` in ``folder``.
+
+    Raises:
+        ResultsError: the file is missing or broken, or lacks columns.
+    """
+    path = folder / RESULTS
+    return table_to_rows(read_parquet(path, what="the scores of a run"), ResultRow, where=str(path))
+
+
+def read_comparison_rows(folder: Path) -> tuple[ComparisonRow, ...]:
+    """The rows of ``comparisons.parquet`` in ``folder``; raises as :func:`read_result_rows`."""
+    path = folder / COMPARISONS
+    return table_to_rows(read_parquet(path, what="the comparisons of a run"), ComparisonRow, where=str(path))
+
+
+def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
+    """The columns of a table: the fields of its rows, ``schema_version`` first."""
+    import pyarrow as pa
+
+    arrow: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    fields = [pa.field(name, arrow[of_field]) for name, of_field in field_kinds(kind).items()]
+    fields.sort(key=lambda field: field.name != "schema_version")
+    what = "results" if kind is ResultRow else "comparisons"
+    return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})
+
+
+def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
+    """Rows in their fixed order as an Arrow table."""
+    import pyarrow as pa
+
+    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
+    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
+    """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
+    import pandas as pd
+
+    ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
+    frame = pd.DataFrame(ordered, columns=row_schema(kind).names)
+    types = {str: "string", int: "Int64", float: "float64", bool: "bool"}
+    return frame.astype({name: types[of_field] for name, of_field in field_kinds(kind).items()})
+
+
+def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
+    """Rows of an Arrow table read from ``where``, which a :class:`ResultsError` names that says what is wrong in it."""
+    # Another schema may have other columns, so the version is checked first.
+    versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
+    other = next((version for version in versions if version != SCHEMA_VERSION), SCHEMA_VERSION)
+    if other != SCHEMA_VERSION:
+        known = f"this version of bertology reads schema {SCHEMA_VERSION}"
+        raise ResultsError(f"{where}: written in schema {shortened(other)}, {known}: run it again")
+    wanted = list(field_kinds(kind))
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
+    try:
+        return tuple(kind(**row) for row in table.select(wanted).to_pylist())
+    except BertologyError as error:
+        raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
+
+
+def frame_to_parquet(frame: pd.DataFrame) -> bytes:
+    """The columns of a frame, without its index, as a Parquet file with checksums."""
+    import pyarrow as pa
+
+    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)
+
+
+def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
+    """A table as the bytes of a Parquet file, with checksums of its pages if nothing else is known of its content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", version="2.6", write_page_checksum=checksums)
+    return bytes(sink.getvalue())
+
+
+def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table in ``path``, or only some of its columns; those that it does not have are left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.is_fifo():
+        raise ResultsError(f"{path}: a pipe where {what} was due; delete it and run again")
+    try:
+        # As one file: the reader of data sets would import pandas, half a second that nothing here needs. On this
+        # thread: to wake others takes longer than a column of a few thousand words.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read(list(columns) if columns is not None else None, use_threads=columns is None)
+        table.validate(full=True)
+        return table
+    except FileNotFoundError:
+        raise ResultsError(f"{path}: no such file; it should be {what}") from None
+    except (OSError, pa.ArrowException) as error:
+        reason = shortened(next(iter(str(error).splitlines()), type(error).__name__))
+        raise ResultsError(f"{path}: not readable as {what} ({reason}); delete it and run again") from error

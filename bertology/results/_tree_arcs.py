@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["both", "gold", "predicted", "alone"]
-"""In which tree an edge is; alone where there is no gold tree to compare with."""
+"""The trees that have an edge; alone where there is no gold tree to compare with."""
 
 # All in points.
 _GAP = 9.0  # between two words
@@ -50,7 +50,7 @@ class Arc:
 
 
 def levels(arcs: Sequence[Arc]) -> dict[Arc, int]:
-    """How high each arc rises, 1 for those nearest to the words: above shorter ones that it shares a gap with."""
+    """The height of each arc, 1 for those nearest to the words: above shorter ones that it shares a gap with."""
     highest: dict[int, int] = defaultdict(int)
     level_of = {}
     # The line to the root comes last, to rise above all beside it.
@@ -74,7 +74,7 @@ class Line:
     widths: tuple[float, ...]
     """``[word]`` of its letters, or of the arcs that end at it."""
     ports: tuple[Ports, ...]
-    """Of the arcs over the words, and of those under them."""
+    """Ports of the arcs over the words, and of those under them."""
 
     @classmethod
     def of(cls, widths: Sequence[float], sides: Sequence[Sequence[Arc]], label_width: Callable[[str], float]) -> Line:
@@ -101,7 +101,7 @@ class Line:
         return self.centres[first] - self.widths[first] / 2, self.centres[last] + self.widths[last] / 2
 
     def length(self, row: range) -> float:
-        """Of a row, in points."""
+        """The length of a row in points."""
         start, end = self.span(row)
         return end - start
 
