@@ -1,4 +1,4 @@
-"""Causality: what a model computes is changed, and what it predicts is compared with what it predicted before.
+"""Causal interventions: states of a running model are changed, and its predictions are compared with those before.
 
 :func:`patch` (``_patching.py``, to be read first) puts states of one text into the pass over another that differs from
 it in a few words, layer by layer and word by word (interchange intervention, activation patching), and :func:`trace`
