@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
 from bertology.activations import Entry, Progress
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
-from bertology.families.request import CONTROLS, Init, ReadoutConfig
+from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.geometry import LayerVectors
 from bertology.measures import N_RESAMPLES, Metric
-from bertology.probing import ControlNote, Probe
+from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.results import ComparisonRow, ResultRow
 from bertology.results.predictions import Kept
 
@@ -441,7 +442,7 @@ def family_of(probe: Probe) -> Family:
         raise NameNotFoundError(f"task {probe.task}: {error}") from error
 
 
-def runs_random_weights(probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]) -> bool:
+def runs_random_weights(probe: Probe, controls: Controls, random_draws: int | Literal["auto"]) -> bool:
     """Whether random weights are run as a control of a task.
 
     Args:
@@ -449,6 +450,30 @@ def runs_random_weights(probe: Probe, controls: Collection[str], random_draws: i
         controls: the controls of the run. All of them are the default, which asks for none in particular.
         random_draws: number of random initialisations; a number asks for them.
     """
-    if "random" not in controls or not probe.asks_random_weights:
+    if RANDOM not in controls or not probe.asks_random_weights:
         return False
-    return not probe.knows_chance or random_draws != "auto" or set(controls) != set(CONTROLS)
+    return not probe.knows_chance or random_draws != "auto" or not controls.are_all
+
+
+def check_controls(controls: Controls, tasks: Iterable[str]) -> None:
+    """Raise where a control is asked for that neither these tasks have nor any other that is installed.
+
+    Raises:
+        NameNotFoundError: there is no such control; the message names the nearest ones.
+    """
+    wanted, probes = {*controls} - {"all"}, list[Probe]()
+    for task in tasks if wanted else ():
+        with suppress(BertologyError):  # a task that there is not is reported where it is computed
+            probes.append(get_probe(task))
+    for name in sorted(wanted - _controls_of(probes)):
+        entries = (entry.load() for entry in registered_probes().values())
+        every = _controls_of(one if isinstance(one, Probe) else one.example for one in entries)
+        if name not in every:
+            raise name_not_found("control", name, {"all", "none", *every})
+
+
+def _controls_of(probes: Iterable[Probe]) -> set[str]:
+    """The names of all controls that probes have."""
+    families = [(family_of(probe), probe) for probe in probes]
+    notes = (note for family, probe in families for note in (*family.baselines(probe), *family.controls(probe)))
+    return {RANDOM, *(note.name for note in notes)} - {"none"}

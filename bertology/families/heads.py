@@ -224,7 +224,7 @@ def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> list[_
         level=first.level,
         norms=first.norms,
         pairs=first.pairs,
-        on_long=job.pair.request.on_long,  # type: ignore[arg-type]
+        on_long=job.pair.request.on_long,
         exclude_shared=job.pair.request.shared_subwords == "exclude",
         progress=job.progress,
     )

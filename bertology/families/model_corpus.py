@@ -328,7 +328,7 @@ class ModelCorpus:
             text_fingerprint=sentences.text_fingerprint,
             pooling="cls" if signal == "cls" else self.request.pooling,
             compute_dtype=self.request.dtype,
-            stored_dtype=self.request.stored_dtype,  # type: ignore[arg-type]
+            stored_dtype=self.request.stored_dtype,
             on_long=self.request.on_long,
             max_pieces=self.request.max_pieces,
             encoding=signal if isinstance(signal, Encoding) else None,

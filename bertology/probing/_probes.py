@@ -18,7 +18,6 @@ import numpy as np
 from bertology._files import digest
 from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
-from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
@@ -29,6 +28,21 @@ _MOST_COMPARED = 80
 """Characters of an unknown name that are compared with those there are."""
 SplitName = Literal["train", "dev", "test"]
 """The role of a split of a corpus, whatever the corpus calls it."""
+
+
+Subject = Literal[
+    "word classes",
+    "syntax",
+    "meaning",
+    "facts",
+    "heads",
+    "vectors",
+    "languages",
+    "models compared",
+    "causes",
+    "labels of your own",
+]
+"""What a task is about, in the order in which lists have them."""
 
 
 class ControlNote(NamedTuple):
@@ -112,6 +126,8 @@ class Probe(ABC):
         """Whether the chance level is known by construction: then random weights are run only if they are asked for."""
         return False
 
+    subject: ClassVar[Subject] = "meaning"
+    """What it is about: lists of tasks are grouped by it."""
     needs_reference: ClassVar[bool] = False
     """Whether a model is compared with its reference; models without one are left out."""
     asks_random_weights: ClassVar[bool] = True
@@ -137,6 +153,8 @@ class Probe(ABC):
         """
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
+        from bertology._settings import checked_settings
+
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
         # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
         return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
@@ -230,6 +248,16 @@ class ProbeFamily:
     """
     default: Probe | None = None
     """The probe without an argument; None where there must be one."""
+
+    @property
+    def example(self) -> Probe:
+        """The probe without an argument, or with the first of those that are shown."""
+        return self.default or self.make(self.instances[0])
+
+    @property
+    def subject(self) -> Subject:
+        """What its probes are about."""
+        return self.example.subject
 
     @classmethod
     def among(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoding
-from bertology.probing._probes import ControlNote, Probe, RepresentationProbe, SplitName
+from bertology.probing._probes import ControlNote, Probe, RepresentationProbe, SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
@@ -81,6 +81,8 @@ class GeometryProbe(Probe):
 
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     """
+
+    subject: ClassVar[Subject] = "vectors"
 
     asked_by = "words"
     family = "geometry"
@@ -165,6 +167,8 @@ class HeadProbe(Probe):
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     Heads of random weights are no replicates of one another, so that they have one initialisation.
     """
+
+    subject: ClassVar[Subject] = "heads"
 
     family = "heads"
     most_draws = 1
@@ -274,6 +278,8 @@ class ComparisonProbe(Probe):
     A layer is compared with the layer of the same number of a reference of equal depth, else with that of the same
     relative depth.
     """
+
+    subject: ClassVar[Subject] = "models compared"
 
     family = "comparison"
     needs_reference = True

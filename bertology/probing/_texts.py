@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze import AnswerForm
 from bertology.corpora import Sentences
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing._probes import Probe, SplitName
+from bertology.probing._probes import Probe, SplitName, Subject
 from bertology.probing._statistics import GeometryCounts
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ class ClozeProbe(Probe):
     the family runs the model, with every layer through its head, and makes baselines, intervals and tables.
     """
 
+    subject: ClassVar[Subject] = "facts"
+
     asked_by = "items"
     family = "cloze"
     reads = ()
@@ -282,6 +284,8 @@ class CausalProbe(Probe):
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     A model of random weights predicts nothing that it could lose, which one initialisation shows.
     """
+
+    subject: ClassVar[Subject] = "causes"
 
     asked_by = "counts"
     family = "causal"

@@ -414,7 +414,7 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
             {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},
             "setting form of task lama",
         ),
-        ({"max_items": 0}, "max_items is 0"),
+        ({"max_items": 0}, "max_items: should be at least 1, not the number 0"),
     ],
 )
 def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict[str, Any], told: str) -> None:

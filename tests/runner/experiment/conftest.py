@@ -76,7 +76,7 @@ import bertology.readouts, bertology.encoders.loading
 from bertology.activations import _extract
 from bertology.families import labels
 from bertology.families.vectors import VectorFamily
-from bertology.runner.engines import _dask_tasks
+from bertology.runner import _dask as _dask_tasks
 import bertology_probes.words, bertology_probes.pos
 
 # What stays as it is need not be copied by every child.

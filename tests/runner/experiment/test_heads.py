@@ -26,8 +26,8 @@ from bertology.runner import (
     run_experiment,
 )
 from bertology.runner._compute import Context, compute_units, together
+from bertology.runner._engines import serial
 from bertology.runner._folder import RunFolder, finished
-from bertology.runner.engines._local import serial
 from bertology.runner.experiment import Experiment
 
 Asked = Callable[..., Experiment]
@@ -249,8 +249,7 @@ def test_what_another_process_is_at_is_left_to_it(
 
 def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path], tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    from bertology.runner.engines._dask import _Stage
-    from bertology.runner.engines._dask_tasks import WorkerContext
+    from bertology.runner._dask import WorkerContext, _Stage
 
     units, run = opened
     sent: list[tuple[Any, list[Any]]] = []

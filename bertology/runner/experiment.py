@@ -1,4 +1,4 @@
-"""Experiment files: what may be written in them (``_settings.py``), and how they are read: includes, then changes."""
+"""Experiment files: what may be in them is :class:`Experiment`; they are read with their includes, then changed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
+from bertology._schema import file_schema
 from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
 from bertology._trust import check_trust
-from bertology.errors import BertologyError, cut_path
-from bertology.runner.experiment._settings import (
+from bertology.errors import BertologyError, NameNotFoundError, cut_path
+from bertology.families.contract import check_controls
+from bertology.families.request import (
     CorpusSettings,
     Experiment,
     ModelSettings,
     OutputSettings,
     StatisticsSettings,
     TaskSettings,
-    experiment_schema,
 )
 
 __all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
@@ -49,7 +50,12 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
     """
     written = changed(_with_includes(Path(path), ()), changes)
     check_trust(written, granted=trust_remote_code)
-    return checked(Experiment, written, known=_known)
+    experiment = checked(Experiment, written, known=_known)
+    try:
+        check_controls(experiment.controls, (task.name for task in experiment.tasks))
+    except NameNotFoundError as error:
+        raise NameNotFoundError(f"{written.place_of(('controls',))}: controls: {error}") from None
+    return experiment
 
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
@@ -94,3 +100,15 @@ def _known(path: tuple[str | int, ...]) -> list[str]:
     """The keys beside an unknown one."""
     part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
     return [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]
+
+
+def experiment_schema() -> Mapping[str, Any]:
+    """JSON Schema of an experiment file, by which editors complete and check."""
+    include = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
+    }
+    schema = file_schema(Experiment, "run", title="experiment", further={"include": include})
+    # What a file leaves out may stand in a file that it includes.
+    schema.pop("required", None)
+    return schema
