@@ -27,6 +27,7 @@ class MinimalPairs(ClozeProbe):
     """Is the grammatical sentence the more probable one?"""
 
     task = "minimal_pairs"
+    subject = "syntax"
     question = "Of two sentences that hardly differ, is the grammatical one more probable?"
     reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
     asks = "sentences"

@@ -26,8 +26,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import geometry
-from bertology.attention import MakeStatistic, arcs
+from bertology import attention, geometry
+from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
@@ -53,6 +53,7 @@ class WordOrder(GeometryProbe):
     """Which word of a sentence is the main auxiliary, the subject noun, or the n-th?"""
 
     task: str = "word_order:main_auxiliary"
+    subject = "syntax"
     question = "Is a word found by its place in the sentence, or by its place in the tree?"
     reference = "Lin et al. 2019"
     metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
@@ -174,6 +175,7 @@ class SubjectAttention(AttentionProbe):
     """
 
     task = "word_order:attention"
+    subject = "syntax"
     question = "How much of the main auxiliary's attention to nouns misses the subject?"
     reference = "Lin et al. 2019"
     metrics = (
@@ -181,7 +183,7 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Confusion of heads and of layers."""
         bits, above = (metric.name for metric in self.scores)
         asked = arcs.subject_candidates(sentences)

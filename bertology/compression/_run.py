@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertology._files import explained_system_errors, explained_write_errors
 from bertology._folder import CARD, RecordFile, model_card, versions
@@ -33,10 +33,6 @@ from bertology.compression._methods import (
 )
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-
 
 CONFIG_KEY = "bertology_compression"
 """The entry of ``config.json`` that holds what was done, so that the fingerprint of the model depends on it."""

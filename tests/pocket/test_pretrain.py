@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from bertology import load_encoder
 from bertology.activations import read_words
-from bertology.cli.pretrain import pretrain as pretrain_command
+from bertology.cli.change import pretrain as pretrain_command
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
