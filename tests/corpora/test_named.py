@@ -267,7 +267,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     mirror.server.server_close()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def made_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     hashes = {split: hashlib.sha256(content).hexdigest() for split, content in FILES.items()}
     treebank = Treebank("UD_Made-Up", "abc123", "xx_up", hashes, "made up", "xx", "CC0", "nobody, never")
@@ -278,6 +278,7 @@ def _cached() -> Path:
     return cache_folder() / "corpora" / "UD_Made-Up" / "abc123" / "xx_up-ud-test.conllu"
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_treebank_is_downloaded_once(mirror: Mirror):
     corpus = load_corpus("ud:xx_up")
     assert [sentence.text for split in corpus.splits.values() for sentence in split] == ["train", "test"]
@@ -293,6 +294,7 @@ def test_a_treebank_is_downloaded_once(mirror: Mirror):
     assert len(mirror.asked) == 2
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_corrupted_download_is_refused_and_not_kept(mirror: Mirror):
     path = "/mirror/UD_Made-Up/abc123/xx_up-ud-test.conllu"
     mirror.content[path] = FILES["test"] + b"#"
@@ -304,6 +306,7 @@ def test_a_corrupted_download_is_refused_and_not_kept(mirror: Mirror):
     assert len(load_corpus("ud:xx_up")["test"]) == 1
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
     load_corpus("ud:xx_up")
     _cached().write_bytes(b"spoilt")
@@ -311,12 +314,14 @@ def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
     assert _cached().read_bytes() == FILES["test"]
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_file_that_is_not_there(mirror: Mirror):
     mirror.content.clear()
     with pytest.raises(CorpusError, match=r"xx_up-ud-train.conllu cannot be downloaded \(HTTP 404\); go online, set"):
         load_corpus("ud:xx_up")
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_refused_connection_names_the_remedy_and_a_cached_copy_needs_none(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ):
@@ -333,6 +338,7 @@ def test_a_refused_connection_names_the_remedy_and_a_cached_copy_needs_none(
         assert len(load_corpus("ud:xx_up")["train"]) == 1
 
 
+@pytest.mark.usefixtures("made_treebank")
 def test_a_cache_that_cannot_be_written(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "file"))
