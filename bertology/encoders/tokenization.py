@@ -21,22 +21,16 @@ from bertology.encoders.alignment import PieceReader
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.measures import bootstrap_ratio, ratio_intervals
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
 __all__ = [
-    "MorphScores",
-    "TokenStep",
-    "TokenTrace",
-    "TokenizerScore",
-    "WordTrace",
     "morph_scores",
-    "piece_ranges",
     "read_morphs",
     "tokenizer_parity",
     "tokenizer_scores",
     "trace_tokens",
 ]
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
 ALPHA = 2.5
 """The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
 _UNBOUNDED = 1 << 30
