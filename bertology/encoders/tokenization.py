@@ -21,14 +21,6 @@ from bertology.encoders.alignment import PieceReader
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.measures import bootstrap_ratio, ratio_intervals
 
-__all__ = [
-    "morph_scores",
-    "read_morphs",
-    "tokenizer_parity",
-    "tokenizer_scores",
-    "trace_tokens",
-]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 ALPHA = 2.5
