@@ -10,9 +10,8 @@ from bertology._lazy import lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology._api import align, neighbours, probe
+    from bertology._api import align, attribute, neighbours, patch, probe
     from bertology._compare import ModelComparison, compare
-    from bertology._explain import attribute, patch
     from bertology.compression import Compressed, compress
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder

@@ -1,13 +1,12 @@
-"""The main job in one call; occurrences near a word, and words linked with their translations."""
+"""The main job in one call, and one text looked at: neighbours, links with a translation, patches, attributions."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from bertology._files import explained_system_errors
 from bertology._inputs import taken
@@ -16,16 +15,17 @@ from bertology._names import short_names
 from bertology.activations import BarProgress, Recipe, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders.resolving import held_dtype
-from bertology.errors import BertologyError, CorpusError, ModelError, quoted
+from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
-from bertology.families.request import AS_READ, CONTROLS, parse_controls, parse_layers, parse_names
+from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
-from bertology.runner import ProbeRequest, ReferenceModel, reads_sentences, run_probes
-from bertology.runner.experiment import Experiment
+from bertology.runner import reads_sentences, run_probes
 
 if TYPE_CHECKING:
+    from bertology.causal import Attributions, PatchingMap
     from bertology.encoders import Encoder
+    from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
     from bertology.geometry.languages import AlignedTexts
 
@@ -40,10 +40,10 @@ def probe(
     *,
     model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     corpus: Any = "pocket",
-    reference: str | Path | Encoder | tuple[Any, Any] | ReferenceModel | None = None,
+    reference: str | Path | Encoder | tuple[Any, Any] | ModelSettings | None = None,
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
-    controls: str | Sequence[str] = CONTROLS,
+    controls: str | Sequence[str] = "all",
     out: str | Path | None = None,
     progress: bool | None = None,
     names: Sequence[str | None] | None = None,
@@ -64,7 +64,7 @@ def probe(
             of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them; of
             cloze tasks a table of items (good, bad …).
         reference: the model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from:
-            as ``model``, or a :class:`bertology.runner.ReferenceModel` where it is read in another way.
+            as ``model``, or :class:`bertology.runner.experiment.ModelSettings` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
@@ -100,11 +100,9 @@ def probe(
             raise CorpusError("annotate labels a file of raw text, not data in memory; annotate_text takes a text")
     if not isinstance(settings.get("columns"), str | None):
         settings["columns"] = ",".join(settings["columns"])
-    if not isinstance(settings.get("readout"), str | None):
-        settings["readout"] = Experiment.readout_configs(settings["readout"])
     show = can_show() if progress is None else progress
     models = model if isinstance(model, list) else [model]
-    if not isinstance(reference, ReferenceModel | None):
+    if not isinstance(reference, ModelSettings | None):
         *found, of_reference = names_of([*models, reference], None if names is None else [*names, None])
         reference = _reference(of_reference, settings)
     else:
@@ -112,20 +110,19 @@ def probe(
     short = short_names(found)
     if not found or len(short) < len(found):
         raise ModelError("model: give different models, each once" if found else "model: give at least one")
-    request = ProbeRequest(
-        tasks=tasks,
-        model=found[0],
-        reference=reference,
-        corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
-        layers=layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
-        seeds=seeds,
-        controls=parse_controls(controls if isinstance(controls, str) else taken(controls, "controls")),
+    asked = {
+        "tasks": tasks,
+        "reference": reference,
+        "corpus": kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
+        "layers": layers if isinstance(layers, str) else ",".join(map(str, taken(layers, "layers"))),
+        "seeds": seeds,
+        "controls": controls if isinstance(controls, str) else list(taken(controls, "controls")),
         **settings,
-    )
+    }
     folder = None if out is None else Path(out)
     runs = [
         run_probes(
-            replace(request, model=name, dtype=settings.get("dtype") or _dtype_of(name)),
+            ProbeRequest(**{**asked, "model": name, "dtype": settings.get("dtype") or _dtype_of(name)}),
             corpus=corpus if isinstance(corpus, Corpus) else None,
             out=folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-"),
             progress=BarProgress if show else lambda _: silent,
@@ -159,12 +156,12 @@ def _dtype_of(name: str) -> str:
     return held_dtype(name) or "float32"
 
 
-def _reference(name: str, settings: Mapping[str, Any]) -> str | ReferenceModel:
+def _reference(name: str, settings: Mapping[str, Any]) -> str | ModelSettings:
     """The reference by its name, read as the models are; one in memory in its own type."""
     if "dtype" in settings or held_dtype(name) is None:
         return name
     read = {field: settings[field] for field in AS_READ if field in settings}
-    return ReferenceModel(model=name, **read, dtype=_dtype_of(name))
+    return ModelSettings(name=name, **{**read, "dtype": _dtype_of(name)})
 
 
 def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
@@ -234,7 +231,7 @@ def neighbours(
     """
     from bertology.activations import extract, read_words
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
-    from bertology.families.alignment import Alignment
+    from bertology.families.model_corpus import Alignment
     from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
 
     name = name_of(model)
@@ -262,7 +259,7 @@ def neighbours(
             text_fingerprint=sentences.text_fingerprint,
             pooling=request.pooling,
             compute_dtype=request.dtype,
-            stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+            stored_dtype=request.stored_dtype,
             on_long=request.on_long,
             max_pieces=request.max_pieces,
         )
@@ -306,7 +303,7 @@ def align(
     split_at_spaces: bool = False,
     **loading: Any,
 ) -> AlignedTexts | list[AlignedTexts]:
-    """Which words of a text and of its translation belong together, by the similarity of their vectors.
+    """Link the words of a text with those of its translation, by the similarity of their vectors.
 
     >>> from bertology import align
     >>> print(align("Oscar has seen this cat.", "Сази пида гилогане лупихефнет:"))  # doctest: +SKIP
@@ -364,3 +361,120 @@ def align(
         pooling=pooling,
     )
     return found if are_many else found[0]
+
+
+@explained_system_errors()
+@explained_shortage("this patching")
+def patch(
+    text: str,
+    other: str,
+    *,
+    candidates: str | Sequence[str],
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    layers: str | Sequence[int] = "all",
+    site: Site = "hidden_state",
+    direction: Literal["denoise", "noise"] = "denoise",
+    language: str | None = None,
+    split_at_spaces: bool = False,
+    **loading: Any,
+) -> PatchingMap:
+    """Find the states of a text that decide between two words at its mask, layer by layer and word by word.
+
+    >>> from bertology import patch
+    >>> texts = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
+    >>> print(patch(*texts, candidates="are,is"))  # doctest: +SKIP
+
+    The pass over one text goes on with states of the other at one place (interchange intervention). For many pairs,
+    with intervals, there is :func:`bertology.causal.patch`.
+
+    Args:
+        text: has one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        other: as many words, some of which differ.
+        candidates: the word that ``text`` calls for at the mask, and the one that ``other`` calls for.
+        model: as of :func:`probe`, a masked language model.
+        layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
+        site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
+            ``head``, the output of each head at all places.
+        direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
+        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of the text are what white space parts.
+        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+
+    Returns:
+        The effects: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``
+        and ``.save(path)``.
+
+    Raises:
+        BertologyError: the texts cannot be aligned, or there is no such model, layer or site.
+    """
+    from bertology.causal import PatchPair
+    from bertology.causal import patch as patch_pairs
+    from bertology.encoders import load_encoder, resolve_model
+
+    words = _two(candidates)
+    encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
+    chosen = parse_layers(layers, encoder.n_layers)
+    if site != "hidden_state" and layers == "all":
+        chosen = chosen[1:]
+    pair = PatchPair(text, other, *words, language=language, split_at_spaces=split_at_spaces)
+    return patch_pairs(encoder, pair, site=site, layers=chosen, direction=direction)
+
+
+@explained_system_errors()
+@explained_shortage("this attribution")
+def attribute(
+    text: str,
+    *,
+    candidates: str | Sequence[str],
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    methods: str | Sequence[str] | None = None,
+    layers: str | Sequence[int] | None = None,
+    baseline: Literal["mask", "pad"] = "mask",
+    language: str | None = None,
+    split_at_spaces: bool = False,
+    **loading: Any,
+) -> Attributions:
+    """Score the words of a text by how much a choice between two words at its mask rests on them, by several methods.
+
+    >>> from bertology import attribute
+    >>> print(attribute("The guards near the dog [MASK] open.", candidates="are,is"))  # doctest: +SKIP
+
+    For many texts, with how faithful each method is, there is :func:`bertology.causal.attribute`, which says what the
+    methods are.
+
+    Args:
+        text: has one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        candidates: the word that is explained, and the one that it is compared with.
+        model: as of :func:`probe`, a masked language model.
+        methods: with commas or as names; all that the model's family allows when left out.
+        layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
+            and the last block for attention and values.
+        baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
+        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
+        split_at_spaces: words of the text are what white space parts.
+        loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
+
+    Returns:
+        The scores: print as a table, show as a page in a notebook; have ``.to_pandas()``, ``.plot()``,
+        ``.save(path)`` and ``.faithfulness()``.
+
+    Raises:
+        BertologyError: the text or a candidate does not fit the model, or there is no such model, layer or method.
+    """
+    from bertology.causal import PatchPair
+    from bertology.causal import attribute as attribute_questions
+    from bertology.encoders import load_encoder, resolve_model
+
+    words = _two(candidates)
+    encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
+    chosen = None if methods is None else parse_names(methods)
+    question = PatchPair(text, text, *words, language=language, split_at_spaces=split_at_spaces)
+    of_layers = None if layers is None else parse_layers(layers, encoder.n_layers)
+    return attribute_questions(encoder, [question], methods=chosen, layers=of_layers, baseline=baseline)
+
+
+def _two(candidates: str | Sequence[str]) -> tuple[str, str]:
+    words = parse_names(candidates)
+    if len(words) != 2:
+        raise ClozeError(f"{len(words)} candidates: give two, the word that the text calls for, then the other's")
+    return words[0], words[1]

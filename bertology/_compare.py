@@ -40,7 +40,7 @@ from bertology.results.report.comparison import (
     write_comparison,
 )
 from bertology.runner import RunOptions, resolve_work, run_experiment
-from bertology.runner.experiment import Experiment, experiment_of
+from bertology.runner.experiment import CorpusSettings, Experiment, experiment_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,34 +54,34 @@ _SIZES_FILE = "sizes.csv"
 _TIMED = 60
 """Sentences that speed is measured on."""
 MEASURES = (FROZEN, "vectors", "attention", "weights", "masked_loss", "restoring", "label_clusters", _SIZES)
-"""What is measured besides tasks: tasks ``comparison:…``, ``frozen_probe:TASK``, and sizes."""
+"""Measures besides the tasks: tasks ``comparison:…``, ``frozen_probe:TASK``, and sizes."""
 _TABLE = "comparison.csv"
 _PAGE = "comparison.html"
 
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """What differs between models and their reference; returned by :func:`bertology.compare`."""
+    """The differences between models and their reference; returned by :func:`bertology.compare`."""
 
     reference: str
     """The name of the reference in the tables."""
     models: tuple[str, ...]
-    """Those of the others."""
+    """The names of the other models in the tables."""
     results: Results
     """All scores, with the comparisons of models."""
     folder: Path
-    """Of the run."""
+    """Run directory."""
     failures: tuple[str, ...]
-    """What could not be measured, a line each."""
+    """Measures that failed, a line each."""
     left_out: tuple[str, ...] = field(default=())
     """Measures that these models do not have in common, a line each, where none was named."""
     sizes: pd.DataFrame | None = None
-    """Of all models, as :func:`bertology.comparison.size_and_speed` has them; None where it was not asked for."""
+    """Sizes and speeds of all models (:func:`bertology.comparison.size_and_speed`); None if not asked for."""
     retained: pd.DataFrame | None = None
-    """By model, task and layer the share of what the reference has beyond a floor, as
+    """The share of the reference's score beyond a floor, by model, task and layer, as
     :func:`bertology.comparison.retained` has it; None without a control that makes a floor."""
     heads: pd.DataFrame | None = None
-    """By model the statistics of attention heads, as :func:`bertology.comparison.head_changes` has them; None without a
+    """The statistics of attention heads by model, as :func:`bertology.comparison.head_changes` has them; None without a
     task of heads."""
 
     @cached_property
@@ -104,7 +104,7 @@ class ModelComparison:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What changed: for each model a verdict and its numbers as a whole, then each task and each statistic."""
+        """The changes: for each model a verdict and its numbers as a whole, then each task and each statistic."""
         of_heads = () if self.heads is None else head_findings(self.heads)
         found = findings(self._tasks, self._statistics)
         return (*self._verdicts, *found, *null_findings(self._statistics), *of_heads)
@@ -243,7 +243,7 @@ def _sizes(folder: Path, titles: Sequence[str], text: Any, *, again: bool) -> pd
 
 
 def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.DataFrame | None:
-    """What of the reference's scores beyond a floor is left, where there is a control that makes a floor."""
+    """The share of the reference's scores beyond a floor that is left, where a control makes a floor."""
     import pandas as pd
 
     if not any(row.control in ("majority", "word_majority") or row.init == "random" for row in results.rows):
@@ -254,7 +254,7 @@ def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.Dat
 
 
 def _titles(models: Sequence[Any], called: Sequence[str | None] | None) -> dict[str, str]:
-    """By name of a model what the tables call it, in order."""
+    """The display name of each model, in order."""
     names = names_of(models, called)
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
@@ -273,8 +273,8 @@ def _experiment(
     settings: dict[str, Any],
 ) -> Experiment:
     """The experiment that computes everything: the reference first, each other model with its reference."""
-    of_corpus = {key: settings.pop(key) for key in _CORPUS if key in settings}
-    shared: dict[str, Any] = {key: settings.pop(key) for key in ("seeds", "random_draws", "device") if key in settings}
+    of_corpus = {key: settings.pop(key) for key in list(settings) if key in CorpusSettings.model_fields}
+    shared = {key: settings.pop(key) for key in list(settings) if key in Experiment.model_fields}
     corpora = _corpora(corpus if isinstance(corpus, tuple) else (corpus,), of_corpus)
     first, *others = titles.items()
     models: list[dict[str, Any]] = [{"name": first[0], "id": first[1], **settings}]
@@ -320,9 +320,6 @@ def _on_first(task: str, corpora: Sequence[dict[str, Any]]) -> str | dict[str, A
     return {"name": task, "corpora": [corpora[0].get("id", corpora[0]["name"])]}
 
 
-_CORPUS = ("columns", "sentences", "train_split", "test_split", "annotate", "items")
-
-
 def _measures(
     asked: str | Sequence[str], tasks: Sequence[str], models: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -356,7 +353,7 @@ def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
 
 
 def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
-    """By measure what keeps models from being compared so, as far as their files show."""
+    """The reason why models cannot be compared, by measure, as far as their files show."""
     from bertology.encoders import model_shape, resolve_model
     from bertology.encoders.sources import MemorySource
 

@@ -42,7 +42,7 @@ def is_numeral(text: str) -> bool:
 
 
 class NotJson(ValueError):  # noqa: N818 - turned into an error with its place by whoever knows file and line
-    """What is wrong with a text that should be JSON, in a few words."""
+    """The problem of a text that should be JSON, in a few words."""
 
 
 def parsed_json(text: str) -> Any:

@@ -35,7 +35,7 @@ def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], li
 
 @cache
 def _homes(package: str) -> dict[str, str]:
-    """By name, the module that a package imports it from under ``if TYPE_CHECKING:``."""
+    """The module that a package imports each name from under ``if TYPE_CHECKING:``."""
     spec = sys.modules[package].__spec__
     source = getattr(spec and spec.loader, "get_source", lambda _: None)(package)
     if source is None:

@@ -12,7 +12,7 @@ from bertology.errors import NameNotFoundError, cut, listed, quoted
 _MOST_COMPARED = 80
 """Characters of a name that are compared with those there are: no name is longer."""
 _MOST_PARTS = 2
-"""Of a name of a hub: an organisation and its model."""
+"""Parts of a hub name: an organisation and its model."""
 
 
 def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> NameNotFoundError:
@@ -86,7 +86,7 @@ def checkpoint_name(name: str, *, pretraining_seed: int | None, step: int | None
 
 
 def training_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:
-    """What the checkpoints of a training, and its seeds, have in common of their names."""
+    """The part of a name that the checkpoints of a training, and its seeds, share."""
     return name.removesuffix(checkpoint_name("", pretraining_seed=pretraining_seed, step=step))
 
 

@@ -60,7 +60,7 @@ class Registry(Generic[Component]):
     """
 
     kind: str
-    """What messages call a component: ``probe``."""
+    """The kind of component in messages: ``probe``."""
     group: str
     """The entry-point group: ``bertology.probes``."""
     example: str
@@ -88,7 +88,7 @@ class Registry(Generic[Component]):
 
 
 def imported(entry_point: EntryPoint, kind: str) -> Any:
-    """What an entry point of some ``kind`` of component leads to."""
+    """The object that an entry point of some ``kind`` of component names."""
     try:
         return entry_point.load()
     except Exception as error:
@@ -98,7 +98,7 @@ def imported(entry_point: EntryPoint, kind: str) -> Any:
 
 
 def _changed(folder: str) -> int:
-    """When something was put into a folder, or taken out of it; 0 for what is no folder."""
+    """The time when a folder was last changed; 0 for what is no folder."""
     try:
         return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116 — asked often, and a Path takes longer than this
     except OSError:
@@ -109,8 +109,8 @@ def _changed(folder: str) -> int:
 def _registered(
     registry: Registry[Component], find: Callable[..., Iterable[EntryPoint]], folders: tuple[tuple[str, int], ...]
 ) -> Mapping[str, Registered[Component]]:
-    """By name. All metadata is read for it, so it is done again only when something was installed into one of the
-    ``folders``, or these are others."""
+    """The components by name; all metadata is read again only when something was installed into one of the ``folders``,
+    or these are others."""
     by_name: dict[str, Registered[Component]] = {}
     for point in sorted(set(find(group=registry.group)), key=lambda p: (p.name, p.value)):
         if point.name in by_name:

@@ -47,6 +47,12 @@ _MOST_VALUES = 20_000
 _MOST_DEPTH = 50
 _MOST_WHOLE = 2.0**63
 _COMMAND = "command"
+_ABOUT_KEYS = ("unknown key ", "key ")
+_BOUNDS = {
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+    "greater_than": ("over", "gt"),
+}
 _PLAIN = "tag:yaml.org,2002:"
 _NUMBERS = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -96,7 +102,7 @@ class Written:
     value: Any
     """``dict[str, Written]``, ``list[Written]`` or a scalar."""
     key_places: Mapping[str, Place] = field(default_factory=dict)
-    """Of a mapping, the place of each key."""
+    """The place of each key of a mapping."""
 
     def plain(self) -> Any:
         """The value as plain Python objects, without places."""
@@ -123,7 +129,7 @@ def written_at(place: Place, plain: Any) -> Written:
 
 def _has(value: Any, step: str | int) -> bool:
     """Whether a mapping has a key, or a list a place."""
-    is_in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
+    is_in_list = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
     return is_in_list or (isinstance(value, dict) and step in value)
 
 
@@ -313,26 +319,49 @@ def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place
 def _explained(
     errors: Sequence[ErrorDetails], written: Written, known: Callable[[Keys], Sequence[str]]
 ) -> BertologyError:
-    """One line on the first problem; unknown keys come first, since they may cause the others."""
+    """One line with file, line and key on the first problem."""
+    path, message = problem_of(errors, written.plain(), known)
+    if message.startswith(_ABOUT_KEYS):
+        return BertologyError(f"{written.place_of(path)}: {message}")
+    key = _name_of(path)
+    return BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
+
+
+def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys], Sequence[str]]) -> tuple[Keys, str]:
+    """The path of the first problem in ``plain`` settings, and its description; unknown keys come first."""
     problem = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     if problem["type"] not in ("extra_forbidden", "missing"):
         # Of a union of types, the type that a value fits furthest is the one that was meant.
         same = [error for error in errors if error["loc"][:1] == problem["loc"][:1] and error["type"] != "missing"]
-        problem = max(same, key=lambda error: len(_path_of(error, written)))
-    path = _path_of(problem, written)
-    key = _name_of(path)
+        problem = max(same, key=lambda error: (len(_path_of(error, plain)), error["type"] not in _WANTED))
+    path = _path_of(problem, plain)
     if problem["type"] == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""
         near = difflib.get_close_matches(str(path[-1])[:80], known(path), n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known(path))}"
-        return BertologyError(f"{written.place_of(path)}: unknown key {quoted(path[-1])}{where}: {hint}")
+        return path, f"unknown key {quoted(path[-1])}{where}: {hint}"
     if problem["type"] == "missing":
-        return BertologyError(f"{written.place_of(path[:-1])}: key {quoted(key)} is missing")
-    message = _message(problem, in_list=bool(path) and isinstance(path[-1], int))
-    return BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
+        return path[:-1], f"key {quoted(_name_of(path))} is missing"
+    # What is a whole number or a word may be wrong in two ways.
+    others = [error for error in errors if error is not problem and _path_of(error, plain) == path]
+    either = "".join(f" or {_wanted(error)}" for error in others if error["type"] in (*_BOUNDS, "int_type"))
+    return path, _message(problem, either if problem["type"] == "literal_error" else "", in_list=_is_in_list(path))
 
 
-def _message(problem: ErrorDetails, *, in_list: bool) -> str:
+def _is_in_list(path: Keys) -> bool:
+    return bool(path) and isinstance(path[-1], int)
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    """The bound of a number, or its type."""
+    if problem["type"] not in _BOUNDS:
+        return _WANTED[problem["type"]]
+    words, name = _BOUNDS[problem["type"]]
+    bound = problem["ctx"][name]
+    return f"{words} {int(bound) if bound == int(bound) else bound:,}"
+
+
+def _message(problem: ErrorDetails, either: str, *, in_list: bool) -> str:
     kind, given = problem["type"], problem["input"]
     if kind == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
@@ -341,20 +370,24 @@ def _message(problem: ErrorDetails, *, in_list: bool) -> str:
         hint = f"; in quotes it is text: '{given}'" if kind == "string_type" and number else ""
         wanted = "a name, or a mapping of keys to values" if kind == "model_type" and in_list else _WANTED[kind]
         return f"should be {wanted}, not {_called(given)}{hint}"
+    if kind == "string_too_short":
+        return "should not be empty"
+    if kind in _BOUNDS:
+        return f"should be {_wanted(problem)}, not {_called(given)}"
     if kind == "literal_error":
         expected = str(problem.get("ctx", {}).get("expected", "")).replace("'", "")
         near = difflib.get_close_matches(str(given)[:80], re.split(r", | or ", expected), n=1, cutoff=0.5)
-        return f"should be {expected}, not {_called(given)}{f': did you mean {near[0]}?' if near else ''}"
+        return f"should be {expected}{either}, not {_called(given)}{f': did you mean {near[0]}?' if near else ''}"
     if kind == "string_pattern_mismatch":
         return f"{quoted(given)} should be letters, digits, '-', '_' and '.', as the folder of the run is called so"
     text = str(problem["msg"])
     return f"{text[0].lower()}{text[1:]} (it is {_called(given)})"
 
 
-def _path_of(problem: ErrorDetails, written: Written) -> Keys:
+def _path_of(problem: ErrorDetails, plain: Any) -> Keys:
     """The path of a problem, without the parts by which pydantic names the members of a union."""
     path: list[str | int] = []
-    at: Any = written.plain()
+    at = plain
     *parts, last = problem["loc"] or (None,)
     for part in parts:
         if _has(at, part):
@@ -374,7 +407,7 @@ def _called(given: Any) -> str:
     if isinstance(given, bool):
         return str(given).lower()
     if isinstance(given, int | float):
-        return f"the number {given}"
+        return f"the number {given}" if abs(given) < _MOST_WHOLE else quoted(given)
     containers = {type(None): "nothing", dict: "a mapping", list: "a list", tuple: "a list"}
     return containers.get(type(given)) or quoted(str(given))
 

@@ -1,4 +1,4 @@
-"""What a killed process leaves behind: temporary files and folders, which are deleted, and workers, which end.
+"""Cleanup after killed processes: stale temporary files and folders are deleted, and orphaned workers end.
 
 The name of a temporary file has a mark of its owner: host, process id and start of the process. Files that the owner
 could not delete are recognised by that mark and deleted when the folder is used next.
@@ -22,7 +22,7 @@ from pathlib import Path
 _SUFFIX = ".tmp"
 _MARKED = re.compile(r"\..*\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,7})-(?P<start>\d+)\.[^.]+\.tmp")
 _MOST_CHARACTERS = 50
-"""Of the name that a file is to have, in its temporary one: 200 bytes at most, of the 255 that a name may have."""
+"""Characters of the final name in a temporary one: at most 200 bytes of the 255 that a name may have."""
 _FOREIGN_AGE_S = 24 * 3600.0
 _REFRESH_S = 3600.0
 _UNKNOWN = "0"

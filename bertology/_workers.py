@@ -1,4 +1,4 @@
-"""Where to compute: the device, and threads that share the work of a fit or of a forward pass, each on its own core.
+"""The device, and threads that share the work of a fit or of a forward pass, each on its own core.
 
 The alternative to such threads, every tensor operation spread over all cores, makes the cores wait for each other
 thousands of times a pass, and for long where something else runs beside them.

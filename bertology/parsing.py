@@ -18,7 +18,7 @@ from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
-from bertology.families.request import ReadoutConfig, parse_layers
+from bertology.families.request import parse_layers
 from bertology.measures import rooted
 from bertology.measures.trees import spanning_trees
 from bertology.probing import scored_words
@@ -41,7 +41,7 @@ Setting = TypeVar("Setting", ModelSettings, CorpusSettings)
 
 @dataclass(frozen=True, kw_only=True)
 class ParseRequest:
-    """Which probe is to read sentences."""
+    """A request for the probe that parses sentences."""
 
     layer: int | None = None
     """0 is the embedding output; negative ones are counted from the last layer. None for the layer whose distances are
@@ -49,9 +49,9 @@ class ParseRequest:
     model: str | None = None
     """``pocket`` when left out; with a kept probe the model that it was fitted on."""
     corpus: str | None = None
-    """What the probe is fitted on, where there is none yet: ``pocket`` when left out."""
+    """The treebank that a new probe is fitted on: ``pocket`` when left out."""
     columns: str | None = None
-    """What the columns of the corpus hold, if it is of column files: ``form,xpos,chunk``."""
+    """The columns of the corpus, if it is of column files: ``form,xpos,chunk``."""
     probe: Path | None = None
     """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
     rank: int | None = None
@@ -170,7 +170,7 @@ def _model(request: ParseRequest) -> ModelSettings:
 
 
 def _experiment(request: ParseRequest) -> Experiment | None:
-    """What was asked in the run that keeps a probe, where it lies in one or is the whole run."""
+    """The experiment of the run that keeps a probe; None for a probe outside of a run."""
     probe = request.probe
     assert probe is not None
     run = next((folder for folder in (probe, probe.parent, probe.parent.parent) if (folder / _ASKED).is_file()), None)
@@ -187,17 +187,15 @@ def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
 
 
 def _probing(request: ParseRequest) -> ProbeRequest:
-    names = ("columns", "device", "revision", "trust_remote_code")
-    config = ReadoutConfig(settings={} if request.rank is None else {"rank": request.rank})
     return ProbeRequest(
-        tasks=(_TASK,),
+        tasks=_TASK,
         layers="all" if request.layer is None else str(request.layer),
-        controls=(),
-        configs={_TASK: (config,)},
+        controls="none",
+        readout=None if request.rank is None else {"settings": {"rank": request.rank}},
         model=request.model or _POCKET,
         corpus=request.corpus or _POCKET,
         pooling=request.pooling or "mean",
-        **{name: getattr(request, name) for name in names},
+        **{name: getattr(request, name) for name in ("columns", "device", "revision", "trust_remote_code")},
     )
 
 
@@ -239,7 +237,7 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
 
 
 def _kept_at(path: Path) -> dict[str, TreeProbe]:
-    """By cell the probes that are kept in a folder, or the one in a file."""
+    """The probes that are kept in a folder, or the one in a file, by cell."""
     from bertology.readouts import TreeProbe
 
     if not path.is_dir():
@@ -253,6 +251,6 @@ def _kept_at(path: Path) -> dict[str, TreeProbe]:
 
 
 def _dev_losses(results: Results) -> dict[str, float]:
-    """By cell how far predicted distances are from those of the trees of dev, as the fit stopped by it."""
+    """The distance loss on dev of each cell, which early stopping used."""
     losses = {row.cell_id: json.loads(row.params_json).get("dev_loss", {}).get("distances") for row in results.rows}
     return {cell: loss for cell, loss in losses.items() if loss is not None}

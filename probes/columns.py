@@ -49,6 +49,7 @@ _WHOLE = re.compile(r"[-+]?\d+(\.0)?", re.ASCII)
 class _Column(RepresentationProbe):
     column: str
     stem: ClassVar[str]
+    subject = "labels of your own"
 
     @property
     def readout(self) -> str:

@@ -331,6 +331,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
     """Does the model predict what people expect?"""
 
     kind: str
+    subject = "meaning"
     reference = "Ettinger 2020"
 
     @property

@@ -53,6 +53,7 @@ class EdgePartsOfSpeech(_Edge):
     """Which universal part of speech does a word have, asked as an edge probe?"""
 
     task, layer, spans = "edge_pos", "upos", 0
+    subject = "word classes"
     question = "As an edge probe: which universal part of speech does each word have?"
     about = "Every word with its upos label."
 
@@ -61,6 +62,7 @@ class EdgeConstituents(_Edge):
     """Which category does a phrase have?"""
 
     task, layer, spans = "edge_constituents", "constituents", 1
+    subject = "syntax"
     question = "Which category does each phrase have?"
     about = "Every phrase with its category."
 
@@ -125,6 +127,7 @@ class EdgeDependencies(_Edge):
     """Which relation joins a word to its head?"""
 
     task, layer = "edge_dependencies", "deprel"
+    subject = "syntax"
     question = "Which grammatical relation joins a word to its head?"
 
     def examples(self, sentences: Sentences) -> Examples:

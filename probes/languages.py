@@ -53,6 +53,7 @@ _SPLITS = ("train", "dev", "test")
 class _OfSentences(GeometryProbe):
     most_sentences: int = 1000
     """Sentences of each language that are read at most."""
+    subject = "languages"
     reference = "Libovický et al. 2019"
     pools = ("mean", "cls")
     _needs_translations = False
@@ -195,6 +196,7 @@ class Translation(GeometryProbe):
     most_words: int = 2000
     """Words of each language that are asked about at most, drawn at random."""
     task = "languages:translation"
+    subject = "languages"
     question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
@@ -273,6 +275,7 @@ class Alignment(GeometryProbe):
     distortion: float = 0.0
     """Amount by which similarity falls with the distance of relative places."""
     task = "languages:alignment"
+    subject = "languages"
     question = "Do the vectors of words find which words translate each other?"
     reference = "Jalili Sabet et al. 2020"
     baselines = (
@@ -336,6 +339,7 @@ class Transfer(GeometryProbe):
     """The task whose labels are asked for."""
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
+    subject = "languages"
     question = "Does a readout fitted in one language hold in another?"
     reference = "cf. Pires et al. 2019, §3"
     reads = ("train", "dev", "test")

@@ -46,6 +46,7 @@ class Lens(CausalProbe):
     most_words: int = 20_000
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
+    subject = "vectors"
     question = "What would the model predict if it stopped at a layer?"
     reference = "Belrose et al. 2023; nostalgebraist 2020"
     reads = ("train", "test")

@@ -22,6 +22,7 @@ class NextSentence(ClozeProbe):
     """Does one sentence follow another?"""
 
     task = "next_sentence"
+    subject = "meaning"
     question = "Does one sentence follow another?"
     reference = "Devlin et al. 2019, §3.1; Lan et al. 2020, §3.1"
     asks = "next_sentence"

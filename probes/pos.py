@@ -22,6 +22,7 @@ class PartsOfSpeech(RepresentationProbe):
 
     task = "pos"
     version = 1
+    subject = "word classes"
     question = "Which universal part of speech does each word have?"
     reference = "Liu et al. 2019, §4"
     readout = "linear.v1"

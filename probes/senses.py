@@ -64,6 +64,7 @@ class Senses(GeometryProbe):
     layers_summed: int = 1
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
+    subject = "meaning"
     question = "Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"
     reference = "Loureiro et al. 2021; Wiedemann et al. 2019"
     metrics = (
@@ -139,6 +140,7 @@ class SenseClusters(GeometryProbe):
     """Does k-means find the senses of a word?"""
 
     task = "senses:clusters"
+    subject = "meaning"
     question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (
@@ -173,6 +175,7 @@ class PairsOfSenses(GeometryProbe):
     column: str = "label"
     """Column of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
+    subject = "meaning"
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
@@ -220,6 +223,7 @@ class SenseConcatenation(GeometryProbe):
     """Does a following sentence with another sense pull a word to that sense?"""
 
     task = "senses:concatenation"
+    subject = "meaning"
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (

@@ -23,6 +23,7 @@ class SentenceTask(SentenceProbe):
     """Which label does each sentence have in one of the ten tasks?"""
 
     name: str
+    subject = "syntax"
     question = "Which length, depth, tense, word order … does each sentence have?"
     reference = "Conneau et al. 2018"
     readout = "linear.v1"

@@ -27,6 +27,7 @@ from bertology.probing import RepresentationProbe, TreeExamples, tree_examples
 @dataclass(frozen=True)
 class _Structural(RepresentationProbe):
     readout = "structural.v1"
+    subject = "syntax"
     _asks: ClassVar[Literal["distances", "depths", "arcs"]]
 
     def examples(self, sentences: Sentences) -> TreeExamples:

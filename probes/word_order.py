@@ -53,6 +53,7 @@ class WordOrder(GeometryProbe):
     """Which word of a sentence is the main auxiliary, the subject noun, or the n-th?"""
 
     task: str = "word_order:main_auxiliary"
+    subject = "syntax"
     question = "Is a word found by its place in the sentence, or by its place in the tree?"
     reference = "Lin et al. 2019"
     metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
@@ -174,6 +175,7 @@ class SubjectAttention(AttentionProbe):
     """
 
     task = "word_order:attention"
+    subject = "syntax"
     question = "How much of the main auxiliary's attention to nouns misses the subject?"
     reference = "Lin et al. 2019"
     metrics = (

@@ -33,6 +33,7 @@ class TreebankTags(AnnotationProbe):
     """Which treebank-specific tag does each word have?"""
 
     task = layer = "xpos"
+    subject = "word classes"
     question = "Which treebank-specific tag does each word have?"
     about = "Every word with its xpos label."
     reference = _LIU
@@ -43,6 +44,7 @@ class Chunks(AnnotationProbe):
     """Which part of which kind of chunk is each word?"""
 
     task = layer = "chunk"
+    subject = "syntax"
     question = "Which part of which kind of chunk is each word?"
     about = "Every word with its chunk label."
     reference = _LIU
@@ -65,6 +67,7 @@ class DependencyRelations(AnnotationProbe):
     """In which universal relation does each word stand to its head?"""
 
     task = layer = "deprel"
+    subject = "syntax"
     question = "In which universal relation does each word stand to its head?"
     reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
 
@@ -81,6 +84,7 @@ class Feature(AnnotationProbe):
 
     feature: str
     layer = "feats"
+    subject = "word classes"
     question = "Which value of a UD feature (Number, Tense …) does each word that has it show?"
     reference = "Belinkov et al. 2017"
 

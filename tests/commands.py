@@ -34,7 +34,8 @@ import gc, json, os, signal, sys, tempfile
 import joblib.externals.loky.process_executor, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.runner, bertology.readouts, bertology.encoders.loading, bertology.activations._extract
-import bertology.cli._app, bertology.pocket._pretrain, bertology_probes.words, bertology_probes.pos
+import bertology.cli.ask, bertology.cli.keep, bertology.cli.lookup
+import bertology.pocket._pretrain, bertology_probes.words, bertology_probes.pos
 import bertology.results._results
 from bertology.cli import main
 

@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel
 
 from bertology.cli._app import app
-from bertology.runner.experiment import _settings as settings
+from bertology.families import request as settings
 
 ROOT = Path(__file__).parents[1]
 FOREIGN = {"--nthreads"}

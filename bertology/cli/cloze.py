@@ -14,7 +14,7 @@ import typer
 
 from bertology._names import folder_name, layer_label
 from bertology._text import aligned
-from bertology.cli._shared import Device, Format, Language, Revision, SplitAtSpaces, Trust, print_found, records
+from bertology.cli._options import Format, closing, print_found, records, with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +24,23 @@ if TYPE_CHECKING:
     from bertology.corpora import Sentence
     from bertology.encoders import Encoder
 
+app = typer.Typer(rich_markup_mode=None)
 _WIDTH = 100
 _BAR_MOST, _BAR_LEAST = 12, 4
 _MOST_TOLD = 10
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+@app.command(
+    epilog=closing(
+        "how-to/cloze",
+        'bertology cloze "The capital of France is {mask}."',
+        'bertology cloze "The dogs {mask}." --candidates run,runs --layers 0-4',
+    )
+)
+@with_options(
+    *("layers", "model", "language", "split_at_spaces", "device", "revision", "trust_remote_code"), model="pocket"
+)
 def cloze(
     text: Annotated[
         str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well; none with --surprisal.")
@@ -46,7 +57,6 @@ def cloze(
         bool,
         typer.Option("--surprisal", help="Bits of each word instead: left to right of GPT-2, else masked in turn."),
     ] = False,
-    layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     lens: Annotated[
         Path | None,
         typer.Option(
@@ -56,13 +66,8 @@ def cloze(
     lens_corpus: Annotated[
         str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
     ] = "pocket",
-    model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
-    language: Language = None,
-    split_at_spaces: SplitAtSpaces = False,
-    device: Device = "auto",
-    revision: Revision = None,
-    trust_remote_code: Trust = False,
     format: Format = "table",
+    **settings: Any,
 ) -> None:
     """Ask what an encoder expects at a mask, and in which layer it starts to; or how surprising each word is.
 
@@ -76,17 +81,19 @@ def cloze(
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
 
-    loaded = partial(load_encoder, model, device=device, revision=revision, trust_remote_code=trust_remote_code)
+    model, layers = settings.pop("model"), settings.pop("layers")
+    of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
+    loaded = partial(load_encoder, model, **settings)
     if surprisal:
         is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
         if not is_plain or Prompt(text).n_masks:
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
+        sentence = as_sentence(text, **of_text)
         _print_surprisal(loaded(), sentence, format)
         return
-    if language is not None or split_at_spaces:
+    if any(of_text.values()):
         raise ClozeError("--language and --split-at-spaces find the words of a text: give them with --surprisal")
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
     if candidates is not None and not words:
@@ -109,7 +116,7 @@ def cloze(
 
 
 def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
-    """That of the file, or one that is fitted now and written to it."""
+    """The tuned lens of the file, or one that is fitted now and written to it."""
     from bertology.activations import BarProgress, can_show, silent
     from bertology.cloze import fit_lens, load_lens
     from bertology.corpora import load_corpus
@@ -190,7 +197,7 @@ def _left_out(reading: ClozeReading) -> list[str]:
 
 
 def _toy(model: str) -> list[str]:
-    """What to know of an embedded model; nothing of others."""
+    """A note on an embedded model; nothing for other models."""
     from bertology.encoders.resolving import known_models
 
     if "embedded" not in known_models().get(model, ""):
@@ -210,7 +217,7 @@ def _frame(reading: ClozeReading) -> pd.DataFrame:
 
 
 def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
-    """By layer each word with its log-probability and rank."""
+    """Each word with its log-probability and rank, by layer."""
     log_probs = reading.log_probs.tolist()
     ranks = [[None] * len(reading.words)] * len(log_probs) if reading.ranks is None else reading.ranks.tolist()
     return [list(zip(reading.words, *layer, strict=True)) for layer in zip(log_probs, ranks, strict=True)]

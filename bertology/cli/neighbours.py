@@ -1,4 +1,4 @@
-"""``bertology neighbours``: the nearest occurrences of a word's occurrence in a corpus, by layer."""
+"""``bertology neighbours`` and ``align``: words near each other in a corpus, and in a text and its translation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,47 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bertology._names import folder_name, layer_label
+from bertology._page import is_page
 from bertology._text import aligned
-from bertology.cli._shared import Device, Dtype, Format, Language, Revision, SplitAtSpaces, Trust, print_found, records
-from bertology.cli.probe import COLUMNS_HELP
+from bertology.cli._options import (
+    Format,
+    PageOrFigure,
+    Quiet,
+    closing,
+    print_found,
+    records,
+    save_found,
+    shows_progress,
+    with_options,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bertology.corpora import Corpus, Sentence
     from bertology.geometry import Neighbours
+    from bertology.geometry.languages import AlignedTexts
 
+app = typer.Typer(rich_markup_mode=None)
+_BAR = " ||| "
 _WIDTH = 100
 _LEAST = 14
 """Characters of context on each side, at least."""
 
 
+@app.command(
+    epilog=closing(
+        "how-to/geometry",
+        'bertology neighbours "We sat on the bank of the river." --word bank',
+        'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
+    )
+)
+@with_options(
+    *("model", "corpus", "columns", "layers", "sentences", "pooling", "language", "split_at_spaces", "dtype", "device"),
+    *("revision", "trust_remote_code"),
+    model="pocket",
+    corpus=("pocket", "What is searched: pocket, ud:en_ewt, a path."),
+)
 def neighbours(
     text: Annotated[
         str | None, typer.Argument(help="A sentence with the word; none with --sentence.", show_default=False)
@@ -32,30 +60,14 @@ def neighbours(
     occurrence: Annotated[
         int | None, typer.Option(help="Which one, from 1, where the word stands in the text several times.")
     ] = None,
-    corpus: Annotated[str, typer.Option("--corpus", "-c", help="What is searched: pocket, ud:en_ewt, a path.")] = (
-        "pocket"
-    ),
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     split: Annotated[str, typer.Option(help="Splits that are searched, with commas, or all.")] = "all",
-    sentences: Annotated[
-        int | None, typer.Option(help="Search at most so many sentences of each split, the first ones.")
-    ] = None,
     sentence: Annotated[
         str | None,
         typer.Option(help="Id of a sentence of the corpus, instead of a text."),
     ] = None,
     tag: Annotated[str | None, typer.Option(help="The word's own tag, to compare neighbours with.")] = None,
     sense: Annotated[str | None, typer.Option(help="The word's own sense, likewise.")] = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
-    layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     k: Annotated[int, typer.Option("--k", "-k", help="Neighbours in each layer.")] = 10,
-    pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
-    language: Language = None,
-    split_at_spaces: SplitAtSpaces = False,
-    dtype: Dtype = "float32",
-    device: Device = "auto",
-    revision: Revision = None,
-    trust_remote_code: Trust = False,
     format: Format = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write: a map, by layer.")] = None,
     points: Annotated[
@@ -65,7 +77,8 @@ def neighbours(
     projection: Annotated[
         Literal["pca", "tsne"], typer.Option(help="Of the map: principal components, or t-SNE for few words.")
     ] = "pca",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Find the nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
 
@@ -81,36 +94,27 @@ def neighbours(
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")
     if out is None and (points is not None or not others or projection != "pca"):
         raise typer.BadParameter("--points, --no-others and --projection are of a map: name its page with --out")
-    loaded = load_corpus(corpus, columns=columns)
+    loaded = load_corpus(settings.pop("corpus"), columns=settings.pop("columns"))
     found = bertology.neighbours(
         _of_corpus(loaded, str(sentence)) if text is None else text,
         word,
         occurrence=occurrence,
         corpus=loaded,
-        model=model,
-        layers=layers,
         k=k,
         split=split,
         tag=tag,
         sense=sense,
-        progress=not quiet and sys.stderr.isatty(),
-        sentences=sentences,
-        pooling=pooling,
-        language=language,
-        split_at_spaces=split_at_spaces,
-        dtype=dtype,
-        device=device,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
+        progress=shows_progress(quiet),
+        **settings,
     )
     if out is not None:
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
-    if loaded.notes.get("annotation") == BY_SPACES and not split_at_spaces:
+    if loaded.notes.get("annotation") == BY_SPACES and not settings["split_at_spaces"]:
         problem = "has words by white space, with the punctuation that stands at them"
         typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
-    print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
+    print_found(format, lambda: _neighbour_table(found), lambda: found.frame, lambda: _neighbour_plain(found))
 
 
 def _of_corpus(corpus: Corpus, name: str) -> Sentence:
@@ -124,7 +128,7 @@ def _of_corpus(corpus: Corpus, name: str) -> Sentence:
     raise name_not_found(f"sentence of {corpus.name}", name, ids, remedy="give the id of one of them")
 
 
-def _table(found: Neighbours) -> str:
+def _neighbour_table(found: Neighbours) -> str:
     """The shares by layer, then each layer's neighbours in context."""
     notes = [
         f"share of the {found.k} nearest of {len(found.text.words):,} words of {found.corpus}, by cosine, exact search",
@@ -173,7 +177,7 @@ def _in_context(found: Neighbours, layer: int) -> list[str]:
     return aligned(lines)
 
 
-def _plain(found: Neighbours) -> dict[str, Any]:
+def _neighbour_plain(found: Neighbours) -> dict[str, Any]:
     by_layer: dict[int, list[dict[str, Any]]] = {}
     for one in records(found.frame):
         by_layer.setdefault(one.pop("layer"), []).append(one)
@@ -191,3 +195,111 @@ def _plain(found: Neighbours) -> dict[str, Any]:
         "n_shared": found.text.n_shared,
         "layers": layers,
     }
+
+
+@app.command(
+    epilog=closing(
+        "how-to/geometry",
+        'bertology align "Oscar has seen it." "Сази пида гилогане."',
+        "bertology align --file pairs.txt --format pharaoh",
+    )
+)
+@with_options(
+    *("model", "pooling", "split_at_spaces", "dtype", "device", "revision", "trust_remote_code"),
+    model=("bilingual", "bilingual, a folder, or a hub id."),
+)
+def align(
+    text: Annotated[str | None, typer.Argument(help="A text; none with --file.", show_default=False)] = None,
+    translation: Annotated[str | None, typer.Argument(help="Its translation.", show_default=False)] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option(help="Align the lines of this file instead: TEXT ||| TRANSLATION.")
+    ] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option("--layer", "-l", help="0 is the embeddings, -1 the last; two thirds of the way up if left out."),
+    ] = None,
+    method: Annotated[Literal["argmax", "itermax", "match"], typer.Option(help="Of SimAlign.")] = "argmax",
+    distortion: Annotated[
+        float, typer.Option(help="By how much similarity falls with the distance of places, from 0 to 1.")
+    ] = 0.0,
+    language: Annotated[
+        str | None, typer.Option(help="Of the text and its translation, such as en,de: their rules find words.")
+    ] = None,
+    format: Annotated[
+        Literal["table", "pharaoh", "csv", "json"],
+        typer.Option("--format", "-f", help="What to print; of a file pharaoh, a line of links i-j for each line."),
+    ] = "table",
+    out: PageOrFigure = None,
+    **settings: Any,
+) -> None:
+    """Link the words of a text with those of its translation, by the similarity of their vectors at one layer.
+
+    As SimAlign does (Jalili Sabet et al. 2020). The page shows every layer. How often links are right is measured by
+    the task languages:alignment, on text with gold links.
+    """
+    import bertology
+
+    if (file is None) == (text is None) or (text is None) != (translation is None):
+        raise typer.BadParameter("give a text and its translation, or --file with a pair in each line")
+    if file is not None and out is not None:
+        raise typer.BadParameter("it shows one pair: give a text and its translation", param_hint="--out")
+    pairs = [(str(text), str(translation))] if file is None else _pairs(file)
+    firsts, seconds = zip(*pairs, strict=True)
+    found = bertology.align(
+        list(firsts),
+        list(seconds),
+        layers="all" if layer is None or is_page(out) else (layer,),
+        layer=layer,
+        method=method,
+        distortion=distortion,
+        language=language,
+        **settings,
+    )
+    are_lines = format == "pharaoh" or (file is not None and format == "table")
+    shown = _pharaoh if are_lines else _links_table
+    print_found(format, lambda: shown(found), lambda: _links_frame(found), lambda: _links_plain(found))
+    save_found(found[0], out, what="links")
+
+
+def _pairs(file: Path) -> list[tuple[str, str]]:
+    from bertology._inputs import read_text
+    from bertology.errors import CorpusError
+
+    pairs = []
+    for number, line in enumerate(read_text(file).splitlines(), 1):
+        first, bar, second = line.partition(_BAR.strip())
+        if not (first.strip() and bar and second.strip()):
+            raise CorpusError(f"{file}, line {number}: write a text and its translation, TEXT{_BAR}TRANSLATION")
+        pairs.append((first.strip(), second.strip()))
+    if not pairs:
+        raise CorpusError(f"{file}: no line in it; write a text and its translation in each, TEXT{_BAR}TRANSLATION")
+    return pairs
+
+
+def _links_table(found: list[AlignedTexts]) -> str:
+    return "\n\n".join(map(str, found)) + "\n"
+
+
+def _pharaoh(found: list[AlignedTexts]) -> str:
+    return "".join(f"{one.pharaoh()}\n" for one in found)
+
+
+def _links_frame(found: list[AlignedTexts]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat([one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)])
+
+
+def _links_plain(found: list[AlignedTexts]) -> list[dict[str, Any]]:
+    return [
+        {
+            "first": list(one.first.words),
+            "second": list(one.second.words),
+            "model": one.model,
+            "layer": one.layer,
+            "method": one.method,
+            "links": one.links(),
+        }
+        for one in found
+    ]

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bertology._names import folder_name
 from bertology._text import aligned
-from bertology.cli._shared import Device, Language, Revision, SplitAtSpaces, Trust
-from bertology.cli.probe import COLUMNS_HELP
+from bertology.cli._options import Quiet, bars, closing, with_options
 
 if TYPE_CHECKING:
     from bertology.results.trees import TreeReading
 
 Picture = Literal["arcs", "depths", "distances"]
+app = typer.Typer(rich_markup_mode=None)
 
 
+@app.command(
+    epilog=closing(
+        "how-to/trees",
+        'bertology tree "The keys to the cabinet are lost."',
+        "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
+    )
+)
+@with_options(
+    *("model", "corpus", "columns", "language", "split_at_spaces", "pooling", "device", "revision"),
+    "trust_remote_code",
+    model=(None, "A folder, or a hub id; pocket, or the model of --probe, when left out."),
+    corpus=(None, "Treebank to fit the probe on: pocket, or that of --probe, when left out."),
+    pooling=(None, "A word's vector from its pieces': mean, first or last; mean, or as --probe has."),
+)
 def tree(
     text: Annotated[str | None, typer.Argument(help="A sentence; none with --sentence.")] = None,
     *,
@@ -27,28 +40,11 @@ def tree(
         int | None,
         typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="A folder, or a hub id; pocket, or the model of --probe, when left out."),
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option("--corpus", "-c", help="Treebank to fit the probe on: pocket, or that of --probe, when left out."),
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     probe: Annotated[Path | None, typer.Option(help="A kept probe instead: its file, or the folder of a run.")] = None,
     sentence: Annotated[
         str | None, typer.Option(help="Id of a sentence of the corpus' test split, drawn beside its gold tree.")
     ] = None,
-    language: Language = None,
-    split_at_spaces: SplitAtSpaces = False,
     rank: Annotated[int | None, typer.Option(help="Rank of a probe that is fitted now.")] = None,
-    pooling: Annotated[
-        str | None, typer.Option(help="A word's vector from its pieces': mean, first or last; mean, or as --probe has.")
-    ] = None,
-    device: Device = "auto",
-    revision: Revision = None,
-    trust_remote_code: Trust = False,
     picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = "arcs",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Picture to write: a .svg, .png or .tex file.")
@@ -56,38 +52,24 @@ def tree(
     format: Annotated[
         Literal["table", "conllu", "tikz", "displacy"], typer.Option("--format", "-f", help="What to print.")
     ] = "table",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
+    **settings: Any,
 ) -> None:
     """Parse a sentence by a structural probe: heads, relations and depths that are linear in one layer.
 
     The probe is fitted on the treebank the first time, and kept.
     """
-    from bertology.activations import BarProgress, silent
     from bertology.corpora import sentence_of_text
     from bertology.parsing import ParseRequest, parse, sentence_of_request
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
-    request = ParseRequest(
-        layer=layer,
-        model=model,
-        corpus=corpus,
-        columns=columns,
-        probe=probe,
-        rank=rank,
-        pooling=pooling,
-        device=device,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-    )
+    of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
+    request = ParseRequest(layer=layer, probe=probe, rank=rank, **settings)
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
-    if text is not None:
-        chosen = sentence_of_text(text, language=language, split_at_spaces=split_at_spaces)
-    else:
-        chosen = sentence_of_request(str(sentence), request)
-    show = not quiet and sys.stderr.isatty()
-    reading = parse(chosen, request, progress=BarProgress if show else lambda _: silent)
+    chosen = sentence_of_request(str(sentence), request) if text is None else sentence_of_text(text, **of_text)
+    reading = parse(chosen, request, progress=bars(quiet))
     typer.echo(_printed(reading, format), nl=False)
     if out is not None:
         _write(reading, out, picture)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.families.item_scores import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
+from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, compare, over_runs
 from bertology.measures.comparisons import Comparison, over_layers
 from bertology.results import ResultRow, Results

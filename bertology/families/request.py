@@ -1,284 +1,62 @@
-"""What a person asks for, checked before anything is computed: requests and readout configurations."""
+"""The settings of a run: one model, from which YAML schema, options, keyword arguments and identities are made.
+
+:class:`Experiment` is all of it: models × corpora × tasks × layers × seeds × controls. A :class:`ProbeRequest` is an
+experiment with one model and one corpus, whose settings may be given flat, as keyword arguments. Each setting is
+described where it stands; the JSON Schema for editors and the help of the command line are made of these descriptions.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from bertology._files import canonical_json
-from bertology._names import layer_number, name_not_found
-from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology._names import checkpoint_name, layer_number
+from bertology._schema import or_a_name
+from bertology._settings import Text, Truth, Whole, problem_of
+from bertology.corpora import kept_name, kept_table, load_corpus
+from bertology.corpora.prompts import names_items
+from bertology.encoders.resolving import held_dtype
+from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
+from bertology.measures import N_RESAMPLES
 
-
-@dataclass(frozen=True)
-class ReadoutConfig:
-    """A readout with its settings, and what it is fitted to; several of one task make a sweep.
-
-    Raises:
-        BertologyError: a setting is out of bounds.
-    """
-
-    readout: str | None = None
-    """A registered readout; the task's own when left out."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The readout's own settings, where they are not its defaults."""
-    fraction: float = 1.0
-    """How much of the training sentences to fit on; a smaller share is part of every larger one."""
-    codelength: Literal["online", "variational"] | None = None
-    """``online``, or of a readout with a posterior ``variational``: measure how short the training labels can be told
-    instead of how well test is predicted (Voita & Titov 2020)."""
-    erase: str | None = None
-    """A task of words: what a linear readout finds of it is taken out of the vectors first (Elazar et al. 2021)."""
-    eraser: Literal["leace", "random"] = "leace"
-    """``random``: as many directions are taken out, but any."""
-    layers: str | None = None
-    """Some of the layers that are read, such as ``3`` or ``0-2,-1``; all of them when left out."""
-    pool: str = "mean"
-    """The vector that a readout of single vectors has of a sentence, or another span of words: their ``mean`` or
-    ``max`` (in each dimension), the ``last`` word's; or of whole sentences ``cls``, the hidden state of the special
-    token before the text."""
-
-    def __post_init__(self) -> None:
-        if self.pool not in POOLS:
-            raise name_not_found("pool", self.pool, POOLS)
-        if not 0 < self.fraction <= 1:
-            raise BertologyError(f"fraction of the training data is {self.fraction}; it should be over 0 and at most 1")
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What differs from the readout's defaults on all of train: part of a cell's identity and of its rows."""
-        changes: dict[str, Any] = dict(sorted(self.settings.items()))
-        if self.fraction != 1:
-            changes["fraction"] = self.fraction
-        if self.codelength is not None:
-            changes["codelength"] = self.codelength
-        if self.erase is not None:
-            changes |= {"erase": self.erase, "eraser": self.eraser}
-        if self.pool != "mean":
-            changes["pool"] = self.pool
-        return changes
-
-    @property
-    def title(self) -> str:
-        """Its name in messages."""
-        return " ".join([str(self.readout), *(f"{name}={value}" for name, value in self.changes.items())])
-
-    @property
-    def key(self) -> str:
-        """Distinguishes the configurations of a task."""
-        return canonical_json([self.readout, self.changes]).decode()
-
-
-def sweep(
-    readout: str | None,
-    settings: Mapping[str, Any],
-    *,
-    fractions: Sequence[float] = (1.0,),
-    pools: Sequence[str] = ("mean",),
-    **more: Any,
-) -> tuple[ReadoutConfig, ...]:
-    """Every combination of settings that are given as lists, of fractions and of pools.
-
-    Args:
-        readout: a registered readout; the task's own when None.
-        settings: values, or lists of values to try one after the other.
-        fractions: shares of the training data.
-        pools: vectors of a span, as :attr:`ReadoutConfig.pool`.
-        more: further fields of :class:`ReadoutConfig`, the same for all.
-    """
-    names = sorted(settings)
-    values = [settings[name] if isinstance(settings[name], list | tuple) else [settings[name]] for name in names]
-    return tuple(
-        ReadoutConfig(readout, dict(zip(names, chosen, strict=True)), fraction, pool=pool, **more)
-        for *chosen, fraction, pool in itertools.product(*values, fractions, pools)
-    )
-
-
-POOLS = ("mean", "max", "last", "cls")
-Control = Literal[
-    "majority", "word_majority", "length", "lexical", "linear_chain", "random", "control_task", "blind", "offset",
-    "nearest", "head_match", "rule", "mean", "word_mean", "first", "last", "diagonal",
-]  # fmt: skip
-CONTROLS: tuple[Control, ...] = get_args(Control)
+RANDOM: Literal["random"] = "random"
+"""Fresh weights: an initialisation of a model, and the control of a pretrained one."""
 Init = Literal["pretrained", "random", "random_blocks"]
+Pool = Literal["mean", "max", "last", "cls"]
+Count = Annotated[int, Field(strict=True, ge=1)]
+AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
+"""Settings of how a model is read, which decide its numbers."""
+_OF_FILES = (str, int, float, list, Mapping, type(None))
+"""Types that a file can hold; everything else is an object of Python."""
+_Share = Annotated[float, Field(gt=0, le=1)]
 _MOST_SEEDS = 100_000
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "pooling": ("mean", "first", "last"),
-    "dtype": ("float32", "bfloat16", "float16"),
-    "stored_dtype": ("float16", "float32"),
-    "on_long": ("window", "error", "skip"),
-    "shared_subwords": ("exclude", "include"),
-    "init": ("pretrained", "random", "random_blocks"),
-}
+_RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
+"""A layer, or the first and the last of several: ``3``, ``-1``, ``0-6``, ``-3--1``."""
 
 
 def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Names in a text with commas, or as they are."""
     parts = names.split(",") if isinstance(names, str) else names
     return tuple(part.strip() for part in parts if part.strip())
-
-
-def parse_controls(controls: str | Sequence[str]) -> tuple[str, ...]:
-    """Controls by name: ``all``, ``none``, or some of them with commas; ``-`` and ``_`` are the same."""
-    names = parse_names(controls)
-    special: dict[tuple[str, ...], tuple[str, ...]] = {("all",): CONTROLS, ("none",): ()}
-    return special.get(names, tuple(name.replace("-", "_") for name in names))
-
-
-def parse_checkpoints(text: str | None) -> str | tuple[int | str, ...] | None:
-    """Checkpoints as on the command line: ``all``, a pattern such as ``step*``, or steps and names with commas."""
-    if text is None or text == "all" or any(character in text for character in "*?["):
-        return text
-    return tuple(int(name) if name.isdecimal() else name for name in parse_names(text))
-
-
-_RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
-"""A layer, or the first and the last of several: ``3``, ``-1``, ``0-6``, ``-3--1``."""
-AS_READ = ("dtype", "stored_dtype", "pooling", "on_long", "shared_subwords", "max_pieces")
-"""Settings of how a model is read, which decide its numbers."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReferenceModel:
-    """The model that another one is compared with, and how it is read; the fields are those of a request."""
-
-    model: str
-    model_id: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
-    init: Init = "pretrained"
-    init_seed: int = 0
-    step: int | None = None
-    pretraining_seed: int | None = None
-    dtype: str = "float32"
-    stored_dtype: str = "float16"
-    pooling: str = "mean"
-    on_long: str = "window"
-    shared_subwords: str = "exclude"
-    max_pieces: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeRequest:
-    """Tasks put to the layers of one model on one corpus.
-
-    Raises:
-        BertologyError: a setting is not among its choices.
-    """
-
-    tasks: tuple[str, ...] = ("pos",)
-    model: str = "pocket"
-    corpus: str = "pocket"
-    layers: str = "all"
-    """``all``, or numbers and ranges with commas: ``0-6``, ``3,5,-1``."""
-    seeds: int = 1
-    """Seed 0 is the training split as it is; each further seed draws as many of its sentences with replacement."""
-    controls: tuple[str, ...] = CONTROLS
-    readout: str | tuple[ReadoutConfig, ...] | None = None
-    """Registered readouts, with commas, instead of the probe's own; or readout configurations."""
-    pool: str | Sequence[str] = "mean"
-    """Vectors of sentences and other spans, with commas or in a sequence: ``mean``, ``max``, ``last``, ``cls``."""
-    pooling: str = "mean"
-    dtype: str = "float32"
-    stored_dtype: str = "float16"
-    on_long: str = "window"
-    shared_subwords: str = "exclude"
-    """``exclude``: words that share all their subwords with another word, as those of French *du*, which is *de* and
-    *le*, have one vector between them and are left out, counted; ``include``: they are asked about like others."""
-    max_pieces: int | None = None
-    device: str = "auto"
-    train_split: str = "train"
-    test_split: str = "test"
-    folds: int | None = None
-    """Cross-validate over so many folds instead of fitting on one split and scoring another: every sentence of the
-    corpus is scored once, by readouts that were fitted to none of its document or group."""
-    max_items: int | None = None
-    """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
-    sentences: int | None = None
-    """At most so many sentences of each split, the first ones; all when left out."""
-    columns: str | None = None
-    """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; or which columns of a
-    table hold what: ``text=sentence,label=label``. Seen from the file when left out."""
-    annotate: str | None = None
-    """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
-    revision: str | None = None
-    trust_remote_code: bool = False
-    model_id: str | None = None
-    """What the tables call the model; ``model`` when left out."""
-    reference: str | ReferenceModel | None = None
-    """The model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from; a name alone
-    stands for pretrained weights, read as ``model`` is."""
-    init: Init = "pretrained"
-    """``random``: ask fresh weights themselves, not as a control beside pretrained ones; ``random_blocks``: pretrained
-    embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
-    checkpoints: str | tuple[int | str, ...] | None = None
-    """Checkpoints of the model's training, each of which is probed as a model of its own: ``all``, steps, names of
-    revisions, or a pattern of names such as ``step*`` (:func:`bertology.encoders.resolving.find_checkpoints`)."""
-    step: int | None = None
-    """Number of updates that the model has had, for the column ``step`` of the rows; known of ``checkpoints``."""
-    pretraining_seed: int | None = None
-    """Which of several trainings that differ in their seed alone the model is of."""
-    init_seed: int = 0
-    """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
-    random_draws: int | Literal["auto"] = "auto"
-    """Draws of random weights that the control ``random`` is the mean of; ``auto``: one, and none for a choice between
-    given answers, whose chance level is known, unless ``controls`` names some, ``random`` among them. Tasks about
-    attention heads have at most one."""
-    configs: Mapping[str, tuple[ReadoutConfig, ...]] = field(default_factory=dict)
-    """By task, its readout configurations, instead of ``readout``."""
-
-    def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise name_not_found(name.replace("_", " "), getattr(self, name), choices)
-        for pool in parse_names(self.pool) or ("",):
-            if pool not in POOLS:
-                raise name_not_found("pool", pool, POOLS)
-        if self.pool != "mean" and isinstance(self.readout, tuple):
-            raise BertologyError(
-                "pool is given twice: leave it out next to a readout that is a mapping, or write it there"
-            )
-        for control in self.controls:
-            if control not in CONTROLS:
-                raise name_not_found("control", control, CONTROLS)
-        if not self.tasks:
-            raise BertologyError("no task is asked for; `bertology tasks` lists them")
-        for name, least in (("seeds", 1), ("folds", 2), ("max_items", 1), ("sentences", 2), ("max_pieces", 8)):
-            if (value := getattr(self, name)) is not None and value < least:
-                raise BertologyError(f"{name} is {value}; it should be at least {least}")
-        if self.checkpoints is not None and self.step is not None:
-            raise BertologyError("checkpoints have their own steps: leave step out")
-        if self.checkpoints is not None and self.init == "random":
-            raise BertologyError("random weights have no checkpoints: leave checkpoints out")
-        if self.seeds > _MOST_SEEDS:
-            raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
-        if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
-            raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
-
-    @property
-    def n_draws(self) -> int:
-        """Draws of random weights."""
-        return 1 if self.random_draws == "auto" else self.random_draws
-
-    @property
-    def of_reference(self) -> ProbeRequest | None:
-        """The same request of the reference model; None where there is none."""
-        if self.reference is None:
-            return None
-        if isinstance(self.reference, ReferenceModel):
-            return replace(self, reference=None, checkpoints=None, **asdict(self.reference))
-        read = {name: getattr(self, name) for name in ("trust_remote_code", *AS_READ)}
-        return replace(self, reference=ReferenceModel(model=self.reference, **read)).of_reference
-
-    def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
-        """The readout configurations of a task, at least one."""
-        if chosen := self.configs.get(task) or (self.readout if isinstance(self.readout, tuple) else None):
-            return chosen
-        names = parse_names(self.readout) if isinstance(self.readout, str) and self.readout else (None,)
-        return tuple(ReadoutConfig(name, pool=pool) for name in names for pool in parse_names(self.pool))
 
 
 def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
@@ -312,3 +90,555 @@ def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
         f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
         f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
     )
+
+
+class Controls(tuple[str, ...]):
+    """The controls that are asked for: some by name, or all that the tasks have, among which every name is.
+
+    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"]), Controls(["all"]).are_all
+    (True, False, True)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls, handler.generate_schema(tuple[Text, ...]))
+
+    @property
+    def are_all(self) -> bool:
+        """Whether none is asked for in particular."""
+        return self == ("all",)
+
+    def __contains__(self, name: object) -> bool:
+        return self.are_all or super().__contains__(name)
+
+
+ALL_CONTROLS = Controls(["all"])
+
+
+@dataclass(frozen=True)
+class ReadoutConfig:
+    """One readout with its settings and what it is fitted to: one point of the sweep of :class:`ReadoutSettings`."""
+
+    readout: str | None = None
+    """A registered readout; the task's own when left out."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fraction: float = 1.0
+    codelength: Literal["online", "variational"] | None = None
+    erase: str | None = None
+    eraser: Literal["leace", "random"] = "leace"
+    layers: str | None = None
+    pool: str = "mean"
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The differences from the readout's defaults on all of train: part of a cell's identity and of its rows."""
+        changes: dict[str, Any] = dict(sorted(self.settings.items()))
+        if self.fraction != 1:
+            changes["fraction"] = self.fraction
+        if self.codelength is not None:
+            changes["codelength"] = self.codelength
+        if self.erase is not None:
+            changes |= {"erase": self.erase, "eraser": self.eraser}
+        if self.pool != "mean":
+            changes["pool"] = self.pool
+        return changes
+
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return " ".join([str(self.readout), *(f"{name}={value}" for name, value in self.changes.items())])
+
+    @property
+    def key(self) -> str:
+        """Distinguishes the configurations of a task."""
+        return canonical_json([self.readout, self.changes]).decode()
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class _Named(_Settings):
+    """Settings that may be written as a bare name."""
+
+    name: Text | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, given: Any) -> Any:
+        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, _Settings)):
+            given = {"name": given}
+        is_named = isinstance(given, Mapping) and not isinstance(given.get("name"), _OF_FILES)
+        return cls._with_name(dict(given)) if is_named else given
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings with a name in place of an object of Python."""
+        return settings
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return or_a_name(schema, handler)
+
+
+def _checkpoints(given: Any) -> Any:
+    """Checkpoints in a text, as on the command line: steps and names with commas become a list."""
+    if not isinstance(given, str) or given == "all" or any(character in given for character in "*?["):
+        return given
+    return tuple(int(name) if name.isdecimal() else name for name in parse_names(given))
+
+
+class ModelSettings(_Named):
+    """An encoder, and how it is read."""
+
+    name: Text
+    """`pocket`, a folder in Hugging Face layout, or a hub id."""
+    id: Text | None = None
+    """Its name in tables; when left out its name, with `-random` or `-random-blocks` for fresh weights."""
+    init: Init = "pretrained"
+    """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings,
+    which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
+    init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Seed of fresh weights. The draws of the control `random` have the seeds 0, 10000, 20000 …"""
+    revision: Text | None = None
+    """Branch, tag or commit of a hub model."""
+    checkpoints: Annotated[
+        Text | tuple[Annotated[int, Field(strict=True, ge=0)] | Text, ...] | None, BeforeValidator(_checkpoints)
+    ] = None
+    """Checkpoints of the model's training, each a model of its own: `all`, steps or revisions with commas, or a pattern
+    of their names, such as `step*`."""
+    step: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """Number of updates that the model has had, if it is named as one checkpoint of a training."""
+    pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
+    """Which of several trainings that differ in their seed alone; these have the same `id`."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Type that the model computes in: float32, bfloat16 or float16."""
+    stored_dtype: Literal["float16", "float32"] = "float16"
+    """Type that vectors are kept in: float16 or float32."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """A word's vector from its subwords': mean, first or last."""
+    on_long: Literal["window", "error", "skip"] = "window"
+    """Sentences too long for the model: window, error or skip."""
+    shared_subwords: Literal["exclude", "include"] = "exclude"
+    """Words that share all subwords with another word, as *de* and *le* of French *du*: exclude or include."""
+    max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
+    """Read windows of at most so many subwords."""
+    trust_remote_code: Truth = False
+    """Run Python code that comes with a model."""
+    reference: Text | ModelSettings | None = None
+    """The model that tasks of comparison compare this one with: the id or name of another model of the list; else a
+    model by its name, read as this one is, or by a mapping such as this one."""
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """A model in memory is named by its files, or as an object in this process, which computes in its own type."""
+        from bertology.encoders import model_name  # imports torch
+
+        name = model_name(settings["name"])
+        dtype = held_dtype(name)
+        return {**({} if dtype is None else {"dtype": dtype}), **settings, "name": name}
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+        return checkpoint_name(self.training, pretraining_seed=self.pretraining_seed, step=self.step)
+
+    @property
+    def training(self) -> str:
+        """The name without seed and step, which the checkpoints of a training and its seeds have in common."""
+        return self.id or (self.name if self.init == "pretrained" else f"{self.name}-{self.init.replace('_', '-')}")
+
+    @model_validator(mode="after")
+    def _checkpoints_of_what(self) -> ModelSettings:
+        if self.checkpoints is not None and self.step is not None:
+            raise ValueError("checkpoints have their own steps: leave step out")
+        if self.checkpoints is not None and self.init == "random":
+            raise ValueError("random weights have no checkpoints: leave checkpoints out")
+        return self
+
+
+class CorpusSettings(_Named):
+    """A corpus, and which of its sentences are used."""
+
+    name: Text
+    """`pocket`, `ud:en_ewt`, or the path of a folder or file."""
+    id: Text | None = None
+    """Its name in tables; the corpus's own name when left out."""
+    train_split: Text = "train"
+    """Split to fit on."""
+    test_split: Text = "test"
+    """Split to score on."""
+    test_on: Text | None = None
+    """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
+    columns: Text | None = None
+    """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
+    table hold what: `text=sentence,label=label` (in quotes inside of braces), of cloze tasks
+    `good=sentence,bad=other,group=phenomenon`. Seen from the files when left out."""
+    test_on_columns: Text | None = None
+    """The same of the files of `test_on`."""
+    annotate: Text | None = None
+    """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
+    sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
+    """At most so many sentences of each split, the first ones; all when left out."""
+    folds: Annotated[int, Field(strict=True, ge=2)] | None = None
+    """Cross-validate over so many folds of documents (or groups; else sentences) instead of fitting on one split and
+    scoring another: each sentence is scored once, by readouts that were fitted to none of its document."""
+    items: Count | None = None
+    """Of cloze tasks at most so many items of each group, drawn at random; all when left out."""
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Data in memory are named by their content."""
+        data, columns = settings.pop("name"), settings.pop("columns", None)
+        if columns is not None and names_items(columns) and (table := kept_table(data)) is not None:
+            return {**settings, "name": table, "columns": columns}
+        return {**settings, "name": kept_name(load_corpus(data, columns=columns))}
+
+    @property
+    def title(self) -> str:
+        """Distinguishes it from other corpora."""
+        return self.id or self.name
+
+    @model_validator(mode="after")
+    def _columns_of_what(self) -> CorpusSettings:
+        if self.test_on_columns is not None and self.test_on is None:
+            raise ValueError("test_on_columns says what the columns of test_on hold, which is left out")
+        if self.folds is not None and self.test_on is not None:
+            raise ValueError("folds score the corpus itself: leave folds or test_on out")
+        return self
+
+
+class ReadoutSettings(_Named):
+    """A readout and what it is fitted to; lists make a sweep of every combination."""
+
+    name: Text | None = None
+    """A registered readout: `linear`, `mlp.v1`, `edge_mix`; the task's own when left out."""
+    settings: Mapping[str, Any] = {}
+    """The readout's own settings, such as `hidden: 64`; a list is a sweep over its values."""
+    fraction: _Share | tuple[_Share, ...] = 1.0
+    """How much of the training sentences to fit on; a smaller share is part of every larger one."""
+    codelength: Literal["online", "variational"] | None = None
+    """Measure how short the training labels can be told, in bits (Voita & Titov 2020): `online`, or with the readout
+    `bayes` `variational`."""
+    erase: Text | None = None
+    """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
+    eraser: Literal["leace", "random"] = "leace"
+    """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
+    layers: Whole | Text | tuple[Whole, ...] | None = None
+    """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
+    pool: Pool | tuple[Pool, ...] = "mean"
+    """The vector of a sentence or other span of words: `mean` or `max` of its words, its `last` word; of whole
+    sentences `cls`, the special token before the text. A list is a sweep."""
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """One readout configuration; a list among its settings is a value, not a sweep."""
+        if not isinstance(config := settings["name"], ReadoutConfig):
+            return settings
+        values = {key: [value] if isinstance(value, list | tuple) else value for key, value in config.settings.items()}
+        shared = {key: value for key, value in vars(config).items() if key != "readout"}
+        return {**settings, **shared, "name": config.readout, "settings": values}
+
+    @property
+    def configs(self) -> tuple[ReadoutConfig, ...]:
+        """Every combination."""
+        names, values = sorted(self.settings), []
+        for name in names:
+            value = self.settings[name]
+            values.append(value if isinstance(value, list | tuple) else [value])
+        layers = None if self.layers is None else _with_commas(self.layers)
+        shared: dict[str, Any] = {"codelength": self.codelength, "erase": self.erase, "eraser": self.eraser}
+        return tuple(
+            ReadoutConfig(self.name, dict(zip(names, chosen, strict=True)), share, pool=pool, layers=layers, **shared)
+            for *chosen, share, pool in itertools.product(*values, _several(self.fraction), _several(self.pool))
+        )
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _with_commas(layers: int | str | tuple[int, ...]) -> str | None:
+    return ",".join(map(str, _several(layers))) or None
+
+
+class TaskSettings(_Named):
+    """A question put to the vectors."""
+
+    name: Text
+    """As `bertology tasks` lists it: `pos`, `feats:Number`."""
+    readout: ReadoutSettings | tuple[ReadoutSettings, ...] | None = None
+    """Registered readouts instead of the task's own: a name, a mapping, or a list of them."""
+    corpora: tuple[Text, ...] | None = None
+    """Only these corpora, by id or name; all of the experiment's when left out."""
+
+    @property
+    def title(self) -> str:
+        """Distinguishes it from other tasks."""
+        return self.name.replace("-", "_")
+
+    @property
+    def configs(self) -> tuple[ReadoutConfig, ...]:
+        """The readout configurations; none where the task's own readout is used."""
+        return tuple(config for one in _several(self.readout) if one is not None for config in one.configs)
+
+
+def _controls(given: Any) -> Any:
+    """Controls as their names: ``none``, or some of them in a text with commas, are a list."""
+    if isinstance(given, str):
+        return () if given == "none" else tuple(name.replace("-", "_") for name in parse_names(given))
+    return given
+
+
+def _or_with_commas(schema: dict[str, Any]) -> None:
+    """Let editors take ``all``, ``none`` or a text with commas where they take a list of controls."""
+    listed = {key: schema.pop(key) for key in ("items", "type")}
+    schema["anyOf"] = [{"type": "string", "pattern": r"^(\s*[\w-]+\s*(,|$))+$"}, listed]
+    schema["default"] = "all"
+
+
+class StatisticsSettings(_Settings):
+    """Settings of intervals and comparisons."""
+
+    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
+    """Bootstrap resamples of the test sentences, and of seeds and draws where there are several. Intervals are made of
+    what is kept of finished fits, so that another number changes no fit."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Seed of the resampling."""
+    compare_layers: Truth = True
+    """Compare all pairs of layers of a model on a task and corpus; those are one family, corrected together
+    (Benjamini–Hochberg)."""
+
+
+class OutputSettings(_Settings):
+    """The files written next to the tidy tables and predictions."""
+
+    tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
+    """Formats of the tables for people."""
+    plots: tuple[Literal["png", "svg", "pdf"], ...] = ("png", "svg", "pdf")
+    """Formats of the plot."""
+
+
+class Experiment(_Settings):
+    """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs.
+
+    In Python a model or corpus may also be an object: an encoder, a pair (model, tokenizer), a DataFrame, a
+    :class:`~bertology.Corpus`; alone or as ``name`` of a mapping, as in ``Experiment(name="mine", models=[encoder],
+    corpora=[{"name": frame, "columns": "text=t"}], tasks=["pos"])``.
+    """
+
+    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
+    models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
+    """The encoders: a name each, or a mapping."""
+    corpora: Annotated[tuple[CorpusSettings, ...], Field(min_length=1)]
+    """The corpora: a name each, or a mapping. Paths start from the folder that the command is given in."""
+    tasks: Annotated[tuple[TaskSettings, ...], Field(min_length=1)]
+    """The questions: a name each, or a mapping."""
+    layers: Text | Whole | tuple[Whole, ...] = "all"
+    """`all`; a number; numbers and ranges with commas as text, such as `0-6` or `3,5,-1`; or a list of numbers. 0 is
+    the embeddings, -1 the last layer."""
+    seeds: Count = 1
+    """Fits: one on all of train, further ones on resamples of its sentences."""
+    controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
+    """What scores stand beside, `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
+    `lexical` (their words without a vector), of sentences `length` (the number of words alone), of trees
+    `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
+    `blind` (without what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`,
+    `head_match` (the same word) and `rule`; of numbers `mean` and `word_mean`; of word order `first` and `last`; of
+    word alignments `diagonal` (the same place)."""
+    random_draws: Literal["auto"] | Count = "auto"
+    """Draws of random weights that the control `random` is the mean of; `auto`: one, and none for choices between
+    given answers, whose chance level is known, unless `controls` names some, `random` among them."""
+    statistics: StatisticsSettings = StatisticsSettings()
+    """How intervals and comparisons are made."""
+    outputs: OutputSettings = OutputSettings()
+    """What is written beside the tidy tables."""
+    device: Text = "auto"
+    """auto, cpu, cuda, cuda:1 or mps."""
+
+    @field_serializer("controls")
+    def _all_of_them(self, controls: tuple[str, ...]) -> Any:
+        return "all" if controls == ALL_CONTROLS else controls
+
+    @field_validator("models", "corpora", "tasks")
+    @classmethod
+    def _no_name_twice(cls, settings: tuple[Any, ...]) -> tuple[Any, ...]:
+        titles = [setting.title for setting in settings]
+        doubled = next((title for title in titles if titles.count(title) > 1), None)
+        if doubled is not None:
+            remedy = "name each once" if isinstance(settings[0], TaskSettings) else "give each an id of its own"
+            raise ValueError(f"two are called {quoted(doubled)}: {remedy}")
+        return settings
+
+    @model_validator(mode="after")
+    def _corpora_of_tasks(self) -> Experiment:
+        known = {name for corpus in self.corpora for name in (corpus.id, corpus.name) if name}
+        for task in self.tasks:
+            for name in task.corpora or ():
+                if name not in known:
+                    names = cut(", ".join(sorted(known)))
+                    raise ValueError(f"task {cut(task.name)} asks for corpus {quoted(name)}: there is {names}")
+        return self
+
+    @property
+    def layer_spec(self) -> str:
+        """The layers as one text."""
+        return str(_with_commas(self.layers))
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of random weights."""
+        return 1 if self.random_draws == "auto" else self.random_draws
+
+    @property
+    def runs_control_tasks(self) -> bool:
+        """Whether readouts are fitted to control tasks as well."""
+        return "control_task" in self.controls
+
+    def inits_of(self, model: ModelSettings) -> tuple[Init, ...]:
+        """The initialisations that a model is run with: its own, and fresh weights where they are a control."""
+        is_compared = model.init == "pretrained" and RANDOM in self.controls
+        return (model.init, RANDOM) if is_compared else (model.init,)
+
+    def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
+        """The readout configurations of a task, at least one."""
+        from bertology.probing import get_probe
+
+        asked = [one for one in self.tasks if one.title == task] or [
+            one for one in self.tasks if get_probe(one.name).task == task
+        ]
+        return (asked[0].configs if asked else ()) or (ReadoutConfig(),)
+
+    def reference_of(self, model: ModelSettings) -> ModelSettings | None:
+        """The reference that a model names: another model of the experiment by id or name, else one by itself.
+
+        Raises:
+            BertologyError: it is the model itself, or several models have the name.
+        """
+        asked = model.reference
+        if asked is None:
+            return None
+        settings = asked if isinstance(asked, ModelSettings) else self._named(model, asked)
+        if settings.checkpoints is not None:
+            raise BertologyError(f"reference {quoted(settings.title)} has checkpoints: name one of them")
+        return settings.model_copy(update={"reference": None})
+
+    def _named(self, model: ModelSettings, name: str) -> ModelSettings:
+        if name == model.title and model.step is not None:
+            return model  # one of the checkpoints that are compared with it
+        if name == model.title:
+            remedy = "name another model, or leave it out"
+            raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
+        others = [other for other in self.models if other is not model]
+        called = [one for one in others if one.title == name] or [one for one in others if one.name == name]
+        if len(called) > 1:
+            titles = ", ".join(other.title for other in called)
+            problem = f"reference {quoted(name)} of model {quoted(model.title)}"
+            raise BertologyError(f"{problem}: name one of {titles} by its id")
+        read = {field: getattr(model, field) for field in ("trust_remote_code", *AS_READ)}
+        return called[0] if called else ModelSettings(name=name, **read)
+
+    def of_one(self, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]) -> ProbeRequest:
+        """The part of an experiment that one model and one corpus are asked."""
+        parts = {"models": (model,), "corpora": (corpus,), "tasks": tasks}
+        return ProbeRequest.model_construct(**{**dict(self), **parts})
+
+    def plain(self) -> dict[str, Any]:
+        """The content of the file, resolved: defaults written out, nothing included."""
+        return self.model_dump(mode="json")
+
+
+_RENAMED = {
+    ("models", "name"): "model",
+    ("models", "id"): "model_id",
+    ("corpora", "name"): "corpus",
+    ("corpora", "id"): "corpus_id",
+    ("corpora", "items"): "max_items",
+}
+_PLACES = {
+    **{name: ("", name) for name in Experiment.model_fields if name not in ("models", "corpora", "tasks")},
+    **{
+        _RENAMED.get((part, name), name): (part, name)
+        for part, settings in (("corpora", CorpusSettings), ("models", ModelSettings))
+        for name in settings.model_fields
+    },
+}
+"""The part of an experiment that each flat setting is of, and its name there."""
+
+
+def flat_setting(name: str) -> Any:
+    """The field of pydantic that describes a setting of :class:`ProbeRequest`."""
+    part, own_name = _PLACES[name]
+    settings = ModelSettings if part == "models" else CorpusSettings if part == "corpora" else Experiment
+    return settings.model_fields[own_name]
+
+
+class ProbeRequest(Experiment):
+    """An experiment with one model and one corpus, whose settings may be given flat.
+
+    >>> asked = ProbeRequest(tasks="pos,ner", model="pocket", pooling="first", sentences=100)
+    >>> asked.models[0].pooling, asked.pooling, asked.corpora[0].sentences
+    ('first', 'first', 100)
+
+    Args:
+        settings: those of :class:`ModelSettings`, :class:`CorpusSettings` and :class:`Experiment` by their names; but
+            ``model``, ``corpus``, ``model_id`` and ``max_items`` for the name of the model and of the corpus, the name
+            of the model in tables, and ``items``. Besides them ``tasks``, names in a sequence or with commas;
+            ``readout``, names with commas or what a file has under ``readout`` of a task; ``pool``, the vectors of
+            spans, with commas; ``configs``, by task what it is read by instead of ``readout``.
+
+    Raises:
+        BertologyError: a setting is not among its choices or out of bounds.
+        TypeError: there is no such setting.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        nested = _nested(settings)
+        try:
+            super().__init__(**nested)
+        except ValidationError as error:
+            path, message = problem_of(error.errors(), nested, lambda _: list(ReadoutSettings.model_fields))
+            key = _flat_name(path)
+            raise BertologyError(f"{key}: {message}" if key else message) from None
+
+    def __getattr__(self, name: str) -> Any:
+        """A setting of the model or of the corpus."""
+        part, own_name = _PLACES.get(name, ("", ""))
+        return getattr(getattr(self, part)[0], own_name) if part else super().__getattr__(name)  # type: ignore[misc]
+
+
+def _nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """Flat settings as those of an experiment."""
+    rest: dict[str, Any] = {"tasks": ("pos",), "name": "probe", "model": "pocket", "corpus": "pocket", **settings}
+    tasks, configs = parse_names(rest.pop("tasks")), dict(rest.pop("configs", {}))
+    pool, readout = rest.pop("pool", None), rest.pop("readout", None)
+    pools = parse_names("mean" if pool is None else pool)
+    if isinstance(seeds := rest.get("seeds"), int) and seeds > _MOST_SEEDS:
+        raise BertologyError(f"seeds is {quoted(seeds)}; it should be at most {_MOST_SEEDS:,}")
+    if not tasks:
+        raise BertologyError("no task is asked for; `bertology tasks` lists them")
+    if isinstance(readout, str):
+        readout = [{"name": name, "pool": pools} for name in parse_names(readout)]
+    elif readout is None:
+        readout = None if pools == ("mean",) else {"pool": pools}
+    elif pool not in (None, "mean"):
+        raise BertologyError("pool is given twice: leave it out next to a readout that is a mapping, or write it there")
+    parts: dict[str, dict[str, Any]] = {"": {}, "models": {}, "corpora": {}}
+    for name, value in rest.items():
+        if name not in _PLACES:
+            raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
+        part, own_name = _PLACES[name]
+        parts[part][own_name] = value
+    asked = [{"name": task, "readout": configs.get(task, readout)} for task in dict.fromkeys(tasks)]
+    return {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
+
+
+def _flat_name(path: Sequence[str | int]) -> str:
+    """The name of a flat setting from its path in an experiment."""
+    part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
+    if part == "tasks":
+        return below[-1] if below else "tasks"
+    return _RENAMED.get((part, below[0]), below[0]) if below else "" if part in ("models", "corpora") else part

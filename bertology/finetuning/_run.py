@@ -33,7 +33,7 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
-from bertology.families.alignment import Alignment
+from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
 from bertology.finetuning._result import (
     PREDICTIONS,

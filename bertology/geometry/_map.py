@@ -144,7 +144,7 @@ class OccurrenceMap:
         return f"<OccurrenceMap of {self.query.word!r}: {len(self.words)} points>"
 
     def payload(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The data of the page: values, and base64 of what is packed by gzip, ``points`` and ``texts``.
+        """The data of the page: values, and ``points`` and ``texts`` packed by gzip, in base64.
 
         ``points`` is, without gaps and little-endian: each :meth:`Layout.packed`, coordinates from −``limit`` at 0 to
         ``limit`` at 65,535; then ``[point]`` 32-bit numbers of texts; then 16-bit begins and ends of words in their

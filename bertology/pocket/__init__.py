@@ -14,7 +14,6 @@ from bertology._inputs import is_numeral
 from bertology._lazy import lazy_attributes
 from bertology.corpora import Corpus
 from bertology.errors import CorpusError, cut
-from bertology.pocket._bilingual import load_bilingual
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket._items import fact_prompts as fact_prompts
 from bertology.pocket._items import role_prompts as role_prompts
@@ -66,6 +65,8 @@ def corpus_by_name(name: str) -> Corpus:
     """
     stem, colon, options = name.partition(":")
     if stem == "bilingual":
+        from bertology.pocket._bilingual import load_bilingual
+
         return load_bilingual(options)
     if colon and not is_numeral(options):
         raise CorpusError(f"{cut(name)}: write how many training sentences, as in {stem}:20000")

@@ -117,10 +117,10 @@ class View(Tables):
 
     def to_csv(self) -> str:
         """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
-        if self.tables:
+        if self.tables or not (self.head_tables or self.wholes):
             return layers_to_csv(self.tables)
-        every = [*(table.every_head() for table in self.head_tables), *(table.table() for table in self.step_tables)]
-        return tables_to_csv(every if self.head_tables else self.wholes) if every or self.wholes else layers_to_csv(())
+        heads = (*(table.every_head() for table in self.head_tables), *(table.table() for table in self.step_tables))
+        return tables_to_csv(heads if self.head_tables else self.wholes)
 
     def to_json(self) -> str:
         """The tables with all their fields; fractions, not percentages."""

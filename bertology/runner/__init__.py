@@ -1,19 +1,15 @@
-"""From a request or an experiment to tidy tables; whatever is finished is not computed again."""
+"""Running experiments: plans, engines and run folders; whatever is finished is not computed again."""
 
-from bertology.families.request import ProbeRequest, ReferenceModel
+from bertology.families.request import ProbeRequest
+from bertology.runner._engines import ClusterChoice
 from bertology.runner._estimate import estimate
-from bertology.runner._finder import reads_sentences
-from bertology.runner._merge import merge_runs
-from bertology.runner._plan import make_plan
+from bertology.runner._plan import Shard, make_plan, reads_sentences, resolve_work
 from bertology.runner._run import RunOptions, RunSummary, run_experiment, run_probes
-from bertology.runner._verify import rerun, verify_run
-from bertology.runner._work import Shard, resolve_work
-from bertology.runner.engines._cluster import ClusterChoice
+from bertology.runner._verify import merge_runs, rerun, verify_run
 
 __all__ = [
     "ClusterChoice",
     "ProbeRequest",
-    "ReferenceModel",
     "RunOptions",
     "RunSummary",
     "Shard",

@@ -1,4 +1,4 @@
-"""What an experiment comes to before anything is computed: cells, what is there, time, memory and disk."""
+"""The size and cost of an experiment before anything is computed: cells, progress, time, memory and disk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Read, texts_read
+from bertology.families.contract import Cost
+from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
-from bertology.runner._plan import Plan, Unit
-from bertology.runner._work import Work
+from bertology.runner._plan import Plan, Unit, Work
 
 # What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a
 # BERT of usual size came to, so that a time is right within a factor of about three.
@@ -53,7 +53,7 @@ class Estimate:
     pairs: tuple[PairEstimate, ...]
     n_cells: int
     flops_a_second: float
-    """Of one thread of this processor, measured."""
+    """Floating-point operations a second of one thread of this processor, measured."""
 
     @property
     def seconds(self) -> float:
@@ -63,7 +63,7 @@ class Estimate:
         return flops / (self.flops_a_second * _SHARE_OF_PEAK) + left * _SECONDS_A_CELL
 
     def to_text(self) -> str:
-        """For a terminal."""
+        """The estimate as text for a terminal."""
         return "".join(line + "\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -94,7 +94,7 @@ class Estimate:
 
 
 def estimate(work: Work, folder: Path) -> Estimate:
-    """What is left to do of an experiment in a run's folder; computes nothing, imports no torch."""
+    """Estimate what is left to do of an experiment in a run's folder; computes nothing, imports no torch."""
     if folder.is_dir() and any(folder.iterdir()):
         RunFolder(folder).record()
     # Names of cells take longer than all else, where there are very many; without a cell there is none to look up.
@@ -150,14 +150,15 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     )
 
 
-def _n_bytes(pair: Pair, split: Sentences, read: Read) -> int:
-    """Of the stored vectors of a split."""
+def _n_bytes(pair: ModelCorpus, split: Sentences, read: StoredSignal) -> int:
+    """Size in bytes of the stored vectors of a split."""
     n_vectors = len(split) if read.signal == "cls" else split.n_words
-    return n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
+    n_bytes: int = n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
+    return n_bytes
 
 
-def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:
-    """By task what its fits that are left will cost, and why some tasks cannot be computed."""
+def _costs(pair: ModelCorpus, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:
+    """The cost of the fits that are left, by task, and why some tasks cannot be computed."""
     costs: dict[str, list[Cost]] = {}
     problems: dict[str, None] = {}
     for load in together(enumerate(unit for unit in units if unit.draws)):

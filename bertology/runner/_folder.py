@@ -1,4 +1,4 @@
-"""What a run keeps beside its cells: what was asked, of what, with what, when, and what could not be computed."""
+"""The record of a run next to its cells: settings, fingerprints, versions, sessions, and failures."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from bertology._settings import to_yaml
 from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
+from bertology.families.request import Experiment
 from bertology.results.predictions import FITS
-from bertology.runner._plan import Unit
-from bertology.runner._work import Work
-from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner._plan import Unit, Work
+from bertology.runner.experiment import load_experiment
 
 RECORD = "run.json"
 ASKED = "experiment.yaml"
@@ -50,7 +50,7 @@ class _Content:
     models: dict[str, str]
     corpora: dict[str, str]
     code: dict[str, str] = field(default_factory=dict)
-    """By model, the hash of the Python code that came with it and was run."""
+    """The hash of the Python code that came with each model and was run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class RunFolder:
                 self._write_record({**record, "content": content})
 
     def record(self) -> dict[str, Any]:
-        """What ``run.json`` says, if the folder is a run's, and of a format that this version reads."""
+        """The content of ``run.json``, if the folder is a run's, and of a format that this version reads."""
         path = self.path / RECORD
         if not path.exists():
             hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
@@ -129,7 +129,7 @@ class RunFolder:
         return record
 
     def experiment(self, *, trust_remote_code: bool = True) -> Experiment:
-        """What was asked; to compute it again, code of models has to be trusted anew."""
+        """The experiment of the run; to compute it again, code of models has to be trusted anew."""
         self.record()
         return load_experiment(self.path / ASKED, trust_remote_code=trust_remote_code)
 
@@ -182,7 +182,7 @@ class RunFolder:
 
 
 def _checksum_of(record: Mapping[str, Any]) -> str:
-    """Of a record's content, however it is laid out in its file."""
+    """The checksum of a record's content, independent of its layout in the file."""
     plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
     return hashlib.sha256(canonical_json(plain)).hexdigest()
 
@@ -204,7 +204,7 @@ def finished(run: Path, unit: Unit) -> bool:
 
 
 def failure_of(run: Path, unit: Unit) -> str | None:
-    """Why a unit could not be computed when it was tried last, in one line."""
+    """The reason why a unit failed when it was last tried, in one line."""
     for cell in unit.cells:
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             return str(json.loads(_failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])

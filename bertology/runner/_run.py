@@ -1,41 +1,41 @@
-"""From an experiment, or a request, to its tables; whatever is finished is not computed again."""
+"""Running an experiment, or a request, to its tables; whatever is finished is not computed again."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
 from bertology._temporary import sweep
 from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
-from bertology.errors import BertologyError
-from bertology.families.request import ProbeRequest
+from bertology.encoders.sources import MemorySource
+from bertology.errors import BertologyError, ModelError
+from bertology.families.contract import BaselineCells, Scoring, TaskRows
+from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import Results, read_results
 from bertology.results.predictions import PredictionFolder
-from bertology.runner._checkpoints import requests_of
 from bertology.runner._compute import Context, ProgressFor
-from bertology.runner._finder import Finder
+from bertology.runner._engines import ClusterChoice, Engine, local_engine
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner._plan import Unit, make_plan
-from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plans
-from bertology.runner.engines import EngineName, default_engine, device_of, open_engine
-from bertology.runner.engines._cluster import ClusterChoice
-from bertology.runner.engines._local import Engine
-from bertology.runner.experiment._settings import Experiment
+from bertology.runner._plan import Plan, Shard, Unit, Work, in_order, resolve_work
 
+EngineName = Literal["joblib", "threads", "serial", "dask"]
 _RESULTS = "results.parquet"
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How an experiment is run; nothing here decides what comes out."""
+    """Options of how an experiment is run; none of them changes a score."""
 
     engine: EngineName | None = None
     """``joblib``: several processes of this machine; ``threads``: threads of this one; ``serial``: this process alone;
@@ -44,7 +44,7 @@ class RunOptions:
     jobs: int | None = None
     """Processes of this machine, or threads; as many as processors when left out."""
     cluster: ClusterChoice = field(default_factory=ClusterChoice)
-    """Which workers ``dask`` gives its work to; processes that it starts on this machine when left out."""
+    """The workers of ``dask``; processes that it starts on this machine when left out."""
     shard: Shard = field(default_factory=Shard)
     retry_failed: bool = False
     """Try again what could not be computed."""
@@ -61,11 +61,11 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run came to."""
+    """The outcome of a run."""
 
     folder: Path
     n_cells: int
-    """Of the experiment, or of the shard."""
+    """Number of cells of the experiment, or of the shard."""
     n_computed: int
     """Computed now; the others were there."""
     failures: tuple[str, ...]
@@ -115,10 +115,9 @@ def run_probes(
     *,
     corpus: Corpus | None = None,
     out: Path | None = None,
-    experiment: str = "probe",
     progress: ProgressFor = lambda _: silent,
 ) -> Results:
-    """Compute what a request asks for, or find it where it has been computed: an experiment of one model and corpus.
+    """Compute what a request asks for, or find it where it has been computed.
 
     Of a request for ``checkpoints`` each is a model of its own, and all of them share corpus, items and baselines.
 
@@ -128,16 +127,13 @@ def run_probes(
         request: what is asked.
         corpus: the corpus itself, instead of the one the request names.
         out: the run's folder; a folder in the cache, named by the content of the run, when left out.
-        experiment: the column ``experiment`` of the rows.
         progress: gives the progress display of a job from its label.
 
     Raises:
         BertologyError: something asked for cannot be done.
     """
-    clock, finder = time.perf_counter(), Finder()
-    plans = [make_plan(one, corpus=corpus, finder=finder) for one in requests_of(request)]
-    work = work_of_plans(plans, name=experiment)
-    ids = [plan.run_id for plan in plans]
+    clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
+    ids = [plan.run_id for plan in work.plans]
     run_id = ids[0] if len(ids) == 1 else digest([canonical_json(ids)])
     path = out if out is not None else cache_folder() / "runs" / run_id
     folder, options = RunFolder(path), RunOptions(engine="threads", retry_failed=True, progress=progress)
@@ -156,7 +152,7 @@ def run_probes(
             path.mkdir(parents=True, exist_ok=True)
         sweep(cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
     notify = progress("").note
-    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
+    for note in dict.fromkeys(note for plan in work.plans for note in plan.notes):
         notify(note)
     session.compute()
     results = None if out is None else _write_tables(work, folder, session, time.perf_counter() - clock)
@@ -288,7 +284,7 @@ def _with_other_parts(work: Work, part: Results, before: Results, cells: Collect
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
     """The rows of units: of an experiment in the order in which it names models and tasks."""
     name, chosen = work.experiment.name, work.experiment.statistics
-    fits, baselines = list[Tables](), list[Tables]()
+    fits, baselines = list[TaskRows](), list[TaskRows]()
     for unit in (*done, *failed):
         scoring = Scoring(run, unit.plan.pair, name, chosen.resamples, chosen.seed, chosen.compare_layers)
         if isinstance(unit.part, BaselineCells):
@@ -301,6 +297,51 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
             fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
     parts = (*fits, *baselines)
     rows = tuple(row for part in parts for row in part.rows)
-    rows = rows if work.is_request else in_order(work.experiment, rows)
+    rows = rows if isinstance(work.experiment, ProbeRequest) else in_order(work.experiment, rows)
     corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in work.plans}
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run), corpora)
+
+
+def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: ClusterChoice) -> str:
+    """The device that an engine computes on; raises where it is missing, or a readout has no such setting."""
+    held = held_models(unit.plan for unit in units)
+    if held and name in ("joblib", "dask"):
+        raise ModelError(
+            f"model {held[0]} is in the memory of this process alone: run it here, with engine 'threads' or 'serial', "
+            "or save it and give the folder"
+        )
+    for unit in units:
+        for group in unit.draws[:1]:
+            unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
+    from bertology._workers import choose_device
+
+    # This machine does not know what the workers of a cluster have.
+    return device if name == "dask" and not cluster.is_local else str(choose_device(device))
+
+
+def default_engine(plans: Iterable[Plan]) -> EngineName:
+    """Threads where a model is in the memory of this process alone, else processes of this machine."""
+    return "threads" if held_models(plans) else "joblib"
+
+
+def held_models(plans: Iterable[Plan]) -> list[str]:
+    """The display names of models that are in the memory of this process alone."""
+    pairs = [pair for plan in plans for pair in (plan.pair, plan.pair.reference) if pair is not None]
+    return [pair.source.title for pair in pairs if isinstance(pair.source, MemorySource)]
+
+
+@contextlib.contextmanager
+def open_engine(
+    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, run: Path, echo: Callable[[str], None]
+) -> Iterator[Engine]:
+    """The engine of that name, while in the ``with`` block; without ``jobs`` there are as many as processors, or one
+    where a GPU computes."""
+    n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_jobs = jobs or (n_processors if device == "cpu" else 1)
+    if name == "dask":
+        from bertology.runner._dask import dask_engine, open_pool
+
+        with open_pool(cluster, jobs=n_jobs, run=run, echo=echo) as pool:
+            yield partial(dask_engine, pool)
+    else:
+        yield local_engine(name, n_jobs)

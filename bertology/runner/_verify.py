@@ -1,34 +1,42 @@
-"""Whether a run's files are what was written, and whether its numbers come out again."""
+"""Finished runs: their files verified, their numbers computed again, and the parts of one experiment merged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
+from bertology._files import (
+    explained_system_errors,
+    file_sha256,
+    read_checksums,
+    read_json,
+    shortened,
+    write_atomically,
+)
 from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
 from bertology.encoders import resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
+from bertology.families.request import Experiment, ModelSettings
 from bertology.probing import get_probe
-from bertology.results import ResultRow
-from bertology.results.rows import read_result_rows, reading_of
-from bertology.runner._checkpoints import with_checkpoints
-from bertology.runner._finder import reads_sentences
-from bertology.runner._folder import RECORD, RunFolder
+from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results.predictions import PredictionFolder
+from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
+from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
+from bertology.runner._plan import Finder, in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner._run import RunOptions, RunSummary, run_experiment
-from bertology.runner.experiment import Experiment, ModelSettings
 
+_REMEDY = "name another folder with --out"
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
 
 
 @explained_system_errors()
 def verify_run(run: Path) -> tuple[str, ...]:
-    """What is not as it was written in a run's folder, a line each; nothing if all is well.
+    """List the changes in a run's folder since it was written, a line each; nothing if all is well.
 
     Every file's checksum is compared with that taken when the tables were written, every cell's name with the hash of
     what it says it is, and every cell's predictions with the checksum in its record and in the table.
@@ -94,7 +102,7 @@ def _cell_problems(run: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Repetition:
-    """How a repeated run compares with the first."""
+    """The comparison of a repeated run with the first."""
 
     summary: RunSummary
     n_scores: int
@@ -161,7 +169,7 @@ def rerun(
 
 def _check_code(run: Path, experiment: Experiment) -> None:
     """Compare the Python code of models with that which the run was made with."""
-    models = [one for one in with_checkpoints(experiment).models if one.trust_remote_code]
+    models = [one for one in with_checkpoints(experiment, Finder()).models if one.trust_remote_code]
     models += [one.reference for one in models if isinstance(one.reference, ModelSettings)]
     recorded = RunFolder(run).record()["content"].get("code", {})
     for model in models:
@@ -193,3 +201,97 @@ def _name(row: ResultRow) -> tuple[Any, ...]:
     # Readout configurations of a task are distinguished by their settings.
     config = reading_of(row) or None
     return (row.task, row.corpus, row.model, row.init, weights, config, layer, seed, control, row.metric, row.group)
+
+
+@explained_system_errors()
+def merge_runs(runs: Sequence[Path], out: Path) -> Results:
+    """Put the parts of one experiment together into folder ``out``.
+
+    Args:
+        runs: folders of runs of the same experiment, on the same data and models, such as its shards.
+        out: a folder that is not there yet, or empty.
+
+    Raises:
+        BertologyError: the runs are not of one experiment, contradict each other, or ``out`` is taken.
+    """
+    folders = [RunFolder(run) for run in runs]
+    records = [folder.record() for folder in folders]
+    content = _merged_content(folders, records)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BertologyError(f"{out} is not empty: {_REMEDY}")
+    rows: dict[Any, ResultRow] = {}
+    comparisons: dict[Any, ComparisonRow] = {}
+    for folder in folders:
+        results = read_results(folder.path)
+        for row in results.rows:
+            if (known := put_row(rows, row)) is not None:
+                values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {folder.path}"
+                remedy = "`bertology verify` says which was altered"
+                raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
+        comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
+        _copy_files(folder.path, out)
+    experiment, merged = folders[0].experiment(), RunFolder(out)
+    _check_names(experiment, rows.values())
+    ordered = in_order(experiment, rows.values())
+    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    outputs = experiment.outputs
+    shown = any(row.layer is not None for row in results.rows)
+    results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
+    sessions = [session for record in records for session in record["sessions"]]
+    about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}
+    merged.adopt({**records[0], **about}, asked_in=folders[0].path)
+    merged.seal()
+    return results
+
+
+def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Fingerprints of all models and corpora of the parts of one experiment; raises where they are not."""
+    first, one = folders[0], folders[0].experiment().plain()
+    content: dict[str, dict[str, str]] = {kind: {} for record in records for kind in record["content"]}
+    owners: dict[tuple[str, str], RunFolder] = {}
+    for folder, record in zip(folders, records, strict=True):
+        other = folder.experiment().plain()
+        differing = ", ".join(sorted(key for key in one if one[key] != other[key]))
+        if differing:
+            where = f"{first.path} and {folder.path}"
+            raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")
+        if record["bertology"] != records[0]["bertology"]:
+            raise _made_of_different("versions of bertology", first, folder)
+        for kind, fingerprints in content.items():
+            for name, fingerprint in record["content"].get(kind, {}).items():
+                owner = owners.setdefault((kind, name), folder)
+                if fingerprints.setdefault(name, fingerprint) != fingerprint:
+                    raise _made_of_different("models or corpora", owner, folder)
+    return content
+
+
+def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> BertologyError:
+    return BertologyError(f"{one.path} and {other.path} were made of different {what}: run one again")
+
+
+def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
+    """Raise where two models are the same but for their names, which no part can know of the others."""
+    fresh = {model.title for model in experiment.models if model.init != "pretrained"}
+    owners: dict[str, ResultRow] = {}
+    # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
+    for row in (row for row in rows if row.init is not None):
+        known = owners.setdefault(row.cell_id, row)
+        controls = all(one.init != "pretrained" and one.model not in fresh for one in (known, row))
+        checkpoints = None not in (known.step, row.step) and _training(known) == _training(row)
+        if known.model != row.model and not (controls or checkpoints):
+            raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))
+
+
+def _training(row: ResultRow) -> tuple[str, int | None]:
+    return training_of(row), row.pretraining_seed
+
+
+def _copy_files(run: Path, out: Path) -> None:
+    for folder in OF_CELLS:
+        for path in sorted((run / folder).glob("[!.]*")):
+            target = out / folder / path.name
+            if not target.exists():
+                write_atomically(target, path.read_bytes(), remedy=_REMEDY)
+    for failed in (out / "cells").glob("*.failed.json"):
+        if (out / "cells" / failed.name.replace(".failed", "")).exists():
+            failed.unlink()

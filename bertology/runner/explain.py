@@ -1,4 +1,4 @@
-"""How one number of a run came about, in plain words, from the run's folder alone."""
+"""An explanation of one number of a run, in plain words, from the run's folder alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._files import read_json
 from bertology.errors import BertologyError, quoted
+from bertology.families.request import RANDOM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,7 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
     task, at, layer = cell.rpartition("@")
     if at:
         is_meant = (rows["task"] == task) & (rows["layer"].astype("Int64").astype("string") == layer)
-        is_meant &= (rows["control"] == "none") & (rows["init"] != "random")
+        is_meant &= (rows["control"] == "none") & (rows["init"] != RANDOM)
     else:
         is_meant = rows["cell_id"].str.startswith(cell)
     meant = rows[is_meant].drop_duplicates("cell_id")
@@ -171,7 +172,7 @@ def _score_lines(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _interval_lines(rows: pd.DataFrame) -> Iterator[str]:
-    """How each kind of interval was made; methods are named ``cluster-bootstrap-bca-10000``."""
+    """The method of each kind of interval; methods are named ``cluster-bootstrap-bca-10000``."""
     for method, of in rows[rows["ci_method"].notna()].groupby("ci_method", sort=False):
         name, _, resamples = str(method).rpartition("-")
         made = f"{name.replace('-', ' ')}, {int(resamples):,} resamples" if resamples.isdecimal() else str(method)
@@ -181,7 +182,7 @@ def _interval_lines(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _prediction_lines(folder: Path, cell_id: str) -> Iterator[str]:
-    """Where the predictions lie, how many equal the annotation, and the first of them."""
+    """The predictions' file, how many equal the annotation, and the first of them."""
     import pandas as pd
 
     path = folder / "predictions" / f"{cell_id}.parquet"

@@ -58,7 +58,7 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
         ("form,Lemma,upos,xpos", "columns: 'Lemma' is no name for a column"),
         ("form,upos,upos,xpos", "columns: 'upos' stands twice"),
         ("form,head,upos,xpos", "columns: heads are read from CoNLL-U only"),
-        ("", "columns: '' is no name for a column"),
+        ("", "columns: should not be empty"),
     ],
 )
 def test_columns_that_are_wrong(probe: Command, corpus: Path, columns: str, message: str) -> None:

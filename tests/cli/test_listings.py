@@ -5,25 +5,57 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from bertology.cli._app import _PANELS
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
 from bertology.encoders.resolving import known_models
-from bertology.probing import registered_probes
+from bertology.probing import Subject, registered_probes
 
 Command = Callable[..., Any]
+ROOT = Path(__file__).parents[2]
 
 
 def test_tasks_one_line_each(bertology: Command) -> None:
     outcome = bertology("tasks")
     assert outcome.status == 0
     lines = outcome.out.splitlines()
-    assert len(lines) == len(registered_probes())
-    assert any(line.startswith("pos ") and "universal part of speech" in line and "v1)" in line for line in lines)
-    assert any(line.startswith("feats:… ") and line.endswith("; … is Number, Tense") for line in lines)
+    headings = [line.removesuffix(":") for line in lines if not line.startswith("  ")]
+    assert headings == [*get_args(Subject)]
+    assert len(lines) == len(registered_probes()) + len(headings)
+    classes = lines[: lines.index("syntax:")]
+    assert any(line.startswith("  pos ") and "universal part of speech" in line for line in classes)
+    assert any(line.startswith("  feats:… ") and line.endswith("; … is Number, Tense") for line in classes)
+
+
+def test_tasks_are_searched_by_words(bertology: Command) -> None:
+    found = bertology("tasks", "morphology").out
+    assert found.startswith("word classes:\n  feats:…")
+    assert "  pos " not in found
+    assert "head_syntax" in bertology("tasks", "heads", "syntactic").out
+    assert bertology("tasks", "zeugma").one_line().startswith("unknown task 'zeugma'")
+
+
+@pytest.mark.parametrize("command", sorted({name for names in _PANELS.values() for name in names}))
+def test_help_fits_80_columns_and_ends_with_examples_and_their_page(bertology: Command, command: str) -> None:
+    outcome = bertology(command, "--help")
+    lines = outcome.out.splitlines()
+    assert outcome.status == 0
+    assert max(map(len, lines)) <= 80
+    *_, head, first, second, empty, page = [line.strip() for line in lines]
+    assert (head, empty) == ("Examples:", "")
+    assert all(line.startswith("bertology ") for line in (first, second))
+    assert (ROOT / page.removeprefix("Documentation: ")).is_file()
+
+
+def test_commands_stand_in_panels(bertology: Command) -> None:
+    found = bertology("--help").out
+    places = [found.index(f"\n{panel}:\n") for panel in _PANELS]
+    assert places == sorted(places)
+    assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names)
 
 
 class Terminal(io.StringIO):
@@ -45,8 +77,8 @@ def test_lists_fit_a_terminal(bertology: Command, monkeypatch: pytest.MonkeyPatc
         return lines
 
     *lines, empty, hint = shown("tasks")
-    assert len(lines) == len(registered_probes())
-    assert (empty, hint) == ("", "`bertology tasks NAME` explains one")
+    assert len(lines) == len(registered_probes()) + len(get_args(Subject))
+    assert (empty, hint) == ("", "`bertology tasks NAME` explains one, `bertology tasks WORD` searches")
     assert any(line.endswith(" …") for line in lines) == (width == 80)
     models = shown("models")
     assert [line.split()[0] for line in models if not line.startswith(" ")] == [*known_models()]
@@ -79,7 +111,7 @@ def test_a_task_is_explained(bertology: Command) -> None:
     assert "not pocket: train split: no sentence has a label for this task: give a treebank as sentence_" in sentences
     assert page("sentence:tense")["example"].endswith("--corpus PATH")
     assert page("lama")["controls"] == "majority, random, blind"
-    assert page("head_syntax")["controls"] == "random, offset"
+    assert page("head_syntax")["controls"] == "offset, random"
     assert page("structural-depth")["readouts"] == "structural (its own)"
 
 
@@ -112,15 +144,14 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
     monkeypatch.setattr("bertology._registry.entry_points", lambda group: points)
     outcome = bertology("tasks")
     assert outcome.status == 0
-    lines = outcome.out.splitlines()
-    assert len(lines) == 3
+    heading, pos, broken, nameless, second = [line.strip() for line in outcome.out.splitlines()]
+    assert (heading, broken) == ("word classes:", "cannot be used:")
     # pos alone would mean the newest version, which is the broken one.
-    assert lines[1].startswith("pos.v1 ")
-    assert lines[1].endswith("v1)")
-    assert "pos.v2" in lines[2]
-    assert "cannot be used: probe pos.v2 (broken_plugin:PROBE) cannot be imported" in lines[2]
-    assert "second line" in lines[2]
-    assert "cannot be used: probe name 'nameless'" in lines[0]
+    assert pos.startswith("pos.v1 ")
+    assert pos.endswith("v1)")
+    assert "cannot be used: probe pos.v2 (broken_plugin:PROBE) cannot be imported" in second
+    assert "second line" in second
+    assert "cannot be used: probe name 'nameless'" in nameless
 
 
 @pytest.mark.parametrize(("command", "known"), [("models", known_models), ("corpora", known_corpora)])

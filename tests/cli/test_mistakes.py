@@ -54,18 +54,18 @@ Command = Callable[..., Any]
         (["--seeds", "9" * 5000], "Invalid value for '--seeds': "),
         (["--task", "x" * 100_000], "(100,000 characters): there are"),
         (["--corpus", "/dev/zero"], "/dev/zero: not a regular file but a device, pipe or socket"),
-        (["--layers", ""], "layer '': the model has layers 0 (embeddings) to 3"),
+        (["--layers", ""], "layers: should not be empty"),
         (["--controls", "majorty"], "unknown control 'majorty': did you mean majority"),
         (["--readout", "linaer"], "unknown readout 'linaer': did you mean linear"),
         (["--readout", "linear.v9"], "unknown readout 'linear.v9': did you mean linear.v"),
-        (["--pooling", "maen"], "unknown pooling 'maen': did you mean mean"),
-        (["--dtype", "float23"], "unknown dtype 'float23': did you mean float32"),
-        (["--store-dtype", "float8"], "unknown stored dtype 'float8': did you mean float"),
+        (["--pooling", "maen"], "pooling: should be mean, first or last, not 'maen': did you mean mean"),
+        (["--dtype", "float23"], "dtype: should be float32, bfloat16 or float16, not 'float23': did you mean float32"),
+        (["--store-dtype", "float8"], "stored_dtype: should be float16 or float32, not 'float8': did you mean float"),
         (["--device", "cdua"], "unknown device 'cdua': give auto, cpu, cuda"),
-        (["--on-long", "cut"], "unknown on long 'cut': there is error, skip, window"),
+        (["--on-long", "cut"], "on_long: should be window, error or skip, not 'cut'"),
         (["--on-long", "error", "--max-pieces", "8"], "pieces"),
-        (["--seeds", "0"], "seeds is 0; it should be at least 1"),
-        (["--max-pieces", "3"], "max_pieces is 3; it should be at least 8"),
+        (["--seeds", "0"], "seeds: should be at least 1, not the number 0"),
+        (["--max-pieces", "3"], "max_pieces: should be at least 8, not the number 3"),
         (
             ["--annotate", "no_such_pipeline", "--corpus", __file__],
             "spaCy pipeline 'no_such_pipeline' is not installed",
@@ -302,7 +302,7 @@ def test_a_fault_of_our_own_is_not_hushed_up(monkeypatch: pytest.MonkeyPatch) ->
     def faulty(*_: object, **__: object) -> None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    monkeypatch.setattr("bertology.runner._run.make_plan", faulty)
+    monkeypatch.setattr("bertology.runner._plan.make_plan", faulty)
     monkeypatch.setattr(sys, "argv", ["bertology", "probe"])
     with pytest.raises(OSError, match="Bad file descriptor"):
         main()
@@ -381,7 +381,7 @@ def test_an_interrupt_says_that_nothing_is_lost(probe: Command, monkeypatch: pyt
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bertology.runner._run.make_plan", interrupted)
+    monkeypatch.setattr("bertology.runner._plan.make_plan", interrupted)
     outcome = probe()
     assert outcome.status == 130
     assert outcome.err == "bertology: stopped; what is computed is kept, the same command goes on from here\n"

@@ -17,11 +17,12 @@ from bertology.errors import BertologyError
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
 from bertology.probing import EncoderComparison, LayerPair, VectorComparison
-from bertology.probing._registry import OF_PROCESS
+from bertology.probing._probes import OF_PROCESS
 from bertology.results.rows import param_of
-from bertology.runner import ProbeRequest, ReferenceModel, RunOptions, make_plan, run_experiment
-from bertology.runner._work import resolve_work
-from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
+from bertology.runner._plan import resolve_work
+from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from tests.runner.requests import but
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,11 @@ def test_only_models_with_a_reference_are_compared(tiny_bert: Path, tiny_corpus:
 def test_the_reference_names_cells_of_comparisons_alone(tiny_bert: Path, tiny_corpus: Path) -> None:
     request = ProbeRequest(tasks=("pos", "moved"), model=str(tiny_bert), corpus=str(tiny_corpus), controls=())
 
-    def ids(task: str, reference: str | ReferenceModel | None) -> list[str]:
-        plan = make_plan(replace(request, reference=reference))
+    def ids(task: str, reference: str | ModelSettings | None) -> list[str]:
+        plan = make_plan(but(request, reference=reference))
         return [cell.id for draws in plan.fits if draws[0].probe.task == task for cell in draws[0].cells]
 
-    fresh = ReferenceModel(model=str(tiny_bert), init="random", init_seed=1)
+    fresh = ModelSettings(name=str(tiny_bert), init="random", init_seed=1)
     assert ids("pos", None) == ids("pos", "pocket") == ids("pos", fresh)
     assert not ids("moved", None)
     named = [ids("moved", one) for one in (str(tiny_bert), fresh, replace(fresh, dtype="bfloat16"))]

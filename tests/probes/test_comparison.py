@@ -16,7 +16,7 @@ from bertology.errors import BertologyError
 from bertology.geometry import linear_cka
 from bertology.pocket import load_corpus
 from bertology.results.report import write_report
-from bertology.runner import ReferenceModel
+from bertology.runner.experiment import ModelSettings
 
 SMALL = Corpus("small", {name: load_corpus()[name][:25] for name in ("dev", "test")})
 BOTH = ["comparison:vectors", "comparison:attention"]
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(tiny_bert: Path, run: Path) -> Results:
     """A model beside other blocks over the same embeddings."""
-    other = ReferenceModel(model=str(tiny_bert), init="random_blocks", init_seed=4, model_id="other")
+    other = ModelSettings(name=str(tiny_bert), init="random_blocks", init_seed=4, id="other")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertology.results._results.View.figures", lambda view: {})
         return probe(BOTH, model=tiny_bert, reference=other, corpus=SMALL, layers="0,3", controls="none", out=run)

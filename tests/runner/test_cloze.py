@@ -18,7 +18,7 @@ from bertology.cloze import pseudo_log_likelihood
 from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.families.cloze._ask import kind_of, read_vocabulary
+from bertology.families.cloze import kind_of, read_vocabulary
 from bertology.families.request import ReadoutConfig
 from bertology.results import ResultRow, Results
 from bertology.results.predictions import read_outcomes, read_predictions
@@ -414,7 +414,7 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
             {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},
             "setting form of task lama",
         ),
-        ({"max_items": 0}, "max_items is 0"),
+        ({"max_items": 0}, "max_items: should be at least 1, not the number 0"),
     ],
 )
 def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict[str, Any], told: str) -> None:

@@ -16,7 +16,7 @@ import yaml
 from bertology.corpora import Corpus, write_conllu
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import ReadoutConfig
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout

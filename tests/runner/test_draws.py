@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,15 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.families import labels
-from bertology.families.contract import family_of, runs_random_weights
-from bertology.families.request import CONTROLS
-from bertology.families.tasks import Weights, control_seeds
+from bertology.families.contract import runs_random_weights
+from bertology.families.model_corpus import Weights, control_seeds
+from bertology.families.request import ALL_CONTROLS, Controls
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner._plan import make_plan
 from bertology.runner.experiment import load_experiment
+from tests.runner.requests import but
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
-    every, some = CONTROLS, ("random",)
+    every, some = ALL_CONTROLS, Controls(["random"])
     pos, pairs, facts = map(get_probe, ("pos", "minimal_pairs", "lama"))
     for probe, controls, random_draws, expected in (
         (pos, every, "auto", True),
@@ -39,13 +39,13 @@ def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
         (pos, ("majority",), 3, False),
     ):
         draws: Any = random_draws
-        assert runs_random_weights(family_of(probe), probe, controls, draws) is expected
+        assert runs_random_weights(probe, controls, draws) is expected
     assert ProbeRequest().n_draws == 1
     assert ProbeRequest(random_draws=4).n_draws == 4
 
 
 def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path: Path) -> None:
-    results = run_probes(replace(request_of, random_draws=3), out=tmp_path / "out")
+    results = run_probes(but(request_of, random_draws=3), out=tmp_path / "out")
     frame = results.to_pandas()
     fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
     assert sorted(set(fresh.init_seed)) == list(control_seeds(3)) == [0, 10_000, 20_000]
@@ -82,7 +82,7 @@ def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path
 def test_more_draws_go_on_from_the_first(
     request_of: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    three = replace(request_of, random_draws=3)
+    three = but(request_of, random_draws=3)
     assert make_plan(three).run_id == make_plan(request_of).run_id
     before = run_probes(request_of, out=tmp_path / "out").to_pandas()
     assert "one draw of random weights" in (tmp_path / "out" / "layers.md").read_text()
@@ -125,7 +125,7 @@ def test_several_seeds_have_means_over_seeds_and_sentences(finished: Any) -> Non
 
 
 def test_draws_and_seeds_make_one_mean(request_of: ProbeRequest) -> None:
-    frame = run_probes(replace(request_of, seeds=2, random_draws=2, layers="1")).to_pandas()
+    frame = run_probes(but(request_of, seeds=2, random_draws=2, layers="1")).to_pandas()
     fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
     assert sorted(zip(fresh.init_seed, fresh.seed, strict=True)) == [(0, 0), (0, 1), (10_000, 0), (10_000, 1)]
     assert set(fresh.n_runs) == {4}
@@ -134,7 +134,7 @@ def test_draws_and_seeds_make_one_mean(request_of: ProbeRequest) -> None:
 
 @pytest.mark.parametrize("number", [0, -3, "many", 1.5])
 def test_an_impossible_number_of_draws_is_refused(number: Any) -> None:
-    with pytest.raises(BertologyError, match=r"random_draws is .*; it should be auto, or a number of at least 1"):
+    with pytest.raises(BertologyError, match=r"random_draws: should be "):
         ProbeRequest(random_draws=number)
 
 

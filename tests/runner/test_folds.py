@@ -14,7 +14,7 @@ from bertology import Corpus, Results, load_corpus, probe, read_results
 from bertology.cli import main
 from bertology.corpora import Sentence, Sentences, Target, write_conllu
 from bertology.errors import BertologyError, CorpusError
-from bertology.families.splits import choose_folds
+from bertology.families.model_corpus import choose_folds
 from bertology.results import Predictions, ResultRow
 from bertology.results.report import write_report
 from bertology.runner import RunOptions, estimate, resolve_work, run_experiment, verify_run
@@ -285,7 +285,7 @@ def test_the_command(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         ("head_syntax", {}, "task head_syntax: nothing is fitted to its labels, so it has no folds: leave folds out"),
         ("agreement", {}, "task agreement: nothing is fitted"),
         ("pos", {"readout": {"codelength": "online"}}, "a codelength is of the training split, and has no folds"),
-        ("pos", {"folds": 1}, "folds is 1; it should be at least 2"),
+        ("pos", {"folds": 1}, "folds: should be at least 2, not the number 1"),
         ("pos", {"folds": 40}, "18 documents are too few for 40 folds; ask for at most 18 folds"),
     ],
 )

@@ -19,7 +19,7 @@ from bertology.errors import BertologyError, CorpusError, FitError, NameNotFound
 from bertology.families.request import ReadoutConfig
 from bertology.results import Results, read_results
 from bertology.runner import ProbeRequest, RunOptions, Shard, merge_runs, run_experiment, run_probes
-from bertology.runner import _finder as finder
+from bertology.runner import _plan as finder
 from bertology.runner.experiment import load_experiment
 from tests.runner.head_probes import LooksAt, Lost
 

@@ -14,6 +14,7 @@ from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
 from tests.runner.conftest import fits_of
+from tests.runner.requests import but
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def cells(plan: Plan) -> dict[tuple[object, ...], str]:
 
 
 def test_a_plan_has_one_cell_for_every_score(request_: ProbeRequest) -> None:
-    found = cells(make_plan(replace(request_, tasks=("pos", "deprel"), seeds=3)))
+    found = cells(make_plan(but(request_, tasks=("pos", "deprel"), seeds=3)))
     expected = {(control,) for control in ("majority", "word_majority")}
     for seed in range(3):
         for layer in (0, 2):
@@ -43,11 +44,11 @@ def test_a_plan_has_one_cell_for_every_score(request_: ProbeRequest) -> None:
 
 
 def test_controls_choose_the_cells(request_: ProbeRequest) -> None:
-    assert set(cells(make_plan(replace(request_, controls=())))) == {
+    assert set(cells(make_plan(but(request_, controls=())))) == {
         ("pos", "pretrained", "none", 0, 0),
         ("pos", "pretrained", "none", 0, 2),
     }
-    assert ("pos", "majority") in cells(make_plan(replace(request_, controls=("majority",))))
+    assert ("pos", "majority") in cells(make_plan(but(request_, controls=("majority",))))
 
 
 def test_names_places_and_device_do_not_change_a_cell(request_: ProbeRequest, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_names_places_and_device_do_not_change_a_cell(request_: ProbeRequest, tm
     shutil.copytree(request_.corpus, corpus)
     for path in corpus.iterdir():
         path.rename(corpus / path.name.replace("tiny", "huge"))
-    moved = replace(request_, model=str(model), corpus=str(corpus), device="cpu", trust_remote_code=True)
+    moved = but(request_, model=str(model), corpus=str(corpus), device="cpu", trust_remote_code=True)
     assert cells(make_plan(moved)) == cells(make_plan(request_))
 
 
@@ -64,8 +65,8 @@ def test_other_layers_tasks_seeds_and_controls_leave_a_cell_as_it_is(request_: P
     few, many = (
         cells(make_plan(request))
         for request in (
-            replace(request_, controls=()),
-            replace(request_, layers="all", tasks=("deprel", "pos"), seeds=2),
+            but(request_, controls=()),
+            but(request_, layers="all", tasks=("deprel", "pos"), seeds=2),
         )
     )
     assert set(few) < set(many)
@@ -86,7 +87,7 @@ def test_other_layers_tasks_seeds_and_controls_leave_a_cell_as_it_is(request_: P
 def test_a_setting_that_moves_numbers_changes_every_cell_of_a_layer(
     request_: ProbeRequest, change: dict[str, Any]
 ) -> None:
-    before, after = cells(make_plan(request_)), cells(make_plan(replace(request_, **change)))
+    before, after = cells(make_plan(request_)), cells(make_plan(but(request_, **change)))
     assert set(before) == set(after)
     layers = [key for key in before if len(key) > 2]
     assert all(before[key] != after[key] for key in layers)
@@ -95,7 +96,7 @@ def test_a_setting_that_moves_numbers_changes_every_cell_of_a_layer(
 
 
 def test_the_splits_change_a_cell(request_: ProbeRequest) -> None:
-    before, after = cells(make_plan(request_)), cells(make_plan(replace(request_, test_split="dev")))
+    before, after = cells(make_plan(request_)), cells(make_plan(but(request_, test_split="dev")))
     assert all(before[key] != after[key] for key in before)
 
 
@@ -110,7 +111,7 @@ def test_one_label_or_one_word_changes_every_cell(request_: ProbeRequest, tmp_pa
         assert column + old + column in text
         changed = text.replace(column + old + column, column + new + column, 1)
         file.write_text(changed if old != "a" else "\n".join(_without_text(changed)))
-        after = cells(make_plan(replace(request_, corpus=str(folder))))
+        after = cells(make_plan(but(request_, corpus=str(folder))))
         assert all(before[key] != after[key] for key in before), name
 
 
@@ -126,7 +127,7 @@ def test_other_weights_change_the_cells_that_read_them(request_: ProbeRequest, t
     first = next(iter(weights))
     weights[first] = weights[first] + 1
     save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
-    before, after = cells(make_plan(request_)), cells(make_plan(replace(request_, model=str(model))))
+    before, after = cells(make_plan(request_)), cells(make_plan(but(request_, model=str(model))))
     for key in before:
         # Random weights are drawn by the configuration, whatever was trained.
         assert (before[key] != after[key]) == ("pretrained" in key), key
@@ -146,8 +147,8 @@ def _raised(probe: Any) -> Any:
 
 def test_where_a_run_is_kept_follows_from_its_cells(request_: ProbeRequest) -> None:
     plan = make_plan(request_)
-    assert plan.run_id == make_plan(replace(request_, device="cpu")).run_id
-    assert plan.run_id != make_plan(replace(request_, layers="0")).run_id
+    assert plan.run_id == make_plan(but(request_, device="cpu")).run_id
+    assert plan.run_id != make_plan(but(request_, layers="0")).run_id
 
 
 @pytest.mark.parametrize(
@@ -164,13 +165,13 @@ def test_where_a_run_is_kept_follows_from_its_cells(request_: ProbeRequest) -> N
 )
 def test_what_there_is_not_is_told(request_: ProbeRequest, change: dict[str, Any], message: str) -> None:
     with pytest.raises(BertologyError, match=message):
-        make_plan(replace(request_, **change))
+        make_plan(but(request_, **change))
 
 
 def test_a_corpus_in_hand_cannot_be_annotated(request_: ProbeRequest) -> None:
     corpus = load_corpus(request_.corpus)
     with pytest.raises(BertologyError, match="annotate labels a raw text file"):
-        make_plan(replace(request_, annotate="en_core_web_sm"), corpus=corpus)
+        make_plan(but(request_, annotate="en_core_web_sm"), corpus=corpus)
 
 
 def test_an_unknown_metric_of_a_probe_is_told_before_anything_is_computed(
@@ -188,7 +189,7 @@ def test_a_corpus_without_train_says_what_it_has(request_: ProbeRequest) -> None
         make_plan(request_, corpus=corpus)
     # a split that is named is not made
     with pytest.raises(NameNotFoundError, match="unknown split of corpus half 'train': there is test; choose one to"):
-        make_plan(replace(request_, test_split="dev"), corpus=corpus.as_one("test"))
+        make_plan(but(request_, test_split="dev"), corpus=corpus.as_one("test"))
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +211,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_raw_text_is_labelled_and_split(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:
     text = tmp_path / "raw.txt"
     text.write_text(" ".join(f"The {animal} sees a dog {n} ." for n, animal in enumerate(["cat", "cow"] * 15)))
-    plan = make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))
+    plan = make_plan(but(request_, corpus=str(text), annotate=str(pipeline)))
     # all of it is one paragraph, which is too few documents to keep them whole
     assert {name: len(split) for name, split in plan.pair.splits.by_name.items()} == {"train": 24, "dev": 3, "test": 3}
     assert any("made by a hash of text (1 document: too few to keep whole), 8 : 1 : 1" in one for one in plan.notes)
@@ -222,4 +223,4 @@ def test_too_little_raw_text_is_refused(request_: ProbeRequest, pipeline: Path, 
     text = tmp_path / "raw.txt"
     text.write_text("The cat sees a dog . " * 4)
     with pytest.raises(CorpusError, match=r"raw: 4 sentences, .* give 10 or more"):
-        make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))
+        make_plan(but(request_, corpus=str(text), annotate=str(pipeline)))

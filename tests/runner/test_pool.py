@@ -31,7 +31,7 @@ from bertology.runner import (
     run_experiment,
     run_probes,
 )
-from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner.experiment import load_experiment
 from tests.encoders.conftest import save_model
 from tests.runner.conftest import fits_of
 
@@ -125,7 +125,7 @@ def test_several_make_a_sweep_and_the_mean_is_called_as_ever(
     asking: Callable[..., ProbeRequest], labelled: Corpus
 ) -> None:
     named = make_plan(asking(configs={}, readout="linear", pool="mean,max,cls"), corpus=labelled)
-    pools = Experiment.readout_configs({"name": "linear", "pool": ["mean", "max", "cls"]})
+    pools = {"name": "linear", "pool": ["mean", "max", "cls"]}
     mapped = make_plan(asking(configs={}, readout=pools), corpus=labelled)
     assert [cells.config.pool for cells in fits_of(named)] == ["mean", "max", "cls"]
     for cells, same in zip(fits_of(named), fits_of(mapped), strict=True):
@@ -199,12 +199,12 @@ def test_what_is_not_a_sentence_has_no_cls(
     refused(trees, toy, "no words are pooled")
     heads = asking(tasks=("head_statistics",), configs={"head_statistics": (ReadoutConfig(pool="max"),)})
     refused(heads, toy, "nothing to erase or pool")
-    with pytest.raises(BertologyError, match=r"pool .clss..*cls"):
-        asking(pool="mean,clss")
+    with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
+        asking(configs={}, pool="mean,clss")
     with pytest.raises(BertologyError, match="pool is given twice: leave it out next to"):
-        asking(readout=Experiment.readout_configs({"pool": "max"}), pool="cls")
-    with pytest.raises(BertologyError, match=r"readout: .*pool"):
-        Experiment.readout_configs({"name": "linear", "pool": "clss"})
+        asking(readout={"pool": "max"}, pool="cls")
+    with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
+        asking(configs={}, readout={"name": "linear", "pool": "clss"})
 
 
 @pytest.mark.parametrize("family", ["gpt2"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.runner import ProbeRequest, RunOptions, rerun, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
+from tests.runner.requests import but
 
 ABOUT = ("experiment.yaml", "run.json", "checksums.json")
 
@@ -45,7 +45,7 @@ def test_it_is_verified_and_repeated_as_a_run_of_an_experiment(request_: ProbeRe
 
 
 def test_the_version_of_a_task_that_was_asked_for_is_kept(request_: ProbeRequest, tmp_path: Path) -> None:
-    run_probes(replace(request_, tasks=("pos.v1",), configs={}, layers="0"), out=tmp_path / "run")
+    run_probes(but(request_, tasks=("pos.v1",), configs={}, layers="0"), out=tmp_path / "run")
     assert [task.name for task in load_experiment(tmp_path / "run" / "experiment.yaml").tasks] == ["pos.v1"]
 
 
@@ -58,7 +58,7 @@ def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_p
     (tmp_path / "run").mkdir()
     left = tmp_path / "run" / f".run.json.{host}-{pid}-{start}.abc{suffix}"
     left.write_text("{")
-    run_probes(replace(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
+    run_probes(but(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
     assert not left.exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
 from bertology.families.request import ReadoutConfig
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures import majority
 from bertology.probing import tree_examples
 from bertology.results import read_results

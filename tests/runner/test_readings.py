@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.request import ReadoutConfig, sweep
-from bertology.families.task_data import TaskData
+from bertology.families.request import ReadoutConfig, ReadoutSettings
+from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.comparisons import expected_layer
 from bertology.readouts import LinearReadout, Targets
@@ -26,6 +25,7 @@ from bertology.results.predictions import read_predictions
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
+from tests.runner.requests import but
 
 Ask = Callable[..., Results]
 
@@ -78,7 +78,7 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
         assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
     plain = fits_of(make_plan(asking(), corpus=toy))
     assert [group.cells for group in plain] == [linear.cells]
-    named = fits_of(make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy))
+    named = fits_of(make_plan(but(asking(), readout="linear"), corpus=toy))
     assert [group.cells for group in named] == [linear.cells]
 
 
@@ -105,8 +105,11 @@ def test_what_a_reading_changes_is_in_its_name(
 # Sweeps
 
 
+SWEEP = ReadoutSettings(name="mlp", settings={"hidden": [4, 8], "max_epochs": 2}, fraction=(0.5, 1.0))
+
+
 def test_a_sweep_is_every_combination_once() -> None:
-    found = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    found = SWEEP.configs
     assert [(dict(one.settings), one.fraction) for one in found] == [
         ({"hidden": 4, "max_epochs": 2}, 0.5),
         ({"hidden": 4, "max_epochs": 2}, 1.0),
@@ -118,7 +121,7 @@ def test_a_sweep_is_every_combination_once() -> None:
 
 
 def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    readings = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    readings = SWEEP.configs
     results = run_probes(asking(*readings), corpus=toy)
     frame = results.to_pandas()
     settings = [json.dumps(params["settings"], sort_keys=True) for params in params_of(frame)]
@@ -185,10 +188,8 @@ def test_what_is_not_there_is_found_before_anything_is_computed(
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
 def test_a_share_is_over_0_and_at_most_1(fraction: float) -> None:
-    with pytest.raises(
-        BertologyError, match=r"^fraction of the training data is .*; it should be over 0 and at most 1$"
-    ):
-        ReadoutConfig("linear", fraction=fraction)
+    with pytest.raises(BertologyError, match=r"^fraction: .*(should be|greater than) (over|at most|0)"):
+        ProbeRequest(readout={"name": "linear", "fraction": fraction})
 
 
 # A share of train
@@ -355,7 +356,7 @@ def test_an_end_of_the_path_that_is_best_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = {"strengths": [1e-5, 1e-4], "extensions": extensions}
-    request = replace(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
+    request = but(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
     results = run_probes(request, corpus=toy)
     frame = results.to_pandas()
     (params,) = params_of(frame[(frame.control == "none") & (frame.metric == "accuracy")])

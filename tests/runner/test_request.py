@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
+from bertology.families.request import ALL_CONTROLS, parse_layers, parse_names
 from bertology.runner import ProbeRequest
+from bertology.runner.experiment import Experiment
 
 
 @pytest.mark.parametrize(
@@ -40,23 +41,34 @@ def test_layers_that_are_not_there_are_refused_with_those_that_are(spec: Any) ->
 
 def test_names_and_controls_come_with_commas_or_in_a_sequence() -> None:
     assert parse_names(" pos, ner,,") == parse_names(["pos", "ner"]) == ("pos", "ner")
-    assert parse_controls("all") == parse_controls(CONTROLS) == CONTROLS
-    assert parse_controls("none") == parse_controls(()) == ()
-    assert parse_controls("word-majority,random") == ("word_majority", "random")
+    for controls, names in (("all", ALL_CONTROLS), ("none", ()), ((), ()), ([], ())):
+        assert ProbeRequest(controls=controls).controls == names
+    assert ProbeRequest(controls="word-majority,random").controls == ("word_majority", "random")
+
+
+def test_a_request_is_an_experiment_with_one_model_and_one_corpus() -> None:
+    asked = ProbeRequest(tasks="pos,ner", model="pocket", readout="linear,mlp", pool="mean,cls", max_items=3)
+    assert (asked.models[0].name, asked.corpora[0].items, asked.layer_spec) == (asked.model, asked.max_items, "all")
+    assert [(one.readout, one.pool) for one in asked.configs_of("ner")] == [
+        ("linear", "mean"), ("linear", "cls"), ("mlp", "mean"), ("mlp", "cls")
+    ]  # fmt: skip
+    again = Experiment.model_validate(asked.plain())
+    assert (again.models, again.corpora, again.tasks) == (asked.models, asked.corpora, asked.tasks)
+    assert again.of_one(again.models[0], again.corpora[0], again.tasks) == asked
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pooling": "men"}, "unknown pooling 'men': did you mean mean"),
-        ({"dtype": "float23"}, "unknown dtype 'float23': did you mean float32"),
-        ({"stored_dtype": "int8"}, "unknown stored dtype 'int8'"),
-        ({"on_long": "crop"}, "unknown on long 'crop': there is error, skip, window"),
-        ({"controls": ("majorty",)}, "unknown control 'majorty': did you mean majority"),
+        ({"pooling": "men"}, "pooling: should be mean, first or last, not 'men': did you mean mean"),
+        ({"dtype": "float23"}, "dtype: should be .*, not 'float23': did you mean float32"),
+        ({"stored_dtype": "int8"}, "stored_dtype: should be float16 or float32, not 'int8'"),
+        ({"on_long": "crop"}, "on_long: should be window, error or skip, not 'crop'"),
+        ({"controls": 3}, "controls: should be a list"),
     ],
 )
 def test_unknown_choices_are_answered_with_the_nearest(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(NameNotFoundError, match=message):
+    with pytest.raises(BertologyError, match=message):
         ProbeRequest(**settings)
 
 
@@ -64,8 +76,8 @@ def test_unknown_choices_are_answered_with_the_nearest(settings: dict[str, Any],
     ("settings", "message"),
     [
         ({"tasks": ()}, "no task is asked for"),
-        ({"seeds": 0}, "seeds is 0; it should be at least 1"),
-        ({"max_pieces": 2}, "max_pieces is 2; it should be at least 8"),
+        ({"seeds": 0}, "seeds: should be at least 1, not the number 0"),
+        ({"max_pieces": 2}, "max_pieces: should be at least 8, not the number 2"),
     ],
 )
 def test_numbers_out_of_bounds_are_refused(settings: dict[str, Any], message: str) -> None:

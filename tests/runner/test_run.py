@@ -22,6 +22,7 @@ from bertology.results import read_results
 from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
+from tests.runner.requests import but
 
 Scores = Callable[[Path], pa.Table]
 
@@ -38,7 +39,11 @@ def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
 
 def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where something is fitted, counted or read by a model from here on."""
-    for name in ("families.labels.fit", "families.labels.write_baselines", "runner.engines._local.extract_splits"):
+    for name in (
+        "families.labels.fit",
+        "families.vectors.VectorFamily.compute_baselines",
+        "runner._engines.extract_splits",
+    ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
 
@@ -151,9 +156,9 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels._fit", "trees._fit", "heads._read", "cloze._ask"):
+    for module in ("labels", "trees", "heads", "cloze"):
         monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
-    found = run_probes(replace(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
+    found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
 
@@ -245,7 +250,7 @@ def test_the_model_is_read_once_for_all_tasks(
     assert sum(alone) == 80 + 20 + 30  # the sentences of the corpus, each in one window
     counted_forwards.clear()
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "another"))
-    run_probes(replace(few, tasks=("pos", "xpos", "deprel", "feats:Number")))
+    run_probes(but(few, tasks=("pos", "xpos", "deprel", "feats:Number")))
     assert sorted(counted_forwards) == alone
 
 
@@ -260,12 +265,12 @@ def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytes
         return forward(self, *args, **more)
 
     monkeypatch.setattr(BertLayer, "forward", watched)
-    run_probes(replace(few, layers="0-1"))
+    run_probes(but(few, layers="0-1"))
     assert len(ran) == 1
 
 
 def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: ProbeRequest) -> None:
-    some = run_probes(replace(few, layers="1,3", seeds=2, controls=finished.request.controls)).to_pandas()
+    some = run_probes(but(few, layers="1,3", seeds=2, controls=finished.request.controls)).to_pandas()
     every = frame_of(finished)
     both = some.merge(every, on=["cell_id", "metric"], suffixes=("", "_all"), how="left")
     assert len(both) == 2 * 2 * 6 + 4  # layers, seeds, scores of a layer; baselines
@@ -275,7 +280,7 @@ def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: Pr
 
 
 def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequest) -> None:
-    alone = run_probes(replace(few, layers="all")).to_pandas()
+    alone = run_probes(but(few, layers="all")).to_pandas()
     every = frame_of(finished).query("task == 'pos' and init == 'pretrained' and control == 'none'")
     every = every[every.metric != "selectivity"]
     first = every[every.seed == 0].sort_values(["layer", "metric"])
@@ -294,7 +299,7 @@ def test_baselines_by_hand(few: ProbeRequest) -> None:
     train = Sentences([sentence("t1", "dogs bark", "N V"), sentence("t2", "bark the bark bark", "N D V V")])
     test = Sentences([sentence("e1", "the bark", "D N"), sentence("e2", "cats bark The", "N V D")])
     corpus = Corpus("hand", {"train": train, "dev": train, "test": test})
-    frame = run_probes(replace(few, controls=("majority", "word_majority")), corpus=corpus).to_pandas()
+    frame = run_probes(but(few, controls=("majority", "word_majority")), corpus=corpus).to_pandas()
     accuracy = frame[frame.metric == "accuracy"].set_index("control").value
     # V is the most frequent label (3 of 6): right once in 5 words.
     assert accuracy["majority"] == pytest.approx(1 / 5)
@@ -332,9 +337,9 @@ def test_words_without_vectors_are_counted_with_their_reason(few: ProbeRequest) 
 def test_sentences_too_long_are_read_in_windows_or_skipped_and_counted(few: ProbeRequest) -> None:
     whole = load_corpus(few.corpus)
     n_words = whole["test"].n_words
-    windows = run_probes(replace(few, max_pieces=10)).rows
+    windows = run_probes(but(few, max_pieces=10)).rows
     assert {row.n_items for row in windows} == {n_words}
-    skipped = run_probes(replace(few, max_pieces=10, on_long="skip")).rows
+    skipped = run_probes(but(few, max_pieces=10, on_long="skip")).rows
     row = skipped[0]
     assert row.n_skipped > 0
     assert row.n_items + row.n_skipped == n_words
@@ -363,7 +368,7 @@ def test_fits_that_did_not_converge_are_one_note_a_group(
 
     real = bertology.readouts.get_readout
     monkeypatch.setattr(bertology.readouts, "get_readout", lambda name: real(name, max_iter=2))
-    results = run_probes(replace(few, layers="all", controls=("random", "control_task")))
+    results = run_probes(but(few, layers="all", controls=("random", "control_task")))
     notes = capsys.readouterr().err.splitlines()
     assert len(notes) == 2
     assert notes[0].startswith("note: pos, pretrained: fits that stopped before they converged: layers 0, 1, 2, 3 of")
@@ -385,7 +390,7 @@ def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
         ({"tasks": ("pos", "feats:Nummer")}, "task feats:Nummer, train split: no word has the feature 'Nummer'"),
     ):
         with pytest.raises(BertologyError, match=message):
-            run_probes(replace(few, controls=("majority",), **change))  # type: ignore[arg-type]
+            run_probes(but(few, controls=("majority",), **change))  # type: ignore[arg-type]
 
 
 def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cache: Path) -> None:
@@ -398,7 +403,7 @@ def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cach
 
 def test_two_settings_share_a_folder(few: ProbeRequest, tmp_path: Path) -> None:
     run_probes(few, out=tmp_path)
-    run_probes(replace(few, pooling="first"), out=tmp_path)
+    run_probes(but(few, pooling="first"), out=tmp_path)
     assert len(list((tmp_path / "cells").iterdir())) == 2
     # The tables are those of the last request.
     assert {row.pooling for row in read_results(tmp_path).rows} == {"first"}
@@ -433,7 +438,7 @@ def test_random_weights_lack_what_the_pretrained_know(few: ProbeRequest, tmp_pat
 
     splits = {"train": split("train", words[:40], 40), "dev": split("dev", words[40:45], 8)}
     corpus = Corpus("kinds", {**splits, "test": split("test", words[45:], 30)})
-    request = replace(few, model=str(model), layers="0-1", controls=("word_majority", "random"))
+    request = but(few, model=str(model), layers="0-1", controls=("word_majority", "random"))
     frame = run_probes(request, corpus=corpus).to_pandas()
     score = frame[frame.metric == "accuracy"].set_index(["init", "layer"]).value
     assert score["pretrained", 0] > 0.95

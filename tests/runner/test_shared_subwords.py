@@ -15,11 +15,11 @@ from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
 from bertology.encoders.alignment import SHARED
-from bertology.families.alignment import DIVIDED, fingerprint_of
-from bertology.families.splits import Splits
-from bertology.families.task_data import TaskData
+from bertology.families.model_corpus import DIVIDED, Splits, fingerprint_of
+from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan, run_probes
+from tests.runner.requests import but
 from tests.runner.test_readable import HEAD_TASKS, asking_heads, with_mentions
 from tests.runner.tree_runs import asking
 
@@ -103,7 +103,7 @@ def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corp
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
     n_words, shared = french["test"].n_words, n_shared(french["test"])
     for setting, n_items in (("exclude", n_words - shared), ("include", n_words)):
-        frame = run_probes(replace(request, shared_subwords=setting), corpus=french).to_pandas()
+        frame = run_probes(but(request, shared_subwords=setting), corpus=french).to_pandas()
         assert set(frame.n_items) == {n_items}
         of_model = frame[frame.layer.notna()]
         assert set(of_model.n_shared) == {shared}
@@ -145,7 +145,7 @@ def test_word_majority_and_control_labels_see_what_is_written(tiny_bert: Path) -
     corpus = Corpus("du", dict.fromkeys(("train", "dev", "test"), sentences))
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
     for setting, value in (("include", 0.75), ("exclude", 1.0)):
-        frame = run_probes(replace(request, shared_subwords=setting), corpus=corpus).to_pandas()
+        frame = run_probes(but(request, shared_subwords=setting), corpus=corpus).to_pandas()
         chosen = frame[(frame.control == "word_majority") & (frame.metric == "accuracy")]
         assert chosen.value.tolist() == [value]
         # No readout can do better than half of them either.

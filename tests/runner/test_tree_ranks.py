@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
 from bertology.runner import RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
+from tests.runner.requests import but
 from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
 
 
@@ -28,7 +28,7 @@ def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:
 
 def test_seeds_resample_and_know_nothing_of_each_other(ran: Ran, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    request = replace(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
+    request = but(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
     frame = run_probes(request, out=tmp_path / "run").to_pandas()
     for layer in LAYERS:
         row = ran.row(TASKS[0], "uuas", layer=layer)
@@ -155,9 +155,9 @@ def test_a_request_resumes_with_the_ranks_that_are_missing(
 ) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
     readings = tuple(ReadoutConfig("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
-    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), configs={TASKS[1]: readings[:1]})
+    request = but(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), configs={TASKS[1]: readings[:1]})
     run_probes(request, out=tmp_path / "run")
-    both = replace(request, configs={TASKS[1]: readings})
+    both = but(request, configs={TASKS[1]: readings})
     found = run_probes(both, out=tmp_path / "run").to_pandas()
     assert fitted_ranks == [[3], [5]]
     assert set(ranks_of(found)) == {3, 5}

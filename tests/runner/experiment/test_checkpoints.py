@@ -10,12 +10,9 @@ import pytest
 from bertology import probe
 from bertology.encoders.alignment import PieceReader
 from bertology.errors import BertologyError
-from bertology.families.request import parse_checkpoints
 from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, RunOptions, make_plan, merge_runs, resolve_work, run_experiment
-from bertology.runner._checkpoints import requests_of
-from bertology.runner._finder import Finder
-from bertology.runner._work import Shard
+from bertology.runner import ProbeRequest, RunOptions, merge_runs, resolve_work, run_experiment
+from bertology.runner._plan import Shard
 from bertology.runner.experiment import Experiment, experiment_of, load_experiment
 
 
@@ -105,11 +102,11 @@ def test_checkpoints_between_which_nothing_was_learned_are_both_kept(training: P
 
 
 def test_a_request_expands_alike(results: Results, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bertology.runner import _finder
+    from bertology.runner import _plan
 
     n_read = []
-    found = _finder.load_corpus
-    monkeypatch.setattr(_finder, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
+    found = _plan.load_corpus
+    monkeypatch.setattr(_plan, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
     asked = {"sentences": 40, "pretraining_seed": 3, "model_id": "tiny", "progress": False}
     again = probe("pos", model=training, checkpoints=(5, 40), **asked, **ASKED)
     assert len(n_read) == 1, "the corpus is loaded once"
@@ -130,7 +127,7 @@ def test_revisions_of_a_hub_model_are_found_in_its_cache(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     asked = {"sentences": 40, "layers": "0", "controls": ()}
     of_hub, of_folder = (
-        [make_plan(one) for one in requests_of(ProbeRequest(model=name, checkpoints=which, **asked))]
+        resolve_work(ProbeRequest(model=name, checkpoints=which, **asked)).plans
         for name, which in (("org/tiny", "step*"), (str(training), (5, 40)))
     )
     assert [plan.pair.source.name for plan in of_hub] == ["org/tiny step 5", "org/tiny step 40"]
@@ -141,8 +138,7 @@ def test_text_is_searched_once_for_words_that_have_no_pieces(
     training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path))  # where no vectors are that would tell
-    finder, request = Finder(), ProbeRequest(model=str(training), checkpoints="all", sentences=40, controls=())
-    plans = [make_plan(one, finder=finder) for one in requests_of(request)]
+    plans = resolve_work(ProbeRequest(model=str(training), checkpoints="all", sentences=40, controls=())).plans
     n_read, tokenize = [], PieceReader.tokenize
     monkeypatch.setattr(PieceReader, "tokenize", lambda *args, **more: n_read.append(1) or tokenize(*args, **more))
     assert [plan.pair.unreadable for plan in plans] == [{}] * 3
@@ -150,9 +146,8 @@ def test_text_is_searched_once_for_words_that_have_no_pieces(
 
 
 def test_checkpoints_on_the_command_line() -> None:
-    assert parse_checkpoints("all") == "all"
-    assert parse_checkpoints("step*0") == "step*0"
-    assert parse_checkpoints("0, 500,step1000") == (0, 500, "step1000")
+    for text, found in (("all", "all"), ("step*0", "step*0"), ("0, 500,step1000", (0, 500, "step1000"))):
+        assert ProbeRequest(checkpoints=text).checkpoints == found
 
 
 def test_mistakes_are_named(training: Path) -> None:

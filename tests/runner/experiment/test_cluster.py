@@ -43,7 +43,7 @@ def profile(tmp_path: Path) -> Write:
 
 
 def test_the_job_that_slurm_is_given(profile: Write) -> None:
-    from bertology.runner.engines._cluster import read_profile
+    from bertology.runner._engines import read_profile
 
     found = read_profile(profile())
     assert found.most_workers == 8
@@ -60,7 +60,7 @@ def test_the_job_that_slurm_is_given(profile: Write) -> None:
 
 
 def test_one_worker_for_a_gpu(profile: Write) -> None:
-    from bertology.runner.engines._cluster import read_profile
+    from bertology.runner._engines import read_profile
 
     found = read_profile(profile("jobs: 2", "jobs: {minimum: 1, maximum: 20}\nprocesses: 1"))
     assert found.most_workers == 20
@@ -73,7 +73,7 @@ def test_one_worker_for_a_gpu(profile: Write) -> None:
     [
         ("queue: short", "que: short", ":4: unknown key 'que': did you mean queue?"),
         ("cores: 4", "cores: many", ":2: cores: should be a whole number, not 'many'"),
-        ("cores: 4", "cores: 0", ":2: cores: input should be greater than or equal to 1 (it is the number 0)"),
+        ("cores: 4", "cores: 0", ":2: cores: should be at least 1, not the number 0"),
         ("memory: 8GB", "", ":1: key 'memory' is missing"),
         ("memory: 8GB", "memory: 8", ":3: memory: should be text, not the number 8; in quotes it is text: '8'"),
         ("jobs: 2", "jobs: {maximum: 2, minimum: 3}", ":1: jobs: minimum is 3 and maximum 2"),
@@ -122,7 +122,7 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("package", ["distributed", "dask_jobqueue"])
 def test_what_is_not_installed_is_told(profile: Write, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    from bertology.runner.engines import _cluster
+    from bertology.runner import _engines as _cluster
 
     monkeypatch.setattr(_cluster, "find_spec", lambda name: None if name == package else name)
     with pytest.raises(BertologyError, match=r"which is not installed: pip install 'bertology\[distributed\]'"):

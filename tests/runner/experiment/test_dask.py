@@ -243,7 +243,7 @@ def test_a_worker_that_does_not_see_the_run_is_told(
 ) -> None:
     import contextlib
 
-    from bertology.runner.engines import _dask
+    from bertology.runner import _dask
 
     cluster.start_worker()
     monkeypatch.setattr(_dask, "_marked", lambda *_: contextlib.nullcontext("elsewhere"))
@@ -259,7 +259,7 @@ def test_a_worker_of_another_version_is_told(
 ) -> None:
     from functools import partial
 
-    from bertology.runner.engines import _dask
+    from bertology.runner import _dask
 
     cluster.start_worker()
     monkeypatch.setattr(_dask, "WorkerContext", partial(_dask.WorkerContext, version="0.0.9"))
@@ -271,7 +271,7 @@ def test_a_unit_travels_without_its_sentences(trial: Trial) -> None:
     from dataclasses import replace
 
     from bertology.runner import resolve_work
-    from bertology.runner.engines._sending import Transport, loaded
+    from bertology.runner._engines import Transport, loaded
 
     work, transport, kept = resolve_work(load_experiment(trial[0])), Transport(), {}
     for unit in work.units:

@@ -26,7 +26,7 @@ from bertology.runner import (
     run_experiment,
     run_probes,
 )
-from bertology.runner._work import fewest_cells
+from bertology.runner._plan import fewest_cells
 from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
@@ -240,7 +240,7 @@ def test_what_is_mended_is_computed(
 def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
     write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner.engines import _local as _engines
+    from bertology.runner import _engines
 
     real = _engines.extract_splits
 
@@ -263,7 +263,7 @@ def test_a_process_that_is_killed_is_told_in_one_line(
     import os
     import signal
 
-    from bertology.runner.engines import _local as _engines
+    from bertology.runner import _engines
 
     def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
         os.kill(os.getpid(), signal.SIGKILL)

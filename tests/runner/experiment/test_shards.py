@@ -15,7 +15,7 @@ from bertology.runner import (
     RunOptions,
     RunSummary,
     Shard,
-    _finder,
+    _plan,
     estimate,
     merge_runs,
     resolve_work,
@@ -23,7 +23,7 @@ from bertology.runner import (
     verify_run,
 )
 from bertology.runner._folder import _checksum_of
-from bertology.runner._work import places_of
+from bertology.runner._plan import places_of
 from bertology.runner.experiment import Experiment, load_experiment
 
 Scores = Callable[[Path], pa.Table]
@@ -46,10 +46,10 @@ def fresh(model: Path, n: int) -> list[object]:
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are looked for, and those whose content is hashed, from here on."""
     names: list[str] = []
-    find, hash_ = _finder.resolve_model, _finder.model_fingerprint
-    monkeypatch.setattr(_finder, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
+    find, hash_ = _plan.resolve_model, _plan.model_fingerprint
+    monkeypatch.setattr(_plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
     monkeypatch.setattr(
-        _finder,
+        _plan,
         "model_fingerprint",
         lambda source, **how: names.append(f"hash of {how['seed']}") or hash_(source, **how),
     )

@@ -1,0 +1,259 @@
+"""``bertology plan``, ``merge``, ``verify``, ``rerun``, ``report`` and ``cache``: runs, and what is stored for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bertology.cli._options import Changes, Trust, closing, confirm, with_options
+from bertology.cli.ask import File, Jobs
+
+if TYPE_CHECKING:
+    from bertology.activations import StoreStatus
+    from bertology.encoders.resolving import ModelCopy
+
+    Stored = StoreStatus | ModelCopy
+
+_MOST_LINES = 20
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+app = typer.Typer(rich_markup_mode=None)
+cache = typer.Typer(
+    rich_markup_mode=None,
+    help="List, verify and prune stored activations and copies of models that were in memory.",
+    epilog=closing("how-to/cache", "bertology cache list", "bertology cache prune --older-than-days 30 --dry-run"),
+)
+app.add_typer(cache, name="cache")
+
+
+@app.command(
+    epilog=closing(
+        "how-to/experiments",
+        "bertology plan experiments/quickstart.yaml",
+        "bertology plan experiments/quickstart.yaml --set seeds=5 --out runs/five",
+    )
+)
+def plan(
+    file: File,
+    *,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run; runs/NAME when left out.")] = None,
+    set_: Changes = None,
+    trust_remote_code: Trust = False,
+) -> None:
+    """Show an experiment's cells, progress and cost without computing anything."""
+    from bertology.runner import estimate, resolve_work
+    from bertology.runner.experiment import load_experiment
+
+    work = resolve_work(load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code))
+    typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
+
+
+@app.command(
+    epilog=closing(
+        "how-to/cluster",
+        "bertology merge shards/1 shards/2 --out runs/whole",
+        "bertology merge shards/* --out runs/whole",
+    )
+)
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one experiment, such as its shards.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
+) -> None:
+    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
+    from bertology.runner import merge_runs
+
+    results = merge_runs(runs, out)
+    cells = len({row.cell_id for row in results.rows})
+    typer.echo(f"{cells:,} cells of {len(runs)} runs; tables and plots in {out}")
+
+
+@app.command(
+    epilog=closing(
+        "how-to/experiments",
+        "bertology verify runs/quickstart",
+        "bertology verify runs/quickstart && bertology report runs/quickstart",
+    )
+)
+def verify(run: Run) -> None:
+    """Compare every file of a run with its checksum; exit status 1 if something was altered."""
+    from bertology.runner import verify_run
+
+    problems = verify_run(run)
+    count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "as it was written"
+    typer.echo("\n".join([*problems, f"{run}: {count}"]))
+    raise typer.Exit(1 if problems else 0)
+
+
+@app.command(
+    epilog=closing(
+        "how-to/experiments",
+        "bertology rerun runs/quickstart",
+        "bertology rerun runs/quickstart --out runs/second --jobs 2",
+    )
+)
+def rerun(
+    run: Run,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the repetition; RUN-again when left out.")
+    ] = None,
+    jobs: Jobs = None,
+    trust_remote_code: Trust = False,
+) -> None:
+    """Repeat a run from its own record and print which scores differ; exit status 1 if any do."""
+    from bertology import runner
+    from bertology._files import real_path
+
+    out = out or run.with_name(f"{real_path(run).name}-again")
+    options = runner.RunOptions(jobs=jobs)
+    repeated = runner.rerun(run, out, options=options, trust_remote_code=trust_remote_code)
+    n_more = len(repeated.moved) - _MOST_LINES
+    for line in [*repeated.moved[:_MOST_LINES], *([f"… and {n_more} more"] if n_more > 0 else [])]:
+        typer.echo(line)
+    moved = f"{len(repeated.moved):,} moved" if repeated.moved else "none moved"
+    typer.echo(f"{repeated.n_scores:,} scores compared, {moved} ({repeated.summary.wall_s:.1f} s); in {out}")
+    raise typer.Exit(1 if repeated.moved else 0)
+
+
+@app.command(
+    epilog=closing(
+        "how-to/results",
+        "bertology report runs/quickstart",
+        "bertology report runs/a runs/b --corpus pocket --out both.html",
+    )
+)
+@with_options("columns")
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that --out of other commands left.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File to write; RUN/report.html for one run, report.html for several."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", "-c", help="Name or path of a corpus to take sentences from; may be repeated."),
+    ] = None,
+    text: Annotated[
+        bool, typer.Option("--text/--no-text", help="Show sentences of the corpora, or only their ids.")
+    ] = True,
+    **settings: Any,
+) -> None:
+    """Write one HTML file of what runs found; it opens from disk and needs no network.
+
+    It holds a summary in words, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
+    wrong and another right, and where the numbers come from.
+    """
+    from bertology._files import real_path
+    from bertology.results.report import write_report
+
+    path = out or (runs[0] / "report.html" if len(set(map(real_path, runs))) == 1 else Path("report.html"))
+    write_report(runs, path, corpora=corpus or (), with_text=text, **settings)
+    typer.echo(f"report in {path}")
+
+
+@app.command(
+    epilog=closing("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
+)
+def explain(
+    run: Annotated[Path, typer.Argument(help="Folder that --out of `probe` or `run` wrote.")],
+    cell: Annotated[
+        str, typer.Argument(help="Cell id of results.parquet, its first characters, or TASK@LAYER such as pos@7.")
+    ],
+) -> None:
+    """Explain how one number came about: items, vectors, fit, predictions and interval, from the run's folder alone."""
+    from shutil import get_terminal_size
+
+    from bertology.runner.explain import explain_cell
+
+    typer.echo(explain_cell(run, cell, width=min(get_terminal_size().columns, 100)))
+
+
+@cache.command("list")
+def list_entries() -> None:
+    """List what is stored, largest first, copies of models, and what lies there but is not the store's."""
+    from bertology.activations import store_status
+    from bertology.encoders.resolving import model_copies
+
+    status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
+    copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
+    entries: list[Stored] = [*status, *copies]
+    for entry in entries:
+        typer.echo(_line(entry))
+    typer.echo(_sum([*(entry for entry in status if not entry.is_left_alone), *copies]))
+
+
+@cache.command("verify")
+def verify_store() -> None:
+    """Check every stored file against its checksum; exit status 1 if one is damaged.
+
+    A damaged file is made again by the next run that needs it.
+    """
+    from bertology.activations import store_status
+
+    damaged = 0
+    for entry in store_status():
+        problems = entry.problems()
+        damaged += bool(problems)
+        typer.echo(f"{entry.name}  {'; '.join(problems) or (entry.describe() if entry.foreign else 'ok')}")
+    raise typer.Exit(1 if damaged else 0)
+
+
+@cache.command()
+def prune(
+    *,
+    older_than_days: Annotated[float, typer.Option(min=0, help="Only entries not read for so many days.")] = 0.0,
+    unfinished: Annotated[bool, typer.Option(help="Only unfinished extractions.")] = False,
+    models: Annotated[bool, typer.Option("--models", help="Copies of models in memory, and only these.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+) -> None:
+    """Delete stored activations; they are computed again when needed. Results are not touched.
+
+    Says what will go and asks first. What the store did not write is left alone; so are copies of models that were in
+    memory, but for --models: runs on them cannot be repeated without.
+    """
+    from bertology.activations import prune_store
+
+    gone: Sequence[Stored] = () if not models else _prune_models(older_than_days, dry_run=dry_run, yes=yes)
+    gone = (
+        gone
+        if models
+        else prune_store(
+            older_than_days=older_than_days,
+            only_unfinished=unfinished,
+            dry_run=dry_run,
+            confirm=(lambda _: None) if yes else _ask,
+        )
+    )
+    if dry_run or yes:
+        for entry in gone:
+            typer.echo(_line(entry))
+    typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
+
+
+def _prune_models(older_than_days: float, *, dry_run: bool, yes: bool) -> Sequence[Stored]:
+    from bertology.encoders.resolving import prune_copies
+
+    wanted = prune_copies(older_than_days=older_than_days, dry_run=True)
+    if wanted and not (dry_run or yes):
+        _ask(wanted)
+    return wanted if dry_run else prune_copies(older_than_days=older_than_days)
+
+
+def _ask(entries: Sequence[Stored]) -> None:
+    listed = "\n".join(map(_line, entries))
+    otherwise = f"{_sum(entries)} would be deleted: say so with --yes, or see which with --dry-run"
+    confirm(f"{listed}\ndelete {_sum(entries)}?", otherwise=otherwise)
+
+
+def _line(entry: Stored) -> str:
+    return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.describe()}"
+
+
+def _sum(entries: Sequence[Stored]) -> str:
+    n_bytes = sum(entry.n_bytes for entry in entries)
+    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}, {n_bytes / 1e6:.1f} MB ({n_bytes:,} bytes)"

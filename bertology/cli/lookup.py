@@ -1,0 +1,385 @@
+"""``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: what there is, and works."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+
+from bertology._registry import Component, Registered
+from bertology.cli._options import closing
+from bertology.errors import BertologyError, NameNotFoundError
+
+if TYPE_CHECKING:
+    from bertology.probing import Probe, ProbeFamily
+
+app = typer.Typer(rich_markup_mode=None)
+_LEAST = 30
+"""Columns of a text, however narrow the terminal is."""
+_ALIKE = 0.85
+"""How alike a word and the name of a task are if it is a typing error, and nothing to search for."""
+_LEAST_LETTERS = 5
+"""Letters that a word to search needs to be the beginning of one that is found."""
+_CORPUS = "pocket"
+_MOST_LABELS = 40
+_CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarrow", "matplotlib", "spacy")
+_OPTIONAL = {
+    "h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')",
+    "distributed": "runs experiments on a cluster (pip install 'bertology[distributed]')",
+    "accelerate": "fine-tunes models (pip install 'bertology[finetune]')",
+    "peft": "fine-tunes adapters (pip install 'bertology[peft]')",
+    "dask-jobqueue": "submits Slurm jobs for it (pip install 'bertology[distributed]')",
+}
+
+
+@app.command(
+    epilog=closing("how-to/own-probe", "bertology tasks morphology", "bertology tasks feats"),
+)
+def tasks(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|WORD...]", help="A task to explain, or words to search for; else all are listed."
+        ),
+    ] = None,
+) -> None:
+    """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts."""
+    from bertology.probing import Subject, registered_probes
+
+    known, name, found = registered_probes(), " ".join(words or ()), {}
+    if name:
+        try:
+            _show(task_page(name))
+            return
+        except NameNotFoundError:
+            is_typo = get_close_matches(name, [entry.stem for entry in known.values()], n=1, cutoff=_ALIKE)
+            found = {} if is_typo else {key: entry for key, entry in known.items() if _is_about(entry, name)}
+            if not found:
+                raise
+    is_short = sys.stdout.isatty()
+    by_subject: dict[str, list[tuple[str, str]]] = {subject: [] for subject in (*get_args(Subject), _BROKEN)}
+
+    def described(probe: Probe | ProbeFamily, version: int) -> tuple[str, str]:
+        text = probe.question if is_short else f"{probe.question} ({probe.reference}; v{version})"
+        instances = getattr(probe, "instances", None)
+        if instances is None:
+            return "", text
+        suffix = "[:…]" if getattr(probe, "default", None) is not None else ":…"
+        return suffix, text if is_short else f"{text}; … is {', '.join(instances)}"
+
+    for entry, line in _components(found or known, described):
+        by_subject[_subject_of(entry)].append(line)
+    width = max(len(label) for lines in by_subject.values() for label, _ in lines)
+    for subject, lines in by_subject.items():
+        if lines:
+            typer.echo(f"{subject}:")
+            _show([(f"  {label}", text) for label, text in lines], is_cut=True, width=width + 2)
+    if is_short:
+        typer.echo("\n`bertology tasks NAME` explains one, `bertology tasks WORD` searches")
+
+
+_BROKEN = "cannot be used"
+
+
+def _subject_of(entry: Registered[Any]) -> str:
+    try:
+        return str(entry.load().subject)
+    except BertologyError:
+        return _BROKEN
+
+
+def _is_about(entry: Registered[Any], words: str) -> bool:
+    """Whether all words stand in a task's name, question, subject, reference or description."""
+    try:
+        probe = entry.load()
+    except BertologyError:
+        return False
+    # Of a file with several tasks, the paragraphs on this one.
+    paragraphs = re.split(r"\n(?:- |\n)", str(inspect.getdoc(sys.modules[entry.entry_point.module])))
+    own = [paragraph for paragraph in paragraphs if f"``{entry.stem}" in paragraph] or paragraphs
+    text = " ".join([entry.stem, probe.subject, probe.question, probe.reference, *own]).lower()
+    asked = [rf"\b{re.escape(word)}" + (r"\b" if len(word) < _LEAST_LETTERS else "") for word in words.lower().split()]
+    return all(re.search(pattern, text) for pattern in asked)
+
+
+@app.command(epilog=closing("how-to/readouts", "bertology readouts", "bertology readouts | grep edge"))
+def readouts() -> None:
+    """List the readouts there are, each with what it reads."""
+    from bertology.readouts import registered_readouts
+
+    found = _components(registered_readouts(), lambda kind, v: ("", f"{kind.about} (reads {kind.reads}; v{v})"))
+    _show([line for _, line in found])
+
+
+def _components(
+    known: Mapping[str, Registered[Component]], described: Callable[[Component, int], tuple[str, str]]
+) -> list[tuple[Registered[Component], tuple[str, str]]]:
+    """Each component and what to show of it: ``described`` gives an end of its name and a text from it and its version.
+
+    The newest version goes by its name alone; a broken component is shown as such and does not hide the others.
+    """
+    lines = []
+    newest = {entry.stem: entry.name for entry in sorted(known.values(), key=lambda entry: entry.version)}
+    for name, entry in sorted(known.items()):
+        try:
+            suffix, text = described(entry.load(), entry.version)
+            lines.append((entry, ((entry.stem if newest[entry.stem] == name else name) + suffix, text)))
+        except BertologyError as error:
+            lines.append((entry, (name, f"cannot be used: {error}")))
+    return lines
+
+
+@app.command(epilog=closing("how-to/own-model", "bertology models", "bertology probe --model bilingual"))
+def models() -> None:
+    """List models by name; any folder in Hugging Face layout and any hub id does as well."""
+    from bertology.encoders.resolving import known_models
+
+    _show(known_models().items())
+
+
+@app.command(epilog=closing("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt"))
+def corpora() -> None:
+    """List corpora by name; any folder or file of annotated sentences does as well."""
+    from bertology.corpora import known_corpora
+    from bertology.corpora.prompts import MADE
+
+    _show([*known_corpora().items(), (MADE, "items made by stated rules, for the tasks numeracy and comparisons")])
+
+
+def _show(lines: Iterable[tuple[str, str]], *, is_cut: bool = False, width: int = 0) -> None:
+    """A line each; on a terminal, a text too long for it is continued below itself, or cut where it ``is_cut``."""
+    lines = [(name, " ".join(text.split())) for name, text in lines]
+    width = max([width, *(len(name) for name, _ in lines)])
+    room = max(_LEAST, shutil.get_terminal_size().columns - width - 2)
+    for name, text in lines:
+        parts = [text]
+        if sys.stdout.isatty() and len(text) > room:
+            parts = [textwrap.shorten(text, room, placeholder=" …")] if is_cut else textwrap.wrap(text, room)
+        for label, part in zip_longest([name], parts, fillvalue=""):
+            typer.echo(f"{label:<{width}}  {part}")
+
+
+@app.command(
+    epilog=closing("how-to/experiments", "bertology schema > run.json", "bertology schema finetune > finetune.json")
+)
+def schema(
+    command: Annotated[
+        Literal["run", "finetune", "landscape", "pretrain"], typer.Argument(help="The command that reads the files.")
+    ] = "run",
+) -> None:
+    """Print the JSON Schema of the YAML files of a command, by which editors complete and check them."""
+    from bertology.finetuning import grid_schema
+    from bertology.landscapes import landscape_schema
+    from bertology.pocket import recipe_schema
+    from bertology.runner.experiment import experiment_schema
+
+    schemas = {
+        "run": experiment_schema,
+        "finetune": grid_schema,
+        "landscape": landscape_schema,
+        "pretrain": recipe_schema,
+    }
+    typer.echo(json.dumps(schemas[command](), indent=2, ensure_ascii=False))
+
+
+@app.command(epilog=closing("how-to/gpu", "bertology doctor", "bertology doctor | grep FAIL"))
+def doctor() -> None:
+    """Check what works on this machine; exit status 1 if the main job does not."""
+    from bertology.probing import registered_probes
+    from bertology.readouts import registered_readouts
+
+    checks: dict[str, Callable[[], str]] = {
+        "versions": lambda: ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE)),
+        "optional": lambda: ", ".join(_optional(name, use) for name, use in _OPTIONAL.items()),
+        "compute": _compute,
+        "cache": _cache,
+        "tasks": lambda: _loaded(registered_probes()),
+        "readouts": lambda: _loaded(registered_readouts()),
+        "model pocket": _pocket_model,
+        "corpus pocket": _pocket_corpus,
+        "hub": _hub,
+        "spaCy pipelines": _spacy,
+    }
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok    {name}: {check()}")
+        except (BertologyError, ImportError, PackageNotFoundError, OSError) as error:
+            failed = True
+            typer.echo(f"FAIL  {name}: {error}")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _optional(name: str, use: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"no {name}, which {use}"
+
+
+def _compute() -> str:
+    import torch
+
+    from bertology._workers import bfloat16_is_fast, choose_device
+
+    device = choose_device("auto")
+    speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
+    return f"device {device}, {torch.get_num_threads()} threads of {os.cpu_count()} processors; bfloat16 is {speed}"
+
+
+def _cache() -> str:
+    from bertology._files import cache_folder, explained_write_errors
+    from bertology._memory import size_in_words
+
+    folder = cache_folder()
+    with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".doctor"
+        probe.write_bytes(b"")
+        probe.unlink()
+    return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
+
+
+def _loaded(components: Mapping[str, Registered[Any]]) -> str:
+    for component in components.values():
+        component.load()
+    return ", ".join(sorted(components))
+
+
+def _pocket_model() -> str:
+    from bertology.encoders import model_fingerprint, model_shape, resolve_model
+
+    source = resolve_model("pocket")
+    shape = model_shape(source)
+    fingerprint = model_fingerprint(source)[:12]
+    return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
+
+
+def _pocket_corpus() -> str:
+    from bertology.corpora import load_corpus
+
+    splits = load_corpus("pocket").splits
+    return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
+
+
+def _hub() -> str:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    state = "offline by HF_HUB_OFFLINE" if offline else "asked when a model is not in its cache"
+    return f"{state}, cache {HF_HUB_CACHE}"
+
+
+def _spacy() -> str:
+    from spacy.util import get_installed_models
+
+    return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"
+
+
+def task_page(name: str) -> list[tuple[str, str]]:
+    """Lines of a heading and a text.
+
+    Args:
+        name: of a task; of one that needs an argument, such as ``feats``, the first of its examples is explained.
+
+    Raises:
+        NameNotFoundError: there is no such task; the message names the nearest ones.
+    """
+    from bertology.probing import get_probe
+
+    several = _several(name)
+    probe = get_probe(_with_argument(name, several))
+    controls, lack, labels = _on_pocket(probe)
+    splits = ", ".join(probe.splits_needed)
+    models = " --model B --reference A" if probe.needs_reference else ""
+    lines = [
+        ("task", f"{probe.task}, version {probe.version}"),
+        ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
+        ("question", probe.question),
+        ("about", probe.about),
+        ("corpus", f"splits {splits}" if splits else "a source of texts, which has no splits"),
+        ("", f"not {_CORPUS}: {lack}" if lack else f"{_CORPUS} has what it takes"),
+        ("labels", f"{labels} (in {_CORPUS})" if labels else ""),
+        *(("" if place else "scores", f"{one.name}: {one.description}") for place, one in enumerate(probe.scores)),
+        ("controls", ", ".join(controls)),
+        ("readouts", ", ".join(_readouts(probe))),
+        ("paper", probe.reference),
+        ("example", f"bertology probe --task {probe.task}{models} --corpus {'PATH' if lack else _CORPUS}"),
+    ]
+    return [(heading, text) for heading, text in lines if text]
+
+
+def _several(name: str) -> ProbeFamily | None:
+    """The tasks among which a name chooses by an argument, if it is of that kind."""
+    from bertology.probing import ProbeFamily, registered_probes
+
+    stem = name.partition(":")[0].strip().lower().replace("-", "_")
+    versions = [entry for entry in registered_probes().values() if stem in (entry.stem, entry.name)]
+    newest = max(versions, key=lambda entry: entry.version, default=None)
+    known = None if newest is None else newest.load()
+    return known if isinstance(known, ProbeFamily) else None
+
+
+def _with_argument(name: str, several: ProbeFamily | None) -> str:
+    if several is None or several.default is not None or ":" in name:
+        return name
+    # COLUMN stands for a name that only a person knows.
+    return f"{name}:{next((one for one in several.instances if not one.isupper()), several.instances[0])}"
+
+
+def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
+    """The controls; what the embedded corpus lacks of what is asked about, or nothing; and the labels that it has."""
+    from bertology.families.contract import family_of
+    from bertology.families.request import RANDOM, Controls, ProbeRequest
+    from bertology.probing import labels_in
+    from bertology.runner import make_plan
+
+    family = family_of(probe)
+    controls = [note.name for note in family.baselines(probe)] + [RANDOM] * probe.asks_random_weights
+    chosen = [*controls, *(note.name for note in family.controls(probe))]
+    lack, labels = "", tuple[str, ...]()
+    try:
+        plan = make_plan(
+            ProbeRequest(tasks=probe.task, corpus=_CORPUS, controls=[name for name in chosen if name != RANDOM])
+        )
+        configs = plan.configs_of(probe)
+        without = replace(plan.pair, request=plan.pair.request.model_copy(update={"controls": Controls()}))
+        always, asked = (family.cells(pair, probe, configs[0], "pretrained").controls for pair in (without, plan.pair))
+        controls += [name for name in asked if name not in always]
+        family.check(plan.pair, probe, configs)
+    except BertologyError as error:
+        lack = str(error).removeprefix(f"task {probe.task}").lstrip(":, ")
+    else:
+        labels = tuple(sorted(labels_in(probe, plan.pair.splits.test)))
+    shown = f"{len(labels)}: {', '.join(labels)}" if len(labels) <= _MOST_LABELS else ""
+    return controls, lack, shown if labels else ""
+
+
+def _readouts(probe: Probe) -> list[str]:
+    """The readouts that the task can be read by, its own first."""
+    from bertology.encoders import model_shape, resolve_model
+    from bertology.families.contract import family_of
+    from bertology.families.request import ReadoutConfig
+    from bertology.readouts import registered_readouts
+
+    family, shape = family_of(probe), model_shape(resolve_model(_CORPUS))
+    own = str(family.configs(probe, [ReadoutConfig()], shape)[0].readout).partition(".")[0]
+    others = []
+    for name in sorted({entry.stem for entry in registered_readouts().values()} - {own}):
+        with contextlib.suppress(BertologyError):
+            family.configs(probe, [ReadoutConfig(name)], shape)
+            others.append(name)
+    return [f"{own} (its own)", *others]

@@ -1,0 +1,114 @@
+"""Experiment files: what may be in them is :class:`Experiment`; they are read with their includes, then changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from bertology._files import real_path
+from bertology._inputs import exists
+from bertology._schema import file_schema
+from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
+from bertology._trust import check_trust
+from bertology.errors import BertologyError, NameNotFoundError, cut_path
+from bertology.families.contract import check_controls
+from bertology.families.request import (
+    CorpusSettings,
+    Experiment,
+    ModelSettings,
+    OutputSettings,
+    StatisticsSettings,
+    TaskSettings,
+)
+
+__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
+
+_INCLUDE = "include"
+_PARTS: dict[str, type[BaseModel]] = {
+    "models": ModelSettings,
+    "corpora": CorpusSettings,
+    "tasks": TaskSettings,
+    "statistics": StatisticsSettings,
+    "outputs": OutputSettings,
+}
+
+
+def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remote_code: bool = False) -> Experiment:
+    """The experiment that a YAML file describes.
+
+    Args:
+        path: the file.
+        changes: settings to replace, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
+        trust_remote_code: whether models for which the file asks it may run the Python code that comes with them.
+
+    Raises:
+        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
+            granted; names file, line and key.
+    """
+    written = changed(_with_includes(Path(path), ()), changes)
+    check_trust(written, granted=trust_remote_code)
+    experiment = checked(Experiment, written, known=_known)
+    try:
+        check_controls(experiment.controls, (task.name for task in experiment.tasks))
+    except NameNotFoundError as error:
+        raise NameNotFoundError(f"{written.place_of(('controls',))}: controls: {error}") from None
+    return experiment
+
+
+def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
+    """The experiment of plain settings, as a file has them, checked as those of a file are.
+
+    Args:
+        settings: fields of :class:`Experiment`; objects in memory by their names.
+        where: what messages name in the place of a file.
+
+    Raises:
+        BertologyError: something in them is not as it should be.
+    """
+    return checked(Experiment, parse_yaml(to_yaml(dict(settings)), Place(where)), known=_known)
+
+
+def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
+    """A file over what it includes: mappings are put together key by key, all else is replaced."""
+    written = read_file_of("run", path, what="an experiment", example="name: trial")
+    here = real_path(path)
+    if here in above:
+        circle = " → ".join(map(str, (*above[above.index(here) :], here)))
+        raise BertologyError(f"{path}: includes itself ({circle})")
+    if not written.value:
+        raise BertologyError(f"{path}: empty; an experiment has name, models, corpora and tasks")
+    included = written.value.pop(_INCLUDE, None)
+    if included is None:
+        return written
+    base: Written | None = None
+    for name in included.value if isinstance(included.value, list) else [included]:
+        if not isinstance(name.value, str) or not name.value:
+            raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
+        file = path.parent / name.value
+        if not (exists(file) and file.is_file()):
+            remedy = f"paths start from the folder of {path.name}"
+            raise BertologyError(f"{name.place}: include: no file {cut_path(file)}; {remedy}")
+        lower = _with_includes(file, (*above, here))
+        base = lower if base is None else merged(lower, base)
+    return written if base is None else merged(written, base)
+
+
+def _known(path: tuple[str | int, ...]) -> list[str]:
+    """The keys beside an unknown one."""
+    part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
+    return [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]
+
+
+def experiment_schema() -> Mapping[str, Any]:
+    """JSON Schema of an experiment file, by which editors complete and check."""
+    include = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
+    }
+    schema = file_schema(Experiment, "run", title="experiment", further={"include": include})
+    # What a file leaves out may stand in a file that it includes.
+    schema.pop("required", None)
+    return schema
