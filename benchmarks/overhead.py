@@ -103,11 +103,11 @@ def trivial(folder: Path, n_cells: int) -> Experiment:
 def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
     from bertology.activations import silent
-    from bertology.families.tasks import Job
+    from bertology.families.contract import Resources
     from bertology.runner._compute import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
-    fit = "bertology.families.labels._fit"
+    fit = "bertology.families.labels"
     for unit in resolve_work(experiment).units:
         pair = unit.plan.pair
         for group in unit.draws:
@@ -115,8 +115,8 @@ def bare_work(experiment: Experiment) -> None:
             if key not in entries:
                 entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
             encoder = partial(open_encoder, pair, group.weights, "cpu")
-            with one_thread(), patch(f"{fit}.write_cell"), patch(f"{fit}.keep_fit"):
-                job = Job(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})
+            with one_thread(), patch("bertology.families.vectors.write_cell"), patch(f"{fit}.keep_fit"):
+                job = Resources(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})
                 for _, error in unit.family.compute([group], job):
                     if error is not None:
                         raise error

@@ -234,7 +234,7 @@ def neighbours(
     """
     from bertology.activations import extract, read_words
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
-    from bertology.families.alignment import Alignment
+    from bertology.families.model_corpus import Alignment
     from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
 
     name = name_of(model)

@@ -28,7 +28,8 @@ from bertology.families.models import compare_models
 from bertology.families.request import parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
-from bertology.results.report import (
+from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
+from bertology.results.report.comparison import (
     ComparisonPage,
     findings,
     head_findings,
@@ -38,7 +39,6 @@ from bertology.results.report import (
     size_table,
     write_comparison,
 )
-from bertology.results.views.compared import compared_frame, compared_tasks, pair_statistics
 from bertology.runner import RunOptions, resolve_work, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of
 

@@ -1,4 +1,4 @@
-"""What all figures share: size, colours, and how they become files.
+"""Common parts of all figures: size, colours, fonts for words of any script, and how they become files.
 
 Layers run from left to right where they stand on the horizontal axis, and from the bottom up where they stand on the
 vertical one: in figures, in the heatmaps of the report, and in the attention viewer. Tables list them from 0 down.
@@ -7,16 +7,23 @@ vertical one: in figures, in the heatmaps of the report, and in the attention vi
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
+from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from bertology._files import write_derived
@@ -59,6 +66,19 @@ def new_figure(width: float, height: float) -> ShownFigure:
     figure = ShownFigure(figsize=(width, height), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def style_axes(ax: Axes) -> None:
+    """Leave only the left and bottom axis, in grey."""
+    ax.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(GREY)
+
+
+def draw_grid(ax: Axes) -> None:
+    """Draw pale lines across, behind all else."""
+    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
+    ax.set_axisbelow(True)
 
 
 def write_caption(figure: Figure, text: str) -> None:
@@ -104,3 +124,83 @@ def figure_bytes(figure: Figure, ending: str) -> bytes:
     with mpl.rc_context({"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}):
         figure.savefig(out, format=ending, metadata=_FORMATS[ending], bbox_inches="tight", pad_inches=_MARGIN)
     return out.getvalue()
+
+
+_HOLLOW = "□"
+_NAMED = 6
+_BOXES = "Last Resort"
+"""A font that has a box for every character, which says nothing to a reader."""
+_SELECTORS = range(0xFE00, 0xFE10)
+"""They choose among forms of the character before them and have none of their own."""
+
+_NON_JOINER = "\u200c"
+"""Has no form, but shapes the letters beside it."""
+
+
+@dataclass(frozen=True)
+class Fonts:
+    """Families that draw a sentence together, the first one's letters first."""
+
+    families: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Fonts:
+        """The fonts that the words need."""
+        usual = fontManager.findfont(FontProperties())
+        families = [FT2Font(usual).family_name]
+        letters = {letter for word in words for letter in _visible(word)}
+        missing = []
+        for letter in sorted(letters):
+            if ord(letter) in _characters(usual):
+                continue
+            family = _family_with(letter, tuple(families[1:]))
+            if family is None:
+                missing.append(letter)
+            elif family not in families:
+                families.append(family)
+        return cls(tuple(families), tuple(missing))
+
+    def drawable(self, text: str) -> str:
+        """The text with a hollow square for each character that no font has."""
+        return "".join(_HOLLOW if letter in self.missing else letter for letter in _visible(text))
+
+    def width(self, text: str, size: float, *, bold: bool = False) -> float:
+        """Points from the first letter to the last, as drawn in a size of so many points."""
+        font = FontProperties(family=list(self.families), size=size, weight="bold" if bold else "normal")
+        width, _, _ = text_to_path.get_text_width_height_descent(self.drawable(text), font, ismath=False)
+        return float(width)
+
+    def write(self, ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
+        """Set text in a picture as it stands: a dollar sign begins no formula."""
+        ax.text(x, y, self.drawable(text), family=list(self.families), parse_math=False, **style)
+
+    def note(self) -> str:
+        """A note on the characters that hollow squares stand for; empty where there are none."""
+        if not self.missing:
+            return ""
+        codes = " ".join(f"U+{ord(letter):04X}" for letter in self.missing[:_NAMED])
+        more = " …" if len(self.missing) > _NAMED else ""
+        return f"{_HOLLOW}: no font of this machine has {codes}{more}; install one to see them."
+
+
+def _visible(text: str) -> str:
+    """The text in one line, without what has no form of its own."""
+    line = (" " if unicodedata.category(letter) == "Cc" or letter.isspace() else letter for letter in text)
+    return "".join(
+        letter
+        for letter in line
+        if letter == _NON_JOINER or (unicodedata.category(letter) != "Cf" and ord(letter) not in _SELECTORS)
+    )
+
+
+def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
+    """A family that has the letter: one chosen before, or else the first by name."""
+    fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
+    fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
+    return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)
+
+
+@lru_cache(maxsize=512)
+def _characters(path: str) -> frozenset[int]:
+    return frozenset(FT2Font(path).get_charmap())

@@ -8,6 +8,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,8 @@ from bertology._text import signed
 from bertology.errors import StoreError, quoted
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from bertology._figures import ShownFigure
 
 _HEAD, _STYLE, _THEME = "assets/head.html", "assets/page.css", "assets/theme.js"
@@ -30,9 +33,9 @@ class PageAndFigure(ABC):
     """A result with an HTML page and a figure; a notebook displays the page."""
 
     page_title: ClassVar[str]
-    """Of the frame in a notebook."""
+    """Title of the frame in a notebook."""
     page_height: ClassVar[int]
-    """Of the frame in a notebook, in pixels."""
+    """Height of the frame in a notebook, in pixels."""
 
     @abstractmethod
     def to_html(self) -> str:
@@ -85,23 +88,33 @@ def policy(style: str, *scripts: str) -> str:
 
 
 def full_page(
-    body: str, *, title: str, styles: Sequence[str], scripts: Sequence[str], values: Mapping[str, str], data: Any
+    body: str,
+    *,
+    title: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    data: Any,
+    values: Mapping[str, str] | None = None,
+    **context: Any,
 ) -> str:
     """A whole page, in the style of all pages of the project.
 
     Args:
-        body: path of a template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its places
-            ``top`` and ``end`` are taken by what pages have in common there, the end with data and script.
+        body: path of a Jinja template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its
+            places ``top`` and ``end`` are taken by what pages have in common there, the end with data and script.
         title: plain text.
         styles: paths of style sheets that follow the common one.
         scripts: paths of scripts, each before those that use it.
-        values: HTML by the name of its place in ``body``.
         data: what the script reads, as JSON.
+        values: HTML by the name of its place in ``body``.
+        context: what else the template uses; text in it is escaped.
 
     Returns:
         HTML that makes no request: its content security policy allows its own style and scripts, by the hash of each,
         and images inside the page.
     """
+    from markupsafe import Markup
+
     style = "\n".join(asset(name) for name in (_STYLE, *styles))
     # In the head, so that a dark page is never drawn white first.
     theme = asset(_THEME)
@@ -118,14 +131,20 @@ def full_page(
     template = asset(_HEAD) + asset(body)
     for place, name in _COMMON.items():
         template = template.replace(f"{{{{{place}}}}}", asset(name))
-    return fill(template, {**values, **everywhere})
+    html = {name: Markup(value) for name, value in {**(values or {}), **everywhere}.items()}
+    return _templates().from_string(template).render({**context, **html})
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with each ``{{name}}`` replaced by the value of that name, which must be there."""
-    # In one pass, so that what is put in is never taken for a place to put something.
-    pieces = template.split("{{")
-    return pieces[0] + "".join(values[name] + rest for name, _, rest in (part.partition("}}") for part in pieces[1:]))
+@cache
+def _templates() -> Environment:
+    """Jinja's environment, which escapes text as :func:`html.escape` does and refuses names that have no value."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def escaped(value: Any) -> Any:
+        return value if hasattr(value, "__html__") else Markup(escape(str(value)))
+
+    return Environment(autoescape=True, finalize=escaped, undefined=StrictUndefined, keep_trailing_newline=True)
 
 
 def number_cell(value: float, low: float, high: float) -> dict[str, Any] | None:

@@ -37,7 +37,6 @@ class ChunkClusters(GeometryProbe):
         sum_metric("v_measure", "normalised mutual information of clusters and kinds of chunks"),
         sum_metric("adjusted_rand", "agreement of clusters with kinds of chunks, 0 at random"),
     )
-    compares_layers = False
     reads = ("train", "test")
     fits = "k-means of spans"
 

@@ -19,7 +19,6 @@ from bertology.corpora.prompts import (
     Diagnostics,
     NegationItem,
     PragmaticItem,
-    RoleItem,
     read_diagnostics,
     shuffled_words,
     with_article,
@@ -107,7 +106,7 @@ def _role_words(sets: Diagnostics) -> _Found:
         ClozeItem(
             f"role-{item.id}",
             f"role-{item.pair}",
-            _order(item),
+            "roles reversed" if item.reversed else "roles that fit",
             f"{item.context} {{mask}}.",
             item.expected[0].split()[0],
             accepted=tuple(dict.fromkeys(word.split()[0] for word in item.expected[1:])),
@@ -116,10 +115,6 @@ def _role_words(sets: Diagnostics) -> _Found:
         for item in sets.roles
     ]
     return items, []
-
-
-def _order(item: RoleItem) -> str:
-    return "roles reversed" if item.reversed else "roles that fit"
 
 
 def _negation(sets: Diagnostics) -> _Found:
@@ -241,9 +236,8 @@ def _role_change(change: Callable[[str], str]) -> Callable[[Diagnostics], _Found
 def _negated(sets: Diagnostics) -> _Found:
     items = []
     for item in sets.negation:
-        condition = {None: "simple", True: "natural (licensed)", False: "natural (not licensed)"}[item.licensed]
         texts = (with_article(context, item.true_if_affirmative) for context in (item.affirmative, item.negated))
-        items.append(_change(item.id, item.id, condition, *texts))
+        items.append(_change(item.id, item.id, _condition(item), *texts))
     return items, []
 
 

@@ -26,7 +26,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention import HeadRatios, MakeStatistic, arcs
+from bertology import attention
+from bertology.attention import arcs
 from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
 from bertology.probing import AttentionProbe, ControlNote, HeadBaseline, Windows, scored_words
@@ -63,7 +64,7 @@ class Roles(AttentionProbe):
     chooses = True
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Hits by role."""
         asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
         return [partial(arcs.ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
@@ -76,7 +77,7 @@ class Roles(AttentionProbe):
         sentences: Sentences,
         chosen_windows: Windows = None,
         windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
+    ) -> Sequence[attention.HeadRatios]:
         """The best fixed offset, of relations and rare words; neighbours are one themselves."""
         found = []
         for own, other in zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True):
@@ -102,7 +103,9 @@ class Roles(AttentionProbe):
                 roles.append(f"syntactic: {name}")
         return tuple(roles)
 
-    def by_head(self, found: Sequence[HeadRatios], offsets: Sequence[HeadRatios]) -> dict[str, tuple[str, ...]]:
+    def by_head(
+        self, found: Sequence[attention.HeadRatios], offsets: Sequence[attention.HeadRatios]
+    ) -> dict[str, tuple[str, ...]]:
         """The roles of every head that plays one, by its name (``L3H5``).
 
         Args:

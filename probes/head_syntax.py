@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.attention import HeadRatios, MakeStatistic, arcs
+from bertology import attention
+from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.probing import (
@@ -67,7 +68,7 @@ class _OfSingleHeads(AttentionProbe):
     @abstractmethod
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+    ) -> attention.HeadRatios:
         """The score of a baseline; arguments as of :meth:`baseline`."""
 
     def baseline(
@@ -78,7 +79,7 @@ class _OfSingleHeads(AttentionProbe):
         sentences: Sentences,
         chosen_windows: Windows = None,
         windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
+    ) -> Sequence[attention.HeadRatios]:
         """One score by group."""
         return [self.without_heads(name, sentences, windows, chosen_on, chosen_windows)]
 
@@ -100,14 +101,14 @@ class Relations(_OfSingleHeads):
     metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Hits by relation and direction."""
         asked = self._arcs(sentences, self.fewest_arcs)
         return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+    ) -> attention.HeadRatios:
         """The best fixed offset of each relation."""
         asked = self._arcs(sentences, self.fewest_arcs).read_from(windows)
         chosen = self._arcs(chosen_on, 1).read_from(chosen_windows)
@@ -131,13 +132,13 @@ class Trees(_OfSingleHeads):
     metrics = (share_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Edges of maxima and of spanning trees."""
         return [partial(arcs.TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+    ) -> attention.HeadRatios:
         """Each word joined to one at a fixed distance."""
         own = text_trees(sentences, self.most_sentences).read_from(windows)
         other = text_trees(chosen_on, self.most_sentences).read_from(chosen_windows)
@@ -162,13 +163,13 @@ class Coreference(_OfSingleHeads):
         ControlNote("rule", "rule", "what the rules of the probe choose"),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Hits by kind of mention."""
         return [partial(arcs.CandidateHits, candidates=self._asked(sentences), metric=self.metrics[0].name)]
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+    ) -> attention.HeadRatios:
         """The nearest mention, the nearest with the same head word, or what rules choose."""
         pick: Any = "same_form" if name == "head_match" else name
         return self._asked(sentences).read_from(windows).picked(sentences, pick=pick, metric=self.metrics[0].name)
@@ -192,7 +193,7 @@ class Parser(GateProbe):
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[HeadRatios]:
+    ) -> Sequence[attention.HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         trees = text_trees(sentences, self.most_sentences)
         windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)

@@ -64,7 +64,6 @@ class RolesAndFillers(GeometryProbe):
     task = "roles_and_fillers"
     question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
     reference = "McCoy et al. 2019"
-    compares_layers = False
     reads = ("train", "dev", "test")
     fits = "regressions of sentence vectors on words and roles"
     pools: ClassVar[tuple[str, ...]] = ("mean", "cls")

@@ -26,8 +26,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import geometry
-from bertology.attention import MakeStatistic, arcs
+from bertology import attention, geometry
+from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
@@ -181,7 +181,7 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Confusion of heads and of layers."""
         bits, above = (metric.name for metric in self.scores)
         asked = arcs.subject_candidates(sentences)

@@ -35,7 +35,7 @@ import joblib.externals.loky.process_executor, pyarrow.dataset, pyarrow.parquet,
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.runner, bertology.readouts, bertology.encoders.loading, bertology.activations._extract
 import bertology.cli._app, bertology.pocket._pretrain, bertology_probes.words, bertology_probes.pos
-import bertology.results.render.files
+import bertology.results._results
 from bertology.cli import main
 
 # What stays as it is need not be copied by every child.
@@ -66,7 +66,7 @@ def be(job):
     if job["die_at_write"]:
         die_at_write(job["die_at_write"])
     if not job["figures"]:
-        bertology.results.render.files.figures_of = lambda view: {}
+        bertology.results._results.View.figures = lambda view: {}
     sys.argv = ["bertology", *job["arguments"]]
     main()
 

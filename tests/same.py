@@ -97,6 +97,8 @@ for seed in (0, 1):
 
 IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks"}
 """Files and folders about how and when a run was made."""
+_FOLDERS = re.compile(r'"/[^"]*/(?=(?:second|steps-\d)")')
+"""Temporary folders of models that were made for a part."""
 NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"
 _TIMES = re.compile(rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+")

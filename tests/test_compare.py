@@ -20,8 +20,8 @@ from bertology.cli._app import app
 from bertology.comparison import verdicts
 from bertology.corpora import write_conllu
 from bertology.pocket import load_corpus
-from bertology.results.views.compared import PairStatistic, at_null
-from bertology.results.views.layers import Score
+from bertology.results.compared import PairStatistic, at_null
+from bertology.results.rows import Score
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"

@@ -222,9 +222,8 @@ def test_probes_are_imported_by_the_name_under_which_they_are_installed() -> Non
 
 
 def test_the_runner_knows_no_family_by_name() -> None:
-    families = [
-        f"bertology.families.{path.parent.name}" for path in (ROOT / "bertology/families").glob("*/__init__.py")
-    ]
+    group = project()["project"]["entry-points"]["bertology.families"]
+    families = {target.partition(":")[0] for target in group.values()}
     assert len(families) >= 4
     for path in modules("bertology/runner", "bertology/results", "bertology/probing"):
         assert not [name for name in imported(path) if name.startswith(tuple(families))], path

@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from bertology._figures import DARK_SHADE, GREY, SHADES, TEXT, ShownFigure, new_figure, write_caption
-from bertology._fonts import Fonts
+from bertology._figures import DARK_SHADE, GREY, SHADES, TEXT, Fonts, ShownFigure, new_figure, write_caption
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 

@@ -50,7 +50,7 @@ _LEVEL = 6
 _HERE = "attention/assets/"
 # In this order, for each uses those before it.
 _PARTS = "start maps pens pictures strokes tiles model heads matrix word panels stage search controls export outside"
-_SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
+_SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in _PARTS.split()))
 
 
 @dataclass(frozen=True, eq=False)

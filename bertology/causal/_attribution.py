@@ -42,7 +42,7 @@ OF_INPUTS = ("integrated_gradients", "leave_one_out", "random")
 OF_STATES = ("gradient_times_input",)
 """Methods whose scores are of the hidden states of each layer, that of the embeddings too."""
 OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
-"""Methods whose scores are of what a block mixes: from layer 1 on."""
+"""Methods whose scores are of the mixing inside a block: from layer 1 on."""
 METHODS = (*OF_INPUTS, *OF_STATES, *OF_BLOCKS)
 _LARGEST_ERROR = 0.05
 _SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
@@ -83,11 +83,11 @@ def attribute(
         encoder: a masked language model.
         questions: texts with their two words; ``other`` is not read.
         methods: which ones; all that the model's family allows when left out.
-        layers: of hidden states and blocks; when left out the embeddings, since the gradient of the last layer is that
-            of the mask alone, and the last block.
-        baseline: of integrated gradients, ``mask`` or ``pad``.
-        steps: of integrated gradients.
-        seed: of the control.
+        layers: layers of hidden states and blocks; when left out the embeddings, since the gradient of the last layer
+            is that of the mask alone, and the last block.
+        baseline: baseline of integrated gradients, ``mask`` or ``pad``.
+        steps: steps of integrated gradients.
+        seed: random seed of the control.
 
     Raises:
         ClozeError: no question fits the model.
@@ -218,7 +218,7 @@ class _Reader:
         return {layer: self._by_word(one.detach().double().cpu().numpy()) for layer, one in products.items()}
 
     def of_blocks(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
-        """``[word]`` by layer, of what blocks mix."""
+        """``[word]`` scores by layer of the mixing inside blocks."""
         if method == "value_zeroing":
             return {layer: self._value_zeroing(layer) for layer in layers}
         values: dict[int, Tensor] = {}
@@ -273,7 +273,7 @@ def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[Integers]) -
 
 
 def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, Integers]) -> dict[Any, float]:
-    """By key the difference in the text with some of its subwords masked; equal texts are read once."""
+    """The difference by key, in the text with some of its subwords masked; equal texts are read once."""
     versions: dict[Any, Integers] = {}
     for key, subwords in masked.items():
         versions[key] = one.ids[0].copy()
@@ -291,7 +291,7 @@ class Attributed:
     """Number of the question."""
     words: tuple[str, ...]
     difference: float
-    """By how much the logit of the good word is above that of the bad one."""
+    """Logit of the good word minus that of the bad one."""
     scores: dict[Key, Floats]
     """``[word]`` by method and layer."""
     completeness_error: float
@@ -317,7 +317,7 @@ class Attributed:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """How well the scores of one method tell what the model does, text by text."""
+    """Faithfulness of the scores of one method to the model, text by text."""
 
     comprehensiveness: Floats
     """``[text]`` how much of the probability of the good word, of the two, is lost when the highest words are masked:
@@ -343,7 +343,7 @@ class Attributions(PageAndFigure):
     questions: tuple[PatchPair, ...]
     found: tuple[Attributed, ...]
     excluded: tuple[tuple[int, str], ...]
-    """Numbers of the questions that could not be asked, and why."""
+    """Numbers of the questions that do not fit the model, and the reasons."""
 
     @property
     def methods(self) -> tuple[Key, ...]:
@@ -351,11 +351,12 @@ class Attributions(PageAndFigure):
         return tuple(self.found[0].scores)
 
     def faithfulness(self, *, most: int = 3) -> dict[Key, Faithfulness]:
-        """By method and layer; texts with words masked are read for it, so that nothing is unlike what the model knows.
-        All is NaN for a text that is but a mask.
+        """Faithfulness by method and layer, from texts with words masked, as the model knows them from training.
+
+        All values are NaN for a text that is but a mask.
 
         Args:
-            most: of the highest words, at most so many are masked or kept.
+            most: number of the highest words that are masked or kept at most.
         """
         from scipy.stats import kendalltau
 
@@ -407,7 +408,7 @@ class Attributions(PageAndFigure):
         return "\n".join([*lines, "", *self.notes(one)])
 
     def notes(self, one: Attributed) -> list[str]:
-        """What the numbers of a text are, a line each."""
+        """Notes that explain the numbers of a text, a line each."""
         question = self.questions[one.number]
         notes = [
             f"{self.encoder.source.title}: logit of {question.good} − logit of {question.bad} = {one.difference:.2f}",
@@ -470,7 +471,7 @@ class Attributions(PageAndFigure):
 
     @cached_property
     def _faithfulness_table(self) -> dict[str, Any]:
-        """As the page's script fills it: means over texts, with intervals."""
+        """Means over texts with intervals, as the page's script fills its table."""
         by_method = self.faithfulness().values()
         values = np.array([(one.comprehensiveness, one.sufficiency, one.rank_correlation) for one in by_method])
         has_value = np.isfinite(values).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Choices between two words at a mask with states of one layer changed: does the model use what is erased?"""
+"""Choices between two words at a mask with states of one layer changed: does the model use the erased property?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bertology.readouts import ArrayFeatures, Erasure, fit_erasure, random_erasu
 Floats = NDArray[np.float64]
 Kind = Literal["masked", "visible"]
 KINDS: tuple[Kind, ...] = ("masked", "visible")
-"""What a mask knows of its word lies elsewhere than what a word knows of itself: each kind has an erasure."""
+"""Kinds of pieces. A mask represents its word in other directions than the word itself: each kind has an erasure."""
 Key = TypeVar("Key")
 _ALL_PLACES, _CAUSE_AND_MASK = "all", "subject and mask"
 
@@ -53,7 +53,7 @@ class StateChange:
 
 @dataclass(frozen=True)
 class Choices:
-    """Whether the word that a text calls for is the more probable one of two; both texts of a pair are asked."""
+    """Right choices of the more probable of two words, in both texts of each pair."""
 
     layers: tuple[int, ...]
     places: tuple[str, ...]
@@ -63,7 +63,7 @@ class Choices:
     right: Mapping[str, Floats]
     """``[layer, place, pair]`` the same by name of the change; NaN where a pair has no such place."""
     clusters: tuple[str, ...]
-    """``[pair]`` what is resampled together."""
+    """``[pair]`` clusters that are resampled."""
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the pairs that do not fit the model, and why; they are in no array."""
 
@@ -104,13 +104,13 @@ def choose_changed(
 
 
 _Change = Callable[[Tensor, int, Sequence[int], int], Tensor]
-"""Gives states after a change, from those before it, the layer, the pairs of the rows and the number of the batch."""
+"""Function that changes states, given their layer, the pairs of their rows and the number of the batch."""
 
 
 def _fitting(
     encoder: Encoder, pairs: Sequence[PatchPair]
 ) -> tuple[dict[int, AlignedPair], tuple[tuple[int, str], ...]]:
-    """By number the pairs that fit the model, and why others do not."""
+    """The pairs that fit the model by number, and the reasons why others do not."""
     check_choices(pairs)
     aligned = align_pairs(encoder, pairs, by_word=False)
     kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}

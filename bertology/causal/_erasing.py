@@ -1,7 +1,7 @@
 """Erase a property from the states of one layer, and see what the model can no longer predict (amnesic probing).
 
-Erasures are fitted to the states of words in a text of which some words are masked (:func:`states_of_words`), words are
-predicted with and without the property (:func:`predict_changed`), and oracles tell how much of it is gone and how much
+Erasures are fitted to the states of words in a text of which some words are masked, and words are predicted with and
+without the property (:class:`MaskedReading`); oracles tell how much of it is gone and how much
 of other properties is not (:func:`judge`).
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -49,14 +48,14 @@ _CONTROLS = {
     "shuffled": "shuffled_increase",
     "moved": "moved_increase",
 }
-"""By change, the name of its loss."""
+"""Name of the loss by change."""
 _HELD_OUT_EVERY = 5
 _STANDARD_ERRORS = 2
 
 
 @dataclass(frozen=True)
 class Erasing:
-    """How a property is erased, and beside what."""
+    """Settings of an erasure and of its controls."""
 
     method: Method = "leace"
     """``leace`` (Belrose et al. 2023), or ``inlp`` (Ravfogel et al. 2020)."""
@@ -95,10 +94,10 @@ def erase_and_predict(
         encoder: a masked language model.
         sentences: ``train``, ``dev`` and ``test``.
         labels: what is erased.
-        others: by name, what should stay.
+        others: properties that should stay, by name.
         layers: each by itself, 0 for the embeddings.
         erasing: settings.
-        groups: by name ``[word]`` of test, such as parts of speech, for which losses are given too.
+        groups: ``[word]`` masks of test words by name, such as parts of speech, for which losses are given too.
         pairs: texts with two words each, between which the model chooses with and without the property.
         on_long: as in :meth:`Encoder.tokenize`.
 
@@ -110,16 +109,16 @@ def erase_and_predict(
         ModelError: the model has no masked-LM head.
     """
     layers = tuple(layers)
-    share = erasing.share
-    read = partial(states_of_words, encoder, layers=layers, share=share, n_maskings=erasing.n_maskings, on_long=on_long)
-    changes, erasures = _changes(read(sentences["train"], seed=erasing.seed + 1), labels, erasing)
-    found = predict_changed(
-        encoder, sentences["test"], changes, layers=layers, share=share, seed=erasing.seed, on_long=on_long
-    )
+    reading = MaskedReading(encoder, layers, erasing.share, on_long)
+    n_maskings, seed = erasing.n_maskings, erasing.seed
+    train = reading.states(sentences["train"], n_maskings=n_maskings, seed=seed + 1)
+    changes, erasures = _changes(train, labels, erasing)
+    del train
+    found = reading.predictions(sentences["test"], changes, seed=seed)
     yield from _losses(found, sentences["test"], layers, groups or {})
     if pairs:
         yield from _choices(encoder, pairs, changes, layers)
-    held = {split: read(sentences[split], seed=erasing.seed) for split in ("dev", "test")}
+    held = {split: reading.states(sentences[split], n_maskings=n_maskings, seed=seed) for split in ("dev", "test")}
     sentence_of_word = sentences["test"].sentence_of_word.astype(np.int64)
     judged: dict[str, list[Judged]] = {name: [] for name in ("", *others)}
     for kind in KINDS:
@@ -177,7 +176,7 @@ def _mean(changes: Mapping[str, Floats], control: str) -> Floats:
 def _losses(
     found: Predictions, sentences: Sentences, layers: tuple[int, ...], groups: Mapping[str, Bools]
 ) -> Iterator[LayerSums]:
-    """What predictions lose, of masked words (names without a prefix) and of visible ones."""
+    """Losses of predictions, of masked words (names without a prefix) and of visible ones."""
     for kind, words in found.words.items():
         before = found.plain[kind]
         prefix = "" if kind == "masked" else "visible_"
@@ -229,12 +228,6 @@ class WordBatch:
     kinds: Mapping[Kind, Tensor]
     """``[window, piece]`` by kind which subwords of words are of it; special tokens and padding are of neither."""
 
-    def states(self, state: Tensor, kind: Kind) -> tuple[Tensor, Integers]:
-        """``[place, dim]`` states of the places of a kind, and ``[place]`` their words."""
-        rows, columns = self.positions.unbind(1)
-        chosen = self.kinds[kind][rows, columns]
-        return state[rows[chosen].to(state.device), columns[chosen].to(state.device)], self.words[chosen.numpy()]
-
 
 def word_batches(text: MaskedText) -> Iterator[WordBatch]:
     """The batches of a text, with the words of its subwords."""
@@ -257,43 +250,6 @@ class States:
     """``[item]``"""
 
 
-def states_of_words(
-    encoder: Encoder,
-    sentences: Sentences,
-    *,
-    layers: Sequence[int],
-    share: float,
-    n_maskings: int,
-    seed: int,
-    on_long: OnLong,
-) -> dict[Kind, States]:
-    """States of all pieces of words, by whether they are masked: in float32, all in memory.
-
-    Args:
-        encoder: a masked language model.
-        sentences: the text.
-        layers: layers of the states.
-        share: share of the words of a sentence that are masked at once.
-        n_maskings: how often the text is read, with other words masked; visible words are kept of the first time.
-        seed: random seed.
-        on_long: as in :meth:`Encoder.tokenize`.
-    """
-    vectors: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
-    words: dict[Kind, list[Integers]] = {kind: [] for kind in KINDS}
-    for masking in range(n_maskings):
-        text = MaskedText(encoder, sentences, share=share, seed=seed + masking, on_long=on_long)
-        for batch in word_batches(text):
-            states = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=layers)
-            for kind in KINDS if masking == 0 else ("masked",):
-                of_kind = [batch.states(states[layer], kind) for layer in layers]
-                vectors[kind].append(torch.stack([state.float() for state, _ in of_kind]).cpu())
-                words[kind].append(of_kind[0][1])
-    return {
-        kind: States(ArrayFeatures(torch.cat(vectors[kind], dim=1), layers=layers), np.concatenate(words[kind]))
-        for kind in KINDS
-    }
-
-
 @dataclass(frozen=True)
 class WordPredictions:
     """Predictions of some words, as sums over the subwords of a word, shared ones included."""
@@ -311,66 +267,90 @@ class Predictions:
     """Predictions of the same words with several changes, each in several layers."""
 
     words: Mapping[Kind, Integers]
-    """By kind the numbers of the words that are predicted, ascending."""
+    """Numbers of the words that are predicted by kind, ascending."""
     plain: Mapping[Kind, WordPredictions]
-    """``[1, word]`` as the model is."""
+    """``[1, word]`` predictions of the unchanged model."""
     changed: Mapping[str, Mapping[Kind, WordPredictions]]
-    """By name of the change."""
+    """Predictions by name of the change."""
 
 
-def predict_changed(
-    encoder: Encoder,
-    sentences: Sentences,
-    changes: Mapping[str, StateChange],
-    *,
-    layers: Sequence[int],
-    share: float,
-    seed: int,
-    on_long: OnLong,
-) -> Predictions:
-    """Predict masked words, and as many that are not masked, with states of each layer changed.
+@dataclass(frozen=True)
+class MaskedReading:
+    """A model that reads texts of which some words are masked."""
 
-    Blocks below a changed layer are computed once, whatever is changed above.
+    encoder: Encoder
+    layers: Sequence[int]
+    """Layers whose states are read, or changed, each by itself; 0 for the embeddings."""
+    share: float
+    """Share of the words of a sentence that are masked at once."""
+    on_long: OnLong
 
-    Args:
-        encoder: a masked language model.
-        sentences: the text.
-        changes: by name.
-        layers: each is changed by itself, 0 for the embeddings.
-        share: share of the words of a sentence that are masked; as many others are predicted without a mask.
-        seed: random seed of the choice of words.
-        on_long: as in :meth:`Encoder.tokenize`.
-    """
-    text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-    asked: dict[Kind, Integers] = {
-        "masked": np.unique(text.places.word),
-        "visible": words_to_mask(sentences, _visible(text), share=share, seed=seed),
-    }
-    words = np.concatenate(list(asked.values()))
-    every = text.pieces.places_of(words)
-    # By name [bits, wrong, divergence; layer, place]: NaN until a subword is predicted.
-    names = {_PLAIN: 1, **dict.fromkeys(changes, len(layers))}
-    found = {name: np.full((3, n_layers, len(every.word)), np.nan) for name, n_layers in names.items()}
-    top = encoder.n_layers
-    for number, batch in enumerate(word_batches(text)):
-        places, positions = every.inside(batch.input.windows)
-        at = torch.from_numpy(positions)
-        windows = batch.input.windows, batch.input.ids.shape[1]
-        gold = torch.from_numpy(text.pieces.batch_ids(*windows))[at.unbind(1)]  # before words were masked
-        states = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=sorted({*layers, top}))
-        plain = _log_probs(encoder, states[top], at)
-        found[_PLAIN][:, 0, places] = _measures(plain, plain, gold)
-        for place, layer in enumerate(layers):
-            for name, change in changes.items():
-                state = change(states[layer], batch.kinds, layer=layer, batch=number)
-                with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
-                    last = encoder.hidden_states(batch.input.ids, batch.input.mask, layers=(top,))[top]
-                found[name][:, place, places] = _measures(_log_probs(encoder, last, at), plain, gold)
-    of_kind = {
-        name: {kind: _of_words(values, every.word, which) for kind, which in asked.items()}
-        for name, values in found.items()
-    }
-    return Predictions(asked, of_kind.pop(_PLAIN), of_kind)
+    def states(self, sentences: Sentences, *, n_maskings: int, seed: int) -> dict[Kind, States]:
+        """States of all pieces of words, by whether they are masked: in float32, all in memory.
+
+        Args:
+            sentences: the text.
+            n_maskings: how often it is read, with other words masked; visible words are those of the first time.
+            seed: random seed of the masked words.
+        """
+        vectors: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+        words: dict[Kind, list[Integers]] = {kind: [] for kind in KINDS}
+        for masking in range(n_maskings):
+            for batch in word_batches(self._text(sentences, seed + masking)):
+                states = self.encoder.hidden_states(batch.input.ids, batch.input.mask, layers=self.layers)
+                for kind in KINDS if masking == 0 else KINDS[:1]:
+                    chosen = batch.kinds[kind][tuple(batch.positions.T)]
+                    rows, columns = batch.positions[chosen].T
+                    of_kind = [states[layer][rows, columns].float() for layer in self.layers]
+                    vectors[kind].append(torch.stack(of_kind).cpu())
+                    words[kind].append(batch.words[chosen.numpy()])
+        return {
+            kind: States(ArrayFeatures(torch.cat(some, dim=1), layers=self.layers), np.concatenate(words[kind]))
+            for kind, some in vectors.items()
+        }
+
+    def predictions(self, sentences: Sentences, changes: Mapping[str, StateChange], *, seed: int) -> Predictions:
+        """Predict masked words, and as many that are not masked, with states of each layer changed.
+
+        Blocks below a changed layer are computed once, whatever is changed above.
+
+        Args:
+            sentences: the text.
+            changes: changes by name.
+            seed: random seed of the choice of words.
+        """
+        encoder, top, text = self.encoder, self.encoder.n_layers, self._text(sentences, seed)
+        asked: dict[Kind, Integers] = {
+            "masked": np.unique(text.places.word),
+            "visible": words_to_mask(sentences, _visible(text), share=self.share, seed=seed),
+        }
+        every = text.pieces.places_of(np.concatenate(list(asked.values())))
+        # By name [bits, wrong, divergence; layer, place]: NaN until a subword is predicted.
+        names = {_PLAIN: 1, **dict.fromkeys(changes, len(self.layers))}
+        found = {name: np.full((3, n_layers, len(every.word)), np.nan) for name, n_layers in names.items()}
+        for number, batch in enumerate(word_batches(text)):
+            ids, mask = batch.input.ids, batch.input.mask
+            places, positions = every.inside(batch.input.windows)
+            at = torch.from_numpy(positions)
+            before = torch.from_numpy(text.pieces.batch_ids(batch.input.windows, ids.shape[1]))
+            gold = before[at.unbind(1)]  # before words were masked
+            states = encoder.hidden_states(ids, mask, layers=sorted({*self.layers, top}))
+            plain = _log_probs(encoder, states[top], at)
+            found[_PLAIN][:, 0, places] = _measures(plain, plain, gold)
+            for place, layer in enumerate(self.layers):
+                for name, change in changes.items():
+                    state = change(states[layer], batch.kinds, layer=layer, batch=number)
+                    with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
+                        last = encoder.hidden_states(ids, mask, layers=(top,))[top]
+                    found[name][:, place, places] = _measures(_log_probs(encoder, last, at), plain, gold)
+        of_kind = {
+            name: {kind: _of_words(values, every.word, which) for kind, which in asked.items()}
+            for name, values in found.items()
+        }
+        return Predictions(asked, of_kind.pop(_PLAIN), of_kind)
+
+    def _text(self, sentences: Sentences, seed: int) -> MaskedText:
+        return MaskedText(self.encoder, sentences, share=self.share, seed=seed, on_long=self.on_long)
 
 
 def _visible(text: MaskedText) -> Bools:
@@ -457,8 +437,8 @@ def judge(
     Args:
         labels: the property that is asked for; ``dev`` and ``test``.
         states: ``dev``, to which the oracle is fitted, and ``test``.
-        sentence_of_word: of the test text.
-        erasure: of the property, or of another one.
+        sentence_of_word: ``[word]`` the sentence of each word of the test text.
+        erasure: the erasure of the property, or of another one.
         oracle: registered name of the readout.
 
     Raises:
@@ -499,7 +479,7 @@ def reliability_sums(
 
     Args:
         own: counts for the property that is erased.
-        others: by name, counts for properties that should stay.
+        others: counts for properties that should stay, by name.
         layers: numbers of the layers.
         kind: ``_masked`` or ``_visible`` pieces, which metrics are named after; empty of both.
     """
@@ -518,7 +498,7 @@ def reliability_sums(
 
 
 def _share(metric: str, layers: tuple[int, ...], over: Floats, found: Floats, group: str = "") -> LayerSums:
-    """A share of what an oracle finds beyond guessing; without a value where it finds no more than chance may.
+    """Share of the findings of an oracle beyond guessing; without a value where it finds no more than chance may.
 
     A ratio to what is nearly nothing would be any number: there is none where all that is found is less than two of its
     standard errors over sentences.

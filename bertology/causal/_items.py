@@ -50,7 +50,7 @@ def agreement_pairs(
             the other, and call for opposite forms. Its numbers are told apart by their ending, as English has them:
             the plural is the singular with one or two letters more.
         columns: which columns of a table of agreement items hold what, as ``"text=prompt,good=is,bad=are"``.
-        structure: of items of this construction alone, as the task ``agreement:structure`` names it.
+        structure: construction of the items, as the task ``agreement:structure`` names it.
         most: number of pairs drawn at random; all when left out.
         seed: random seed.
 
@@ -85,7 +85,7 @@ def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
 
 
 def _of_items(source: Any, structure: str | None, columns: str | None) -> Iterator[PatchPair]:
-    """In the order of the source; each two items once, the text that comes first in it first."""
+    """Pairs in the order of the source; each two items once, the text that comes first in it first."""
     waiting: dict[tuple[object, ...], list[AgreementPair]] = defaultdict(list)
     for item in read_agreement(source, columns=columns):
         if not isinstance(item, AgreementPair) or structure not in (None, item.structure):
@@ -189,7 +189,7 @@ def fact_pairs(
 
     Args:
         source: as for :func:`read_facts`.
-        columns: likewise.
+        columns: as for :func:`read_facts`.
         most: number of pairs drawn at random; all when left out.
         seed: random seed.
 
@@ -254,9 +254,9 @@ class SensitivePairs:
     """Texts in which that word is masked. Values are the group and the word, with ``grammatical`` or ``ungrammatical``:
     texts of one value share the word and what decides about it."""
     falls: tuple[float, ...]
-    """By how much the word's log-probability (nats) is lower in the ungrammatical sentence."""
+    """Decrease of the word's log-probability (nats) in the ungrammatical sentence."""
     rises: tuple[float, ...]
-    """Of the same pairs, by how much that of another shared word is higher there, of the one that rises most; 0 where
+    """Increase there of the log-probability of the shared word that rises most, by pair; 0 where
     none does. A model that knows nothing of grammar has falls and rises of one size."""
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the other pairs, and why they are left out."""
@@ -285,8 +285,8 @@ def sensitive_pairs(
         encoder: a masked language model.
         pairs: the grammatical and the ungrammatical sentence of each, without masks.
         clusters: what is resampled together, one name for each pair; each pair by itself when left out.
-        groups: of each pair the phenomenon; one for all when left out.
-        language: of the sentences, by whose rules words are found.
+        groups: the phenomenon of each pair; one for all when left out.
+        language: language of the sentences, by whose rules words are found.
 
     Raises:
         ClozeError: no pair, or a sentence with a mask.

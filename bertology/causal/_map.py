@@ -35,7 +35,7 @@ _WHENCE = {
 
 @dataclass(frozen=True, eq=False)
 class PatchingMap(PageAndFigure):
-    """What the prediction becomes when one place of one layer comes from another text; returned by :func:`patch`.
+    """Effects on a prediction of taking one place of one layer from another text; returned by :func:`patch`.
 
     The effect of a place is the change of the score (difference of the two logits, or log-probability of the one word)
     ÷ the change that the whole other text makes, both summed over pairs: 0 where patching changes nothing, 1 where it
@@ -64,7 +64,7 @@ class PatchingMap(PageAndFigure):
     pairs: tuple[PatchPair, ...]
     """``[pair]`` the texts and their two words; of :func:`trace` the fact in both, with its object."""
     clusters: tuple[str, ...]
-    """``[pair]`` what is resampled together."""
+    """``[pair]`` clusters that are resampled."""
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the pairs that could not be patched, and why; they are in no array."""
 
@@ -122,7 +122,7 @@ class PatchingMap(PageAndFigure):
 
     @property
     def about(self) -> str:
-        """What the numbers are, in one line."""
+        """Meaning of the numbers, in one line."""
         if self.source == "noise":
             return f"{self._exchange}; 0 brings back nothing, 1 all that noise took"
         return f"{self._exchange}; 0 changes nothing, 1 changes all"
@@ -141,7 +141,7 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _exchange(self) -> str:
-        """What is exchanged, in which model and how many pairs."""
+        """The states that are exchanged, the model and the number of pairs."""
         n_pairs = len(self.whole)
         pairs = "one pair" if n_pairs == 1 else f"{n_pairs} pairs"
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
@@ -185,7 +185,7 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _measure(self) -> str:
-        """What is read off at the mask."""
+        """Name of the score at the mask."""
         if self.source == "noise":
             return "probability of the object"
         words = {(pair.good, pair.bad) for pair in self.pairs}
@@ -196,7 +196,7 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _meaning(self) -> str:
-        """What 0 and 1 are, with the numbers of the texts."""
+        """Meaning of effects of 0 and 1, with the numbers of the texts."""
         base, source = map(signed, self._ends)
         change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
         if self.source == "noise":

@@ -40,14 +40,14 @@ class PatchPair:
     cluster: str = ""
     """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
     places: tuple[str, ...] = ()
-    """``[word]`` what each word is called in tables, such as ``subject``; words of one name are patched together. Left
+    """``[word]`` names of words in tables, such as ``subject``; words of one name are patched together. When left
     out: ``changed`` where the texts differ, ``mask``, ``other word``."""
     values: tuple[str, str] = ("", "")
-    """What ``text`` and ``other`` have of what decides, such as ``singular`` and ``plural``."""
+    """Values of ``text`` and ``other`` that decide the prediction, such as ``singular`` and ``plural``."""
     language: str | None = None
-    """Of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
+    """Language of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
     split_at_spaces: bool = False
-    """Whether words are what white space parts."""
+    """Whether words are separated by white space alone."""
 
     def sentences(self, mask: str = "[MASK]") -> list[Sentence]:
         """Both texts with their words."""
@@ -66,11 +66,11 @@ class AlignedPair:
     candidates: tuple[int, ...]
     """Vocabulary numbers of the one or two words."""
     places: dict[str, NDArray[np.int64]]
-    """By name the pieces of each place; the special tokens come last."""
+    """Pieces of each place by name; the special tokens come last."""
 
 
 def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
-    """Pairs in the pieces of a model, or what keeps one from being patched.
+    """Align pairs with the pieces of a model, or give the reason why one cannot be patched.
 
     Args:
         encoder: the model.

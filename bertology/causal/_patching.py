@@ -178,7 +178,7 @@ class Passes:
         }
 
     def changes(self, layer: int, cells: Sequence[Cell]) -> Tensor:
-        """``[cell]`` what patching it at a layer adds to the score of the base."""
+        """``[cell]`` changes of the score of the base by patching each cell at a layer."""
         encoder, rows = self._encoder, torch.tensor([cell.row for cell in cells])
         is_state = self._site == "hidden_state"
         layers = [layer] if is_state else self._around(layer)
@@ -210,7 +210,7 @@ class Passes:
         return lambda values: torch.where(is_patched, source, values)
 
     def _plain(self, ids: Tensor, *, keep: bool) -> dict[int, Tensor]:
-        """Hidden states of every layer; what the site holds is kept beside them."""
+        """Hidden states of every layer; values at the site are kept as well."""
         encoder = self._encoder
         layers = range(1, encoder.n_layers + 1) if keep else ()
         with self._intervening([Intervention(layer, self._keep(layer), self._site) for layer in layers]):
@@ -239,7 +239,7 @@ def patch(
     by_word: bool | None = None,
     source: Source = "pair",
 ) -> PatchingMap:
-    """Which states carry what decides about a word at a mask: layer × place, or layer × head.
+    """Find the states that decide about a word at a mask: layer × place, or layer × head.
 
     For each layer and place the pass over one text goes on with other states at that place alone (Vig et al. 2020;
     Geiger et al. 2021; Meng et al. 2022, section 2). Blocks below the layer are computed once.
@@ -309,7 +309,7 @@ def _checked(
     direction: Direction,
     source: Source,
 ) -> tuple[int, ...]:
-    """The layers that are asked about."""
+    """Check the arguments and give the chosen layers."""
     if site not in SITES:
         raise name_not_found("site of an intervention", site, SITES)
     if direction not in ("denoise", "noise"):
@@ -332,7 +332,7 @@ def _checked(
 
 
 def _layers(encoder: Encoder, site: Site, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """The layers that are asked about: all when left out, from 1 of what blocks compute."""
+    """The chosen layers: all when left out, from 1 for outputs inside blocks."""
     return tuple(range(site != "hidden_state", encoder.n_layers + 1)) if layers is None else tuple(layers)
 
 
@@ -403,7 +403,7 @@ def donors(
         pairs: all of them.
         aligned: by number those that fit the model.
         side: whose value is wanted: 0 that of the text, 1 that of the other one.
-        seed: of the choice.
+        seed: random seed of the choice.
 
     Returns:
         The pieces of the text chosen, by number of the pair.
@@ -456,7 +456,7 @@ def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -
 
 
 def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> dict[int, int]:
-    """By number of the pair 0 or 1: what is fitted to the texts of one half of the clusters is applied to the other.
+    """Half of the clusters, 0 or 1, by number of the pair: fits to the texts of one half are applied to the other.
 
     Raises:
         ClozeError: all pairs are of one cluster.
@@ -534,7 +534,7 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
         encoder: a masked language model.
         facts: such as those of :func:`read_facts`.
         most: at most so many.
-        seed: of the order in which they are asked.
+        seed: random seed of the order in which they are asked.
 
     Returns:
         They may be none, as of random weights.
@@ -566,7 +566,7 @@ def known_pairs(
         encoder: a masked language model.
         pairs: such as those of :func:`fact_pairs`.
         most: at most so many; no more are asked than are needed for them.
-        seed: of the order in which they are asked.
+        seed: random seed of the order in which they are asked.
 
     Returns:
         The pairs, and why each of the others that were asked is left out.
@@ -601,7 +601,7 @@ def trace(
     n_deviations: float = 3.0,
     seed: int = 0,
 ) -> PatchingMap:
-    """How much of a fact comes back when one state of the clean pass is put into a pass whose subject is noise?
+    """Measure how much of a fact comes back when a state of the clean pass is put into a pass with a noised subject.
 
     Meng et al. (2022), *Locating and Editing Factual Associations in GPT*, section 2.1, put to encoders. Noise is
     normal; here it is added to what leaves the embeddings (layer 0), in the paper to word vectors, and its deviation is
@@ -614,9 +614,9 @@ def trace(
         site: ``hidden_state``, ``attention_output`` or ``feed_forward_output``.
         layers: all when left out.
         window: for what blocks compute, the number of layers restored together, around the one named.
-        n_draws: of the noise, whose mean is taken.
+        n_draws: number of draws of the noise, whose mean is taken.
         n_deviations: deviation of the noise, in those of the components of embeddings.
-        seed: of the noise.
+        seed: random seed of the noise.
 
     Returns:
         Effects by layer and place; the subject's pieces are told apart. Clusters are subjects.

@@ -28,8 +28,8 @@ def task_page(name: str) -> list[tuple[str, str]]:
     several = _several(name)
     probe = get_probe(_with_argument(name, several))
     controls, lack, labels = _on_pocket(probe)
-    splits = ", ".join(family_of(probe).splits_read(probe))
-    models = " --model B --reference A" if family_of(probe).needs_reference(probe) else ""
+    splits = ", ".join(probe.splits_needed)
+    models = " --model B --reference A" if probe.needs_reference else ""
     lines = [
         ("task", f"{probe.task}, version {probe.version}"),
         ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
@@ -68,13 +68,13 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     family = family_of(probe)
     controls = {
         *(note.name for note in family.baselines(probe)),
-        *(["random"] if family.asks_random_weights(probe) else []),
+        *(["random"] if probe.asks_random_weights else []),
     }
     chosen, lack, labels = tuple(name for name in CONTROLS if name != "random"), "", tuple[str, ...]()
     try:
         plan = make_plan(ProbeRequest(tasks=(probe.task,), corpus=_CORPUS, controls=chosen))
         configs = plan.configs_of(probe)
-        controls.update(family.grid(plan.pair, probe, configs[0], "pretrained").controls)
+        controls.update(family.cells(plan.pair, probe, configs[0], "pretrained").controls)
         family.check(plan.pair, probe, configs)
     except BertologyError as error:
         lack = str(error).removeprefix(f"task {probe.task}").lstrip(":, ")

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.families.item_scores import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
+from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, compare, over_runs
 from bertology.measures.comparisons import Comparison, over_layers
-from bertology.results import HeadSums, ResultRow, Results, read_head_sums, read_scores
-from bertology.results.tables.rows import ATTENTION, param_of, reading_of
-from bertology.results.views.compared import ComparedTask, PairStatistic, at_null
-from bertology.results.views.grid import interval_of, layers_named, metric_title, number
-from bertology.results.views.layers import Score, counterpart, own_init
+from bertology.results import ResultRow, Results
+from bertology.results.compared import ComparedTask, PairStatistic, at_null
+from bertology.results.predictions import HeadSums, read_head_sums, read_scores
+from bertology.results.rows import ATTENTION, Score, counterpart, own_init, param_of, reading_of
+from bertology.results.table import interval_of, layers_named, metric_title, number
 
 if TYPE_CHECKING:
     import pandas as pd

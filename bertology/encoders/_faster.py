@@ -7,7 +7,8 @@ it attends to. For prompts with one mask in a model of six blocks this takes an 
 *Packed weights.* PyTorch multiplies float32 matrices by the BLAS library it was built with. oneDNN, which comes with
 PyTorch too, packs a weight once into the blocks its kernels read; on AMD processors its products take about three
 quarters of the time, and an exact GELU behind a linear map is computed while the result is still in the cache. Sums are
-in another order, so that hidden states differ in the last digits of float32, as they do between processors.
+in another order, so that hidden states differ in the last digits of float32, as they do between processors. No other
+module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows what these are worth.
 """
 
 from __future__ import annotations

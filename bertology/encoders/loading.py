@@ -306,10 +306,12 @@ def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
-    """Check that no file is missing or cut short, before anything is read.
+    """Check that a model has files, of which none is missing or cut short, before anything is read.
 
     Returns the bytes that weights take while they are read, as stored and as kept; None for fresh ones.
     """
+    if isinstance(source, MemorySource):
+        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
     tokenizer_files(source.folder)
     if init == "random":
         return None
@@ -456,10 +458,8 @@ def load_whole(source: ModelSource) -> WholeModel:
     """
     from transformers import AutoModel
 
-    if isinstance(source, MemorySource):
-        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
-    shape = model_shape(source)
     needed = check_files(source, "pretrained", torch.float32)
+    shape = model_shape(source)
     with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
         config = load_config(source, False)
         if config.is_encoder_decoder:

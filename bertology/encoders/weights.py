@@ -17,7 +17,6 @@ from bertology.encoders._modules import LoadedModel, find_blocks
 from bertology.encoders.loading import check_files
 from bertology.encoders.sources import (
     AGAIN,
-    MemorySource,
     ModelSource,
     load_config,
     model_shape,
@@ -68,10 +67,6 @@ class StoredWeights:
     """
 
     def __init__(self, source: ModelSource) -> None:
-        if isinstance(source, MemorySource):
-            raise ModelError(
-                f"model {source.name} is in memory alone, as no files hold it: give a model that was saved"
-            )
         check_files(source, "pretrained", torch.float32)
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))

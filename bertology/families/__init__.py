@@ -1,8 +1,6 @@
 """Task families: how each kind of question is planned, computed, scored and estimated.
 
-Open :mod:`~bertology.families.contract` first: a family is one object behind that contract, found through the
-entry-point group ``bertology.families``. :mod:`~bertology.families.tasks` has what families work on: a model and a
-corpus (``Pair``), the cells of a task, and what computing and scoring need. ``labels``, ``numbers`` and ``trees`` fit
-readouts to stored vectors (:mod:`~bertology.families.vectors`), ``cloze`` and ``heads`` fit nothing
-(:mod:`~bertology.families.unfitted`).
+:mod:`~bertology.families.contract` is what a family has to define, and is the file to open first. Each family is a
+file, registered in the entry-point group ``bertology.families``. Those whose cells keep sums by cluster derive from
+:mod:`~bertology.families.sums`, those that fit readouts to stored vectors from :mod:`~bertology.families.vectors`.
 """

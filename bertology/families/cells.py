@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bertology._files import FORMAT, canonical_json, digest, signature, write_atomically
-from bertology.results import HeadSums, Predictions, write_head_sums, write_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import HeadSums, write_head_sums, write_predictions
 
 _FOLDER = "cells"
 KEPT = "probes"
@@ -42,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellRecord:
-    """What is kept of a finished cell."""
+    """The record of a finished cell."""
 
     cell_id: str
     identity: Mapping[str, Any]
@@ -51,11 +53,11 @@ class CellRecord:
     provenance: Mapping[str, Any]
     predictions_sha256: str
     notes: tuple[str, ...] = field(default=())
-    """What a person should know of it."""
+    """Notes for the reader of the results."""
 
 
 def columns_of(record: CellRecord) -> dict[str, Any]:
-    """What all rows of a cell have in common, by column of ``results.parquet``."""
+    """The columns of ``results.parquet`` that all rows of a cell have in common."""
     facts, provenance = dict(record.facts), record.provenance
     # By group they belong to some of the rows.
     facts.pop("groups", None)
@@ -140,6 +142,30 @@ def write_cell(
     write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
 
 
+def item_facts(
+    n_items: int,
+    n_clusters: int,
+    *,
+    n_train: int = 0,
+    n_classes: int = 0,
+    skipped: Mapping[str, int] = MappingProxyType({}),
+    n_unseen_label: int = 0,
+    params: Mapping[str, Any] = MappingProxyType({}),
+    changes: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Facts of a cell: counts of its items and, among its parameters, the ``changes`` of its readout's settings."""
+    return {
+        "n_train": n_train,
+        "n_items": n_items,
+        "n_clusters": n_clusters,
+        "n_classes": n_classes,
+        "n_skipped": sum(skipped.values()),
+        "skip_reasons": dict(skipped),
+        "n_unseen_label": n_unseen_label,
+        "params": {**({"settings": changes} if changes else {}), **params},
+    }
+
+
 # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
 def _record_path(run: Path, cell_id: str) -> str:
     return f"{run}/{_FOLDER}/{cell_id}.json"
@@ -156,13 +182,13 @@ def versions(*packages: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """When a fit began."""
+    """The time at which a fit began."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
 
     def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:
-        """What is kept of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
+        """The provenance of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
         equal share of the time that they took together."""
         return {
             "versions": versions(*packages),

@@ -1,77 +1,255 @@
-"""What a task family is: how one kind of question is planned, computed, scored and estimated.
+"""The contract of a task family: how one kind of question is planned, computed, scored and estimated.
 
-A family is one object, registered under a name in the entry-point group ``bertology.families``. Planning, engines,
-resuming and tables are the same for all of them (:mod:`bertology.runner`) and know no family by name.
+A family is one object, registered under a name in the entry-point group ``bertology.families``; the probes that it
+computes name it in :attr:`bertology.probing.Probe.family`. Planning, engines, resuming and tables are the same for all
+families (:mod:`bertology.runner`) and know none by name. Most families derive from one of two bases:
+:class:`bertology.families.sums.SumsFamily`, whose cells keep sums by cluster, and
+:class:`bertology.families.vectors.VectorFamily`, which fits readouts to stored vectors.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology._registry import Registered, Registry
+from bertology.activations import Entry, Progress
 from bertology.encoders import ModelShape
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
+from bertology.families.cells import Cell
+from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import CONTROLS, Init, ReadoutConfig
-from bertology.families.splits import TaskItems
-from bertology.families.tasks import (
-    BaselineCells,
-    CellGrid,
-    Cost,
-    FitCells,
-    FitGroup,
-    Job,
-    Pair,
-    Scoring,
-    Signal,
-    Tables,
-    Unreadable,
-)
+from bertology.geometry import LayerVectors
+from bertology.measures import N_RESAMPLES, Metric
 from bertology.probing import ControlNote, Probe
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.predictions import Kept
 
-SplitName = Literal["train", "dev", "test"]
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
 T = TypeVar("T")
+CellKey = tuple[str, int, int | None]
+"""Control, seed and layer; the layer is None for a score that belongs to no single layer."""
+
+Counts = tuple[NDArray[Any], tuple[str, ...]]
+"""``[layer, cluster, label, kind]`` counts, and the labels."""
+
+
+class Problem(NamedTuple):
+    """The control and the seed of cells that differ in nothing but their layer."""
+
+    control: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{'the control task' if self.control == 'control_task' else 'the task itself'}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """The cells of one readout configuration of a task on one set of weights, before they are named."""
+
+    columns: tuple[int | None, ...]
+    """The layers that have a score; None stands for a score that belongs to no single layer."""
+    layers_read: tuple[int, ...]
+    """The layers whose signal is read."""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """Values that decide the numbers besides task, weights, readout, dtype, control, seed and layer."""
+    controls: tuple[str, ...] = ("none",)
+    """``none`` for the task itself, and the controls that are computed with it."""
+    n_seeds: int = 1
+    column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
+    """Values that decide the numbers of single layers besides ``identity``."""
+
+
+@dataclass(frozen=True)
+class FitCells:
+    """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds."""
+
+    probe: Probe
+    config: ReadoutConfig
+    """The configuration, with the readout's registered name."""
+    weights: Weights
+    cells: Mapping[CellKey, Cell]
+    layers_read: tuple[int, ...]
+
+    @property
+    def layers(self) -> tuple[int | None, ...]:
+        """The layers that have a score; None stands for a score that belongs to no single layer."""
+        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The control and seed of each fit, in the order of the cells."""
+        return tuple(dict.fromkeys(Problem(control, seed) for control, seed, _ in self.cells))
+
+    def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
+        """The cells of one control and seed, by layer."""
+        return tuple(self.cells[*problem, layer] for layer in self.layers)
+
+    @property
+    def readout(self) -> str:
+        """Registered name of the readout."""
+        return str(self.config.readout)
+
+
+@dataclass(frozen=True)
+class FitGroup:
+    """Cells fitted together: readout configurations of one task that share their passes over the data."""
+
+    members: tuple[FitCells, ...]
+
+    @property
+    def probe(self) -> Probe:
+        """The probe of the task."""
+        return self.members[0].probe
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of the model."""
+        return self.members[0].weights
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of all members."""
+        return tuple(cell for member in self.members for cell in member.cells.values())
+
+    def without(self, is_finished: Callable[[FitCells], bool]) -> FitGroup | None:
+        """The members that are not finished; None if all are."""
+        left = tuple(member for member in self.members if not is_finished(member))
+        return replace(self, members=left) if left else None
+
+
+@dataclass(frozen=True)
+class BaselineCells:
+    """The cells of a task's baselines, which read no signal of the model."""
+
+    probe: Probe
+    config: ReadoutConfig
+    """The first readout configuration of the task, whose settings a baseline may need."""
+    cells: Mapping[str, Cell]
+    """The cell of each baseline."""
+    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
+    """Words of each split that the model cannot read, which are left out of the baselines as well. Empty where the
+    model reads every word: then the cells are those of any model."""
+    windows: Windows = field(default_factory=dict, compare=False)
+    """Windows of each split in which the model reads its words, for baselines that depend on them."""
+
+    layers: ClassVar[tuple[int | None, ...]] = (None,)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The name of each baseline; none has a seed."""
+        return tuple(Problem(name, 0) for name in self.cells)
+
+    def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
+        """The one cell of a baseline."""
+        return (self.cells[problem.control],)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources that computing needs besides the cells: run directory, model, vectors, threads."""
+
+    run: Path
+    """Run directory."""
+    pair: ModelCorpus
+    device: str
+    progress: Progress
+    get_encoder: Callable[[], Encoder]
+    """Returns the model with the weights of the groups, which is loaded when it is first needed."""
+    stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
+    """The stored vectors that the family reads, by signal and split."""
+    memory: int = 0
+    """Bytes of vectors that fits may keep between passes over them."""
+    n_threads: int = 1
+    """Threads that may compute layers next to each other, where results do not depend on it."""
+    reference: Resources | None = None
+    """The resources of the reference model, for families that compare with it; its ``get_encoder`` leaves the first
+    model open."""
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The stored vectors of words, by split."""
+        return self.stored["words"]
+
+    def vectors(
+        self, split: str, layers: Sequence[int], words: NDArray[np.int64] | None = None, *, signal: Signal = "words"
+    ) -> LayerVectors:
+        """The stored vectors of some words of a split, or of all that have one, read layer by layer."""
+        chosen = np.arange(self.pair.splits.by_name[split].n_words) if words is None else words
+        return LayerVectors.stored(self.stored[signal][split], chosen, layers, n_threads=self.n_threads)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A rough estimate of what computing some cells takes."""
+
+    flops: float
+    """Floating-point operations."""
+    memory: float = 0.0
+    """Bytes that vectors take while a fit runs."""
+    items: int = 0
+    """Items of which a cell keeps predictions."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The settings with which finished cells are scored."""
+
+    run: Path
+    """Run directory."""
+    pair: ModelCorpus
+    experiment: str
+    """The column ``experiment`` of the rows."""
+    n_resamples: int = N_RESAMPLES
+    """Number of resamples of the bootstrap over sentences."""
+    seed: int = 0
+    """Seed of the resampling."""
+    compare_layers: bool = True
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """Rows of one part of a run."""
+
+    rows: tuple[ResultRow, ...] = ()
+    comparisons: tuple[ComparisonRow, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> TaskRows:
+        """All rows of some cells; the time of a cell is shared among its rows."""
+        times = Counter(row.cell_id for row in rows)
+        shared = (replace(row, wall_s=None if row.wall_s is None else row.wall_s / times[row.cell_id]) for row in rows)
+        return cls(tuple(shared), tuple(comparisons))
 
 
 class Family(ABC):
-    """How one kind of question is answered, for every probe of that kind.
+    """The computation of one kind of question, for every probe of that kind.
 
-    A family has no state. Methods that are not abstract do what suits most kinds. What a probe or a corpus lacks is
-    raised as a :class:`bertology.BertologyError` by the method that finds it, in one line that names the task.
+    A family has no state. What has to be written is :meth:`configs`, :meth:`cells`, :meth:`compute_cells` and
+    :meth:`rows`; the other methods do what suits most kinds. What a probe or a corpus lacks is raised as a
+    :class:`bertology.BertologyError` by the method that finds it, in one line that names the task.
     """
 
     is_cross_validated: ClassVar[bool] = False
     """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
     kept of a cell are predictions of single items."""
+    keeps_items: ClassVar[bool] = False
+    """Whether cells keep predictions of single items, which :meth:`count` counts."""
+    has_settings_in_baselines: ClassVar[bool] = False
+    """Whether the settings of a task decide the numbers of its baselines too."""
 
-    # Which questions, and what they need.
-
-    @abstractmethod
-    def answers(self, probe: Probe) -> bool:
-        """Whether the probe is of this kind; it is of exactly one family's."""
-
-    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors that readout configurations of a task read, extracted before anything is computed.
-
-        None, unless a family says otherwise: the model runs when cells are computed.
-        """
-        return ()
-
-    def needs_reference(self, probe: Probe) -> bool:
-        """Whether the task compares a model with its reference: ``Pair.reference`` and ``Job.reference`` are there.
-
-        Models without a reference are left out of such a task.
-        """
-        return False
-
-    def reference_signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors of the reference model that the task reads: the same as of the model itself."""
-        return self.signals(probe, configs) if self.needs_reference(probe) else ()
-
-    @abstractmethod
-    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """The splits of the corpus that the task needs; none for a task with items of its own."""
+    # Items.
 
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> TaskItems | None:
         """Items of the probe's own, which are not sentences of a corpus; None where there are none.
@@ -79,7 +257,7 @@ class Family(ABC):
         Args:
             probe: the question.
             source: name or path of where they come from.
-            most: at most so many items of each group.
+            most: maximum number of items of each group.
             columns: which columns of a table hold what.
         """
         return None
@@ -92,115 +270,130 @@ class Family(ABC):
             BertologyError: one does not fit the task or the model.
         """
 
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """The configurations in their order, those in one place that share their passes over the data.
-
-        Configurations may come as they are written in an experiment, unchecked.
-        """
-        return tuple((config,) for config in configs)
+    def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
+        """The question with the settings of a configuration, where these are the probe's and not a readout's."""
+        return probe.with_settings(config.settings)
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:  # noqa: B027
         """Raise what is wrong with settings, as far as :meth:`configs` does not find it without torch."""
 
-    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:  # noqa: B027
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:  # noqa: B027
         """Raise what would keep the task from being computed, as far as it can be known without the model's weights."""
 
-    # Which cells there are.
+    # Cells.
 
-    def asks_random_weights(self, probe: Probe) -> bool:
-        """Whether random weights are a control of the task."""
-        return True
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """The stored vectors that configurations read, extracted before anything is computed, of the reference too.
 
-    most_draws: ClassVar[int | None] = None
-    """The most draws of random weights that a task takes; as many as are asked for where there is no limit."""
+        None by default: the model runs when cells are computed.
+        """
+        return ()
 
-    def knows_chance(self, probe: Probe) -> bool:
-        """Whether the chance level is known by construction: then random weights are run only if they are asked for."""
-        return False
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        """Fingerprints of the data that decide the numbers of a task and of its baselines."""
+        identity = {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in probe.reads}
+        if (items := pair.splits.items.get(probe.task)) is not None:
+            identity["items_fingerprint"] = items.fingerprint
+        return identity
 
     @abstractmethod
-    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """What decides the numbers of a task and of its baselines, besides its name and version: data fingerprints."""
-
-    @abstractmethod
-    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The cells of a readout configuration on weights of one initialisation."""
+
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """The configurations in their order, grouped by those that share their passes over the data.
+
+        Configurations may come as they are written in an experiment, unchecked.
+        """
+        return tuple((config,) for config in configs)
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
         return layers
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The baselines that a task has, which read no layer, and what tables say of each."""
-        return ()
+        """The baselines of a task, which read no layer, with what tables show of each."""
+        return probe.baselines
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The same of controls that are computed by layer; of ``none``, the task itself, a note on its readout."""
-        return ()
+        """The controls that are computed by layer, and as ``none`` a note on the task itself."""
+        return probe.controls
 
-    def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
-        """What decides the numbers of baselines besides :meth:`task_identity`, given the first configuration."""
-        return {}
+    def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
+        """The words of a task's splits that the model cannot read, which baselines are not scored on either."""
+        reads = probe.reads
+        return (
+            ({name: reasons for name, reasons in pair.unreadable.items() if name in reads}, {}) if reads else ({}, {})
+        )
 
-    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
-        """What the model cannot read of the splits of a task, and so its baselines are not scored on."""
-        return {}, {}
-
-    # How they are computed.
+    # Computing.
 
     def pass_key(self, group: FitGroup) -> Hashable | None:
-        """What groups on the same weights have in common that are computed in one pass; None: each by itself."""
+        """A key that groups on the same weights share if they are computed in one pass; None: each by itself."""
         return None
 
-    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
+    def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
         """Compute groups of one :meth:`pass_key` and write their cells, each as it is finished.
 
         Yields:
             Each group when its cells are written, or with what went wrong, which does not stop the others.
         """
-        return one_by_one(groups, lambda group: self.compute_group(group, job))
 
-    def compute_group(self, group: FitGroup, job: Job) -> None:
-        """Compute one group and write its cells, where :meth:`compute` takes one after the other."""
-        for cells in group.members:
-            self.compute_cells(cells, job)
+        def members(group: FitGroup) -> None:
+            for cells in group.members:
+                self.compute_cells(cells, job)
 
-    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        return one_by_one(groups, members)
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
-        lacking = "compute_cells, compute_group or compute, of which its family has none"
+        lacking = "compute_cells or compute, of which its family has none"
         raise BertologyError(f"task {cells.probe.task} needs {lacking}")
 
-    def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
         """Compute baselines and write their cells."""
         raise BertologyError(f"task {baselines.probe.task} has no baselines")
 
-    # How they become rows.
+    # Rows.
 
-    @abstractmethod
-    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Columns of all rows of a task: ``corpus_fingerprint``, ``split``, ``language``, ``annotation``."""
-
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """Further columns of the rows of a readout configuration, such as ``pooling``."""
-        return {"pooling": None}
+    def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
+        """Columns that all rows of a task, or of one configuration, have in common, such as ``split``."""
+        items = pair.splits.items.get(probe.task)
+        if items is None:
+            columns = pair.columns
+        else:
+            columns = {"corpus_fingerprint": items.fingerprint, "split": "all", "language": pair.corpus.language}
+        if config is not None:
+            columns["pooling"] = pair.request.pooling if self.signals(probe, [config]) else None
+        return columns
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """The metric by which cells of a control are named where they could not be computed."""
-        return cells.probe.scores[0].name
+        return self.configured(cells.probe, cells.config).scores[0].name
 
     @abstractmethod
-    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """The rows and comparisons of a readout configuration, on each draw of its weights."""
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
-        """The rows of baselines."""
-        return Tables(())
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts that metrics are made of, in the predictions of cells (by id) that share their items.
 
-    # What they will cost.
+        Args:
+            run: the run directory, or tables of predictions by cell.
+            ids: names of the cells.
+            metrics: metrics of one kind of counts.
+        """
+        raise BertologyError("cells of this kind of task keep no predictions of single items")
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+        """The rows of baselines."""
+        return TaskRows()
+
+    # Cost.
 
     @abstractmethod
-    def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
-        """What computing groups of one :meth:`pass_key` takes, but for the extraction of vectors.
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """The cost of computing groups of one :meth:`pass_key`, but for the extraction of vectors.
 
         Raises:
             BertologyError: they cannot be computed, as :meth:`check` finds.
@@ -218,6 +411,15 @@ def one_by_one(groups: Sequence[T], compute: Callable[[T], None]) -> Iterator[tu
             yield group, None
 
 
+@contextmanager
+def named_task(probe: Probe) -> Iterator[None]:
+    """Name the task in errors about what its text or its model lacks."""
+    try:
+        yield
+    except (CorpusError, FitError, ModelError) as error:
+        raise type(error)(f"task {probe.task}: {error}") from error
+
+
 def _checked(entry: Registered[Family], component: Any) -> Family:
     if not isinstance(component, Family):
         raise entry.wrong_type(component, "a Family")
@@ -228,30 +430,25 @@ _REGISTRY = Registry[Family]("family", "bertology.families", "labels.v1", _check
 
 
 def family_of(probe: Probe) -> Family:
-    """The family that answers a probe, of all that are installed.
+    """The installed family that a probe names.
 
     Raises:
-        BertologyError: no family does, or several do.
+        NameNotFoundError: there is none of that name.
     """
-    families = {name: entry.load() for name, entry in _REGISTRY.registered().items()}
-    answering = {name: family for name, family in families.items() if family.answers(probe)}
-    if len(answering) != 1:
-        which = f"several do: {', '.join(answering)}" if answering else "none does"
-        raise BertologyError(f"task {probe.task}: one family should answer a {type(probe).__name__}, {which}")
-    return next(iter(answering.values()))
+    try:
+        return _REGISTRY.get(probe.family)
+    except NameNotFoundError as error:
+        raise NameNotFoundError(f"task {probe.task}: {error}") from error
 
 
-def runs_random_weights(
-    family: Family, probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]
-) -> bool:
+def runs_random_weights(probe: Probe, controls: Collection[str], random_draws: int | Literal["auto"]) -> bool:
     """Whether random weights are run as a control of a task.
 
     Args:
-        family: of the task.
         probe: the task.
         controls: the controls of the run. All of them are the default, which asks for none in particular.
-        random_draws: draws of random weights; a number asks for them.
+        random_draws: number of random initialisations; a number asks for them.
     """
-    if "random" not in controls or not family.asks_random_weights(probe):
+    if "random" not in controls or not probe.asks_random_weights:
         return False
-    return not family.knows_chance(probe) or random_draws != "auto" or set(controls) != set(CONTROLS)
+    return not probe.knows_chance or random_draws != "auto" or set(controls) != set(CONTROLS)

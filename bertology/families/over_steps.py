@@ -14,34 +14,24 @@ from numpy.typing import NDArray
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.families.item_scores import metric_of, scored_items, scores_of_cells, shared_items
-from bertology.families.vectors import VectorFamily
+from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import Metric, multibootstrap, over_runs
 from bertology.measures.comparisons import before, mean_over_steps, step_reached
+from bertology.measures.descriptions import CONTROLS
 from bertology.measures.intervals import MultiBootstrap
 from bertology.probing import get_probe
-from bertology.results import ResultRow, Results, reading_of
-from bertology.results.over_steps import OverSteps
-from bertology.results.tables.controls import CONTROLS, is_baseline, note_of, own_baselines
-from bertology.results.tables.rows import training_of
-from bertology.results.views.layers import Score, mean_score
-from bertology.results.views.over_steps import (
-    SHARES,
-    LayerOverSteps,
-    OrderTable,
-    TrainingTable,
-    is_score_of_layer,
-)
+from bertology.results import OverSteps, ResultRow, Results
+from bertology.results.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
+from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, reading_of, training_of
 
 N_REPLICATES = 1000
-"""As in the notebooks of Sellam et al. (2022)."""
+"""Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
 _LEAST_GAIN = 0.01
-"""Of a score without an interval, the gain over the first checkpoint below which there is none."""
-_OF_CLOZE = ("answers", "choices", "changes", "agreement")
+"""Minimum gain over the first checkpoint for scores without an interval."""
 _Cells = Mapping[int, Sequence[ResultRow]]
-"""By layer the rows of all fits of one checkpoint of one pretraining seed."""
+"""The rows of all fits of one checkpoint of one pretraining seed, by layer."""
 _Steps = Mapping[tuple[int | None, int], _Cells]
-"""By pretraining seed and step."""
+"""The cells by pretraining seed and step."""
 
 
 def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int = 0) -> OverSteps:
@@ -86,7 +76,7 @@ class _Curve:
 
     table: TrainingTable
     reached: Mapping[tuple[int, float], NDArray[np.float64]]
-    """By layer and share ``[resample]`` the step at which it is reached; none without replicates."""
+    """The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,7 @@ class _Training:
     def _bootstrapped(
         self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int], metric: Metric
     ) -> list[tuple[Any, MultiBootstrap]]:
-        """By step the mean over seeds with its interval, and the multi-bootstrap, of all layers.
+        """The mean over seeds with its interval, and the multi-bootstrap, of all layers, by step.
 
         The runs of one step are in memory at a time.
         """
@@ -176,8 +166,7 @@ class _Training:
         first = self.rows[0]
         if any(row.cell_id not in self.results.kept for row in self.rows) or (metric := metric_of(first)) is None:
             return None
-        is_counted = isinstance(family_of(get_probe(first.task)), VectorFamily) or metric.count_kind in _OF_CLOZE
-        return metric if is_counted else None
+        return metric if family_of(get_probe(first.task)).keeps_items else None
 
     def _items(self, firsts: Sequence[ResultRow]) -> tuple[str, ...] | None:
         """The items that all checkpoints were scored on; None where these are all items of each."""

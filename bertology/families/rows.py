@@ -1,51 +1,172 @@
-"""From scores to tidy rows: what every family's rows have in common, means over runs, and which layers differ."""
+"""Scores with intervals of finished cells, and tidy rows and comparisons of layers made of them.
+
+Cells that share their items are a :class:`Column`: they are counted and resampled together, by :func:`score_cells`
+where predictions are kept, by :mod:`bertology.families.sums` where sums are. :func:`scored_rows` makes rows of columns,
+means over runs, and comparisons of layers.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from bertology.families.cells import columns_of
-from bertology.families.contract import Family
-from bertology.families.scoring import Column, Mean, Scored
-from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
-from bertology.measures import Metric, compare, over_runs
+import numpy as np
+
+from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
+from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
+from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs
 from bertology.measures.comparisons import selectivity
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.rows import comparison_rows, score_of
+
+# Bytes of the counts of several seeds that are scored together.
+_TOGETHER = 1 << 26
+NO_INTERVALS: Mapping[str, Any] = {
+    **dict.fromkeys(("stderr", "ci_low", "ci_high", "ci_method"), None),
+    **dict.fromkeys(("mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"), None),
+    "n_runs": 1,
+}
 
 
-def task_columns(family: Family, probe: Probe, scoring: Scoring) -> dict[str, Any]:
-    """Columns that all rows of a task have in common."""
-    return {
+@dataclass(frozen=True)
+class Score:
+    """A score that is not made of counts."""
+
+    name: str
+    """Its name in the column ``metric``."""
+    higher_is_better: bool
+
+
+Scored = Metric | Score
+
+
+@dataclass(frozen=True)
+class Column:
+    """Finished cells that share their items, scored together: the layers of one control and seed."""
+
+    cells: tuple[Cell, ...]
+    layers: tuple[int | None, ...]
+    records: tuple[CellRecord, ...]
+    scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
+    """The scores of single groups of items, by metric and group."""
+    n_entering: Mapping[str, int] = field(default_factory=dict)
+    """The number of sentences that enter a metric, for metrics that not every sentence enters."""
+
+
+Columns = Mapping[Problem, Column]
+"""The columns of a readout configuration on one draw of its weights."""
+ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
+"""Columns by control, draw of weights and seed."""
+MoreRows = Callable[[str, ByControl, Sequence[Mapping[str, Any]]], Iterable[ResultRow]]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean over several runs of the same cells, and its intervals over runs and sentences."""
+
+    n_runs: int
+    scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap]
+
+    @classmethod
+    def of(cls, columns: Sequence[Sequence[Column]]) -> Mean | None:
+        """The mean of columns by draw of weights and seed; None of a single one.
+
+        Several seeds of each of several draws are averaged within the draw, which is then what is resampled.
+        """
+        if (n_runs := sum(map(len, columns))) < 2:
+            return None
+
+        def mean(by_draw: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
+            many = len(by_draw) > 1
+            return over_runs([over_runs(runs, draws_runs=False) for runs in by_draw] if many else by_draw[0])
+
+        first = columns[0][0]
+        return cls(
+            n_runs,
+            {name: mean([[one.scores[name] for one in of_draw] for of_draw in columns]) for name in first.scores},
+            {key: mean([[one.by_group[key] for one in of_draw] for of_draw in columns]) for key in first.by_group},
+        )
+
+
+def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
+    """The records of finished cells."""
+    records = []
+    for cell in cells:
+        if (record := read_cell(run, cell)) is None:
+            raise RuntimeError(f"cell {cell.id} is not finished")
+        records.append(record)
+    return tuple(records)
+
+
+def score_cells(
+    family: Family, cells: FitCells | BaselineCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
+) -> dict[Problem, Column]:
+    """Columns by control and seed; predictions are read and counted for the metrics of each control."""
+    columns: dict[Problem, Column] = {}
+    for control in dict.fromkeys(problem.control for problem in cells.problems):
+        waiting: dict[Problem, Counts] = {}
+        for problem in (one for one in cells.problems if one.control == control):
+            ids = [cell.id for cell in cells.cells_of(problem)]
+            counts, labels = family.count(scoring.run, ids, metrics[control])
+            if waiting:
+                # Problems with counts of one shape are resampled together.
+                first, first_labels = next(iter(waiting.values()))
+                alike = first_labels == labels and first.shape == counts.shape
+                if not alike or (len(waiting) + 1) * first.nbytes > _TOGETHER:
+                    columns |= _resampled(cells, waiting, scoring, metrics[control])
+                    waiting = {}
+            waiting[problem] = counts, labels
+        columns |= _resampled(cells, waiting, scoring, metrics[control])
+    return columns
+
+
+def _resampled(
+    cells: FitCells | BaselineCells, problems: Mapping[Problem, Counts], scoring: Scoring, metrics: Sequence[Metric]
+) -> dict[Problem, Column]:
+    every = np.concatenate([counts for counts, _ in problems.values()])
+    labels = next(iter(problems.values()))[1]
+    scores = bootstrap(every, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    columns, layers = dict[Problem, Column](), cells.layers
+    for number, (problem, (counts, _)) in enumerate(problems.items()):
+        places = slice(number * len(layers), (number + 1) * len(layers))
+        entering = {metric.name: int(metric.enters(counts[0], labels).sum()) for metric in metrics if metric.enters}
+        chosen = {name: _some_columns(whole, places) for name, whole in scores.items()}
+        of_problem = cells.cells_of(problem)
+        columns[problem] = Column(of_problem, layers, records_of(scoring.run, of_problem), chosen, n_entering=entering)
+    return columns
+
+
+def _some_columns(scores: Bootstrap, places: slice) -> Bootstrap:
+    """Some of the columns of a bootstrap."""
+    by_column = ("values", "stderr", "ci_low", "ci_high", "ci_methods")
+    chosen = {name: getattr(scores, name)[places] for name in by_column}
+    chosen |= {name: getattr(scores, name)[:, places] for name in ("replicates", "jackknife")}
+    return replace(scores, **chosen)
+
+
+def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scoring) -> dict[str, Any]:
+    """Columns that all rows of a readout configuration on one set of weights, or of baselines, have in common."""
+    pair, probe = scoring.pair, cells.probe
+    config = cells.config if isinstance(cells, FitCells) else None
+    columns = {
         "experiment": scoring.experiment,
         "task": probe.task,
         "task_version": f"v{probe.version}",
-        "corpus": scoring.pair.corpus.name,
-        **family.task_columns(scoring.pair, probe),
+        "corpus": pair.corpus.name,
+        **family.columns(pair, probe, config),
     }
-
-
-def corpus_columns(pair: Pair) -> dict[str, Any]:
-    """Columns of rows about the sentences of a corpus."""
-    return {
-        "corpus_fingerprint": pair.corpus.fingerprint,
-        "split": pair.splits.tested_on,
-        "language": pair.corpus.language,
-        "annotation": "silver" if pair.corpus.is_silver else "gold",
-        "n_repeated": pair.splits.n_repeated,
-        "left_out": json.dumps({kind: len(places) for kind, places in pair.corpus.skipped.items()}, sort_keys=True),
-    }
-
-
-def fit_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str, Any]:
-    """Columns that all rows of a readout configuration on one set of weights have in common."""
-    pair = scoring.pair
+    if isinstance(cells, BaselineCells):
+        # Leaving out what a model cannot read makes a baseline that model's own.
+        return {**columns, "model": pair.source.name if cells.unreadable else None}
     name, _, version = cells.readout.rpartition(".")
     return {
-        **task_columns(family, cells.probe, scoring),
+        **columns,
         "model": pair.source.name,
         "model_fingerprint": pair.fingerprints[cells.weights],
         "init": cells.weights.init,
@@ -56,32 +177,27 @@ def fit_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str, 
         "readout": name,
         "readout_version": version,
         "dtype": pair.request.dtype,
-        **family.fit_columns(pair, cells),
     }
 
 
-def baseline_columns(family: Family, baselines: BaselineCells, scoring: Scoring) -> dict[str, Any]:
-    """Columns that all rows of a task's baselines have in common."""
-    # Leaving out what a model cannot read makes a baseline that model's own.
-    model = scoring.pair.source.name if baselines.unreadable else None
-    return {**task_columns(family, baselines.probe, scoring), "model": model}
-
-
-def noted(family: Family, probe: Probe, tables: Tables) -> Tables:
-    """The same rows, those of controls with what tables say of them, so that results can be read without the task."""
+def noted(family: Family, probe: Probe, tables: TaskRows) -> TaskRows:
+    """The same rows, those of controls with their notes, so that results can be read without the task."""
     notes = {note.name: note[1:] for note in (*family.controls(probe), *family.baselines(probe))}
 
     def with_note(row: ResultRow) -> ResultRow:
-        if (note := notes.get(row.control)) is None:
-            return row
-        return replace(row, params_json=json.dumps({**json.loads(row.params_json), "note": note}, sort_keys=True))
+        note = notes.get(row.control)
+        return row if note is None else _with_params(row, note=note)
 
     return replace(tables, rows=tuple(map(with_note, tables.rows)))
 
 
-def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> Tables:
+def _with_params(row: ResultRow, **params: Any) -> ResultRow:
+    return replace(row, params_json=json.dumps({**json.loads(row.params_json), **params}, sort_keys=True))
+
+
+def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> TaskRows:
     """One row without a score for each cell that could not be computed."""
-    shared = {**fit_columns(family, cells, scoring), "status": "failed"}
+    shared = {**task_columns(family, cells, scoring), "status": "failed"}
     shared |= dict.fromkeys(("n_train", "n_items", "n_clusters", "n_classes"), 0)
     if cells.config.changes:
         # By this the rows are distinguished from those of other configurations of the task.
@@ -91,70 +207,74 @@ def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> Tables:
         where: dict[str, Any] = {"cell_id": cell.id, "control": control, "seed": seed, "layer": layer}
         metric = family.main_metric(cells, control)
         rows.append(ResultRow(**shared, **where, metric=metric, main_metric=control == "none"))
-    return Tables(tuple(rows))
+    return TaskRows(tuple(rows))
 
 
-ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
-"""Columns by control, draw of weights and seed."""
-MoreRows = Callable[[str, ByControl, Sequence[Mapping[str, Any]]], Iterable[ResultRow]]
-
-
-def scored_tables(
+def scored_rows(
     family: Family,
     draws: Sequence[FitCells],
-    columns: Sequence[Mapping[tuple[str, int], Column]],
+    columns: Sequence[Columns],
     scoring: Scoring,
     *,
     metrics: Sequence[Scored],
     more: MoreRows = lambda *_: (),
     is_ranked: bool = True,
-) -> Tables:
+) -> TaskRows:
     """Scores on each draw of weights, their means, and the comparisons of layers.
 
     Args:
-        family: whose cells they are.
+        family: the family of the task.
         draws: one readout configuration on each draw of its weights.
-        columns: by draw its scored columns, by control and seed.
-        scoring: the run's folder and the resampling.
+        columns: the scored columns of each draw.
+        scoring: the run directory and the resampling.
         metrics: the main metric first.
-        more: further rows of a control, given it, all columns and what the rows of each draw have in common.
+        more: further rows of a control, given it, all columns and the common columns of the rows of each draw.
         is_ranked: whether one layer can be better than another.
     """
-    first, shared = draws[0], [fit_columns(family, one, scoring) for one in draws]
+    first, shared = draws[0], [task_columns(family, one, scoring) for one in draws]
     by_control: ByControl = {
         control: [{seed: one for (of, seed), one in by_seed.items() if of == control} for by_seed in columns]
         for control in dict.fromkeys(control for control, _ in columns[0])
     }
     rows: list[ResultRow] = []
     for control, of_control in by_control.items():
-        rows += run_rows(of_control, shared, {"control": control}, metrics)
+        rows += run_rows(of_control, shared, control, metrics)
         rows += more(control, by_control, shared)
     is_compared = scoring.compare_layers and is_ranked and first.weights.init == scoring.pair.request.init
     compared = _compare_layers(first, by_control, metrics[0].name, scoring) if is_compared else []
-    return Tables.of(rows, compared)
+    return TaskRows.of(rows, compared)
+
+
+def scored_baselines(
+    family: Family, baselines: BaselineCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Scored]
+) -> TaskRows:
+    """The rows of the scored columns of baselines."""
+    shared = task_columns(family, baselines, scoring)
+    rows = [
+        row
+        for (control, _), column in columns.items()
+        for row in cell_rows(column, 0, {**shared, "control": control}, metrics=metrics)
+    ]
+    return TaskRows.of(rows)
 
 
 def run_rows(
     columns: Sequence[Mapping[int, Column]],
     shared: Sequence[Mapping[str, Any]],
-    where: Mapping[str, Any],
-    metrics: Sequence[Scored],
+    control: str,
+    metrics: Sequence[Scored] = (),
 ) -> Iterator[ResultRow]:
-    """The rows of the same cells by draw of weights and seed, with columns ``shared`` by each draw, and ``where``."""
+    """The rows of the same cells of a control by draw of weights and seed, with columns ``shared`` by each draw."""
     mean = Mean.of([list(by_seed.values()) for by_seed in columns])
     for by_seed, of_draw in zip(columns, shared, strict=True):
         for seed, column in by_seed.items():
             for place, layer in enumerate(column.layers):
-                about = {**of_draw, **where, "seed": seed, "layer": layer}
+                about = {**of_draw, "control": control, "seed": seed, "layer": layer}
                 yield from cell_rows(column, place, about, metrics=metrics, mean=mean)
 
 
 def selectivity_rows(
-    task: Sequence[Mapping[int, Column]],
-    control: Sequence[Mapping[int, Column]],
-    shared: Sequence[Mapping[str, Any]],
-    *,
-    metric: str = "accuracy",
+    by_control: ByControl, shared: Sequence[Mapping[str, Any]], *, metric: str = "accuracy"
 ) -> Iterator[ResultRow]:
     """A score of the task less that of its control task, as rows of the task's own cells."""
 
@@ -164,48 +284,45 @@ def selectivity_rows(
 
     differences = [
         {seed: less(one, of_control[seed]) for seed, one in of_draw.items() if metric in one.scores}
-        for of_draw, of_control in zip(task, control, strict=True)
+        for of_draw, of_control in zip(by_control["none"], by_control["control_task"], strict=True)
     ]
-    return run_rows(differences, shared, {"control": "none"}, ())
+    return run_rows(differences, shared, "none")
 
 
 def cell_rows(
     column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored], mean: Mean | None = None
 ) -> list[ResultRow]:
-    """One row a metric of one cell, with what is known of the mean over all runs of it."""
+    """One row a metric of one cell, with the mean over all runs of it."""
     record, n_runs = column.records[place], mean.n_runs if mean else 1
     groups = record.facts.get("groups", {})
     shared = {**where, **columns_of(record)}
     # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
     better = {metric.name: metric.higher_is_better for metric in metrics}
     main = metrics[0].name if metrics else ""
-    rows = [
-        ResultRow(
+    which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
+    rows: dict[str, ResultRow] = {}
+    for name, scores in column.scores.items():
+        row = ResultRow(
             **shared,
             higher_is_better=better.get(name, True),
             main_metric=where["control"] != "control_task" and name == main,
             **score_of(scores, place, mean=mean.scores[name] if mean else None, n_runs=n_runs),
         )
-        for name, scores in column.scores.items()
-    ]
-    which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
-    for place_of_row, row in enumerate(rows):
-        if row.metric in which:  # it is about some of the groups, and has their counts
-            chosen = [counts for group, counts in groups.items() if which[row.metric](group)]
+        if name in which:  # it is about some of the groups, and has their counts
+            chosen = [counts for group, counts in groups.items() if which[name](group)]
             n_items, n_skipped = (sum(counts[kind] for counts in chosen) for kind in (0, 2))
-            n_clusters = column.scores[row.metric].n_clusters
-            row = replace(row, **_counted(n_items, n_clusters, n_skipped))
-        rows[place_of_row] = _of_entering(row, column.n_entering.get(row.metric, row.n_items))
-    of_whole = {row.metric: row for row in rows}
+            row = replace(row, **_counted(n_items, scores.n_clusters, n_skipped))
+        rows[name] = _of_entering(row, column.n_entering.get(name, row.n_items))
+    of_groups = []
     for (name, group), scores in column.by_group.items():
         score = score_of(scores, place, mean=mean.by_group[name, group] if mean else None, n_runs=n_runs)
-        rows.append(replace(of_whole[name], group=group, **_counted(*groups[group]), **score))
-    if main in of_whole and len(groups) > 1:
+        of_groups.append(replace(rows[name], group=group, **_counted(*groups[group]), **score))
+    if main in rows and len(groups) > 1:
         # A row without a score for each group of which no item could be scored.
         empty = [(group, counts) for group, counts in groups.items() if not counts[0]]
         nothing = {"value": None, **NO_INTERVALS}
-        rows += [replace(of_whole[main], group=group, **_counted(*counts), **nothing) for group, counts in empty]
-    return rows
+        of_groups += [replace(rows[main], group=group, **_counted(*counts), **nothing) for group, counts in empty]
+    return [*rows.values(), *of_groups]
 
 
 def _counted(n_items: int, n_clusters: int, n_skipped: int) -> dict[str, Any]:
@@ -213,20 +330,13 @@ def _counted(n_items: int, n_clusters: int, n_skipped: int) -> dict[str, Any]:
 
 
 def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
-    """A row of a metric of whole sentences that some of them have nothing to say to."""
+    """A row of a metric of whole sentences that some of them do not enter."""
     n_left = row.n_items - n_entering
     if not n_left:
         return row
     reasons = json.dumps({**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}, sort_keys=True)
     counts = _counted(n_entering, n_entering, row.n_skipped + n_left)
     return replace(row, **{**counts, "skip_reasons": reasons})
-
-
-NO_INTERVALS: Mapping[str, Any] = {
-    **dict.fromkeys(("stderr", "ci_low", "ci_high", "ci_method"), None),
-    **dict.fromkeys(("mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"), None),
-    "n_runs": 1,
-}
 
 
 def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring: Scoring) -> list[ComparisonRow]:
@@ -241,7 +351,7 @@ def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring
     compared = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
     name = f"{cells.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {metric}"
     if len(pair.request.configs_of(cells.probe.task)) > 1:
-        name += f", {cells.readout}" + "".join(f" {k}={v}" for k, v in cells.config.changes.items())
+        name += f", {cells.config.title}"
     ids = [cell.id for cell in of_task[0].cells]
     layers = [layer for layer in of_task[0].layers if layer is not None]
     return list(comparison_rows(compared, family=name, metric=metric, cells=ids, layers=layers))

@@ -1,94 +1,665 @@
-"""What families that fit readouts to stored vectors have in common."""
+"""Families that fit readouts to the stored vectors of items: the items of a task, their vectors, and the base class."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
 from bertology._memory import memory_for_vectors
-from bertology.errors import BertologyError, listed
-from bertology.families.contract import Family, SplitName
-from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
-from bertology.families.scoring import Counts, score_baselines
-from bertology.families.task_data import items_fingerprint
-from bertology.families.tasks import (
+from bertology.corpora import Sentences
+from bertology.encoders import ModelShape
+from bertology.encoders.alignment import SHARED
+from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
+from bertology.families.cells import Cell, versions, write_cell
+from bertology.families.contract import (
     BaselineCells,
     CellGrid,
+    Family,
     FitCells,
-    Pair,
+    Problem,
+    Resources,
     Scoring,
-    Signal,
-    Tables,
-    Unreadable,
+    TaskRows,
 )
-from bertology.measures import METRICS, Metric
-from bertology.probing import ControlNote, Probe, RepresentationProbe, is_installed
-from bertology.readouts import readout_kind
-from bertology.results.tables.predictions import Kept
+from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits, Unreadable
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import (
+    ByControl,
+    Columns,
+    Scored,
+    score_cells,
+    scored_baselines,
+    scored_rows,
+    selectivity_rows,
+)
+from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures.baselines import control_labels, fraction_mask
+from bertology.probing import (
+    ControlNote,
+    Examples,
+    Probe,
+    RepresentationProbe,
+    SentenceProbe,
+    TreeExamples,
+    is_installed,
+    settings_of,
+)
+from bertology.readouts import ReadoutKind, readout_kind
+from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results.predictions import FITS, SET_MARK
 
-_COUNTED = {"trees": ("edges", "roots", "arcs"), "numbers": ("numbers",)}
-"""By what items are about, the kinds of counts that metrics of them are made of."""
+if TYPE_CHECKING:
+    from bertology.readouts import Erasure, KeptFit, Targets
 
 
-def checked_configs(
-    probe: RepresentationProbe, asked: Sequence[ReadoutConfig], *, about: str, reads: Sequence[str], width: int
-) -> tuple[ReadoutConfig, ...]:
-    """Configurations with their registered readouts, the probe's own where none is named.
+Integers = NDArray[np.int64]
+Labels = NDArray[np.int64] | NDArray[np.bool_]
+# Between the spans of an item's form: no word has a line break in it.
+_SPAN = "\n"
 
-    Readouts have to be of one of the kinds in ``reads``; the items are ``about`` labels or trees, for messages.
+
+@dataclass(frozen=True)
+class TaskData:
+    """The items of one probe in all splits."""
+
+    probe: RepresentationProbe
+    splits: Splits
+    items: Mapping[str, Examples]
+    """Items of ``train``, ``dev`` and ``test``."""
+    labels: tuple[str, ...]
+    """Labels of train in order of first appearance, then those only seen elsewhere."""
+    n_train_labels: int
+
+    @classmethod
+    def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
+        """The items of every split; raises as :func:`task_data`."""
+        by_split = {
+            name: _within(probe, name, splits, _ask(probe, name, sentences))
+            for name, sentences in splits.by_name.items()
+        }
+        train = by_split["train"]
+        for name, examples in by_split.items():
+            if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
+                raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
+        # Only labels that occur count: a vocabulary may list more.
+        seen = _occurring(train)
+        if len(seen) < 2:
+            raise FitError(f"task {probe.task}: train has the one label {quoted(seen[0])}; give data with two or more")
+        labels = tuple(dict.fromkeys([*seen, *_occurring(by_split["dev"]), *_occurring(by_split["test"])]))
+        return cls(probe, splits, {name: _renumbered(e, labels) for name, e in by_split.items()}, labels, len(seen))
+
+    @property
+    def trees(self) -> Mapping[str, TreeExamples] | None:
+        """The items by split where they are whole sentences with trees; None where they are not."""
+        trees = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
+        return trees or None
+
+    @property
+    def train(self) -> Examples:
+        """Items to fit on, labels numbered as in ``labels``."""
+        return self.items["train"]
+
+    @property
+    def test(self) -> Examples:
+        """Items to score on, labels numbered as in ``labels``."""
+        return self.items["test"]
+
+    def without(
+        self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = MappingProxyType({})
+    ) -> TaskData:
+        """The same task without the items that need some words, given by split with the reason why each is left out.
+
+        Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
+        that share all their subwords with another are read nonetheless: a span is left out if it has some of such words
+        but not all of them, as its vectors are then those of another span.
+
+        Args:
+            skipped: words of each split, and why they are left out.
+            joined: words of each split whose subwords are those of the word before them.
+        """
+        items: dict[str, Examples] = {}
+        for name, examples in self.items.items():
+            words = skipped.get(name, {})
+            if isinstance(examples, TreeExamples):
+                items[name] = examples.without_words(words)
+            else:
+                items[name] = _without_words(examples, words, joined.get(name, frozenset()))
+            if not len(items[name]):
+                reason = next(iter(items[name].skipped))
+                raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
+        return replace(self, items=items)
+
+    @cached_property
+    def n_unseen_label(self) -> int:
+        """Test items with a label that train does not have; trees are no labels to have been seen."""
+        if self.trees is not None:
+            return 0
+        if self.test.is_multi_label:
+            return int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
+        return int((self.test.codes >= self.n_train_labels).sum())
+
+    def targets(self, split: str) -> Labels:
+        """The labels to fit on or choose by.
+
+        Returns:
+            ``[item]`` labels, −1 for one that train does not have; or ``[item, label]`` which of train's labels each
+            item has.
+        """
+        codes = self.items[split].codes
+        if codes.ndim == 2:
+            return codes[:, : self.n_train_labels]
+        return np.where(codes < self.n_train_labels, codes, -1)
+
+    def control(self, split: str, *, seed: int) -> Labels:
+        """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
+
+        Every written form has one label wherever it stands; of items of several words, or two spans, the form is all
+        of them.
+        Where an item may have several labels, whole sets of them are drawn.
+        """
+        forms, vocabulary = self._forms[split]
+        labels = self.targets("train")
+        if labels.ndim == 1:
+            return control_labels(forms, vocabulary, np.bincount(labels, minlength=self.n_train_labels), seed=seed)
+        sets, times = np.unique(labels, axis=0, return_counts=True)
+        return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
+
+    def word_forms(self) -> tuple[Integers, Integers, int]:
+        """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
+        train, known = self._forms["train"]
+        test, forms = self._forms["test"]
+        number = {form: place for place, form in enumerate(known)}
+        to_train = np.array([number.get(form, -1) for form in forms], dtype=np.int64)
+        return train, to_train[test], len(number)
+
+    @cached_property
+    def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
+        """For each split ``[item]`` the place of each item's written form in the split's vocabulary of forms."""
+        return {name: _forms_of(examples, self.splits.by_name[name]) for name, examples in self.items.items()}
+
+
+def task_data(probe: Probe, splits: Splits) -> TaskData:
+    """The items of a probe of words, spans or sentences, made once for these splits.
 
     Raises:
-        NameNotFoundError: there is no such readout.
-        BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
-            what the metrics of the probe are made of.
+        CorpusError: a split has no such labels.
+        FitError: train has fewer than two labels, the probe is not about sentences of a corpus, or its readout does not
+            read what its items are.
     """
-    known = _COUNTED.get(about, ("labels",))
-    if other := next((metric for metric in probe.scores if metric.count_kind not in known), None):
-        fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in known)
-        raise BertologyError(f"task {probe.task}: {other.name} is no metric of {about}: take {fitting}")
-    configs = []
-    for config in asked:
-        kind = readout_kind(config.readout or probe.readout)
-        if kind.reads not in reads:
-            remedy = f"leave the readout out, or take {probe.readout}"
-            raise BertologyError(f"task {probe.task} is about {about}, which {kind.name} cannot read; {remedy}")
-        if (problem := kind.settings_problem(config.settings, width)) is not None:
-            raise BertologyError(f"task {probe.task}: {problem}")
-        configs.append(replace(config, readout=kind.name))
-    return tuple(configs)
+    if not isinstance(probe, RepresentationProbe):
+        raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
+    data: TaskData = splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
+    if (data.trees is not None) != (readout_kind(probe.readout).reads == "trees"):
+        items, remedy = ("labels", "linear") if data.trees is None else ("trees", "structural")
+        problem = f"readout {probe.readout} does not read its items, which are {items}: take {remedy}"
+        raise FitError(f"task {probe.task}: {problem}")
+    return data
 
 
-def vector_identity(pair: Pair) -> dict[str, Any]:
-    """What decides the vectors, besides model, corpus and dtype."""
-    return {name: getattr(pair.request, name) for name in ("pooling", "stored_dtype", "on_long")} | pair.sharing
+def items_fingerprint(probe: Probe, splits: Splits) -> str:
+    """Hash of the items of a probe in every split, and of what it leaves out; raises as :func:`task_data`."""
+
+    def parts() -> Iterator[bytes]:
+        for split, examples in task_data(probe, splits).items.items():
+            for name, value in sorted(vars(examples).items()):
+                yield f"{split} {name}".encode()
+                plain = dict(value) if isinstance(value, Mapping) else value
+                yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
+
+    return splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
+
+
+def _key(probe: Probe) -> tuple[object, ...]:
+    """Distinguishes the items of a probe: a process of a cluster keeps splits longer than a notebook its class."""
+    return type(probe), probe.task, probe.version, settings_of(probe)
+
+
+def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
+    forms = sentences.written
+    if examples.are_words:
+        return forms.codes[examples.words].astype(np.int64), forms.values
+    code_of: dict[tuple[tuple[int, ...], ...], int] = {}
+    words = forms.codes.tolist()
+    codes = [
+        code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
+        for spans in examples.spans.tolist()
+    ]
+    vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
+    return np.array(codes, dtype=np.int64), vocabulary
+
+
+def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
+    """The items that need none of some words; the others are counted by the reason of their first such word."""
+    missing = np.array(sorted(word for word, reason in skipped.items() if reason != SHARED), dtype=np.int64)
+    is_divided = np.isin(examples.spans, np.array(sorted(joined), dtype=np.int64)).any(axis=(1, 2))
+    reasons = np.where(is_divided, SHARED if examples.are_words else DIVIDED, "").astype(object)
+    for span in range(examples.n_spans - 1, -1, -1):
+        first = np.searchsorted(missing, examples.spans[:, span, 0])
+        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
+        for item in np.flatnonzero(inside).tolist():
+            reasons[item] = skipped[int(missing[first[item]])]
+    for reason in sorted(set(reasons) - {""}):
+        keep = reasons != reason
+        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
+    return examples
+
+
+def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
+    where = f"task {probe.task}, {split} split"
+    try:
+        examples = probe.examples(sentences)
+    except CorpusError as error:
+        raise CorpusError(f"{where}: {error}") from error
+    except Exception as error:
+        if is_installed(probe):
+            raise
+        kind = type(error).__name__
+        raise FitError(f"{where}: {type(probe).__name__}.examples() failed ({kind}: {cut(str(error))})") from error
+    if isinstance(examples, Examples) and readout_kind(probe.readout).reads != "numbers":
+        examples = examples.without_ignored()
+    if not isinstance(examples, Examples):
+        problem = f"{type(probe).__name__}.examples() returned {quoted(examples)}"
+        raise FitError(f"{where}: {problem}; it should return Examples, such as those of word_examples")
+    if not len(examples):
+        raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
+    starts, ends, clusters = examples.spans[..., 0], examples.spans[..., 1], examples.clusters
+    if starts.min() < 0 or (starts >= ends).any() or ends.max() > sentences.n_words:
+        raise FitError(f"{where}: spans should be of one word or more, from 0 to {sentences.n_words}, end exclusive")
+    if clusters.min() < 0 or clusters.max() >= len(sentences):
+        raise FitError(f"{where}: clusters should be numbers of sentences, 0 to {len(sentences) - 1}")
+    return examples
+
+
+def _within(probe: RepresentationProbe, split: str, splits: Splits, examples: Examples) -> Examples:
+    """The items of a split: of a fold those whose sentences are in it, all of them elsewhere."""
+    if splits.fold is None:
+        return examples
+    kept = examples.subset(splits.within[split][examples.clusters], reason="in another part")
+    if not len(kept):
+        problem = f"no item in the {split} part of fold {splits.fold + 1}"
+        raise CorpusError(f"task {probe.task}: {problem}; ask for other folds, or give more sentences")
+    # What is skipped in all of the sentences is counted in one of the folds.
+    return replace(kept, skipped={} if splits.fold else examples.skipped)
+
+
+def _occurring(examples: Examples) -> list[str]:
+    """The labels that items have, in order of first use."""
+    if examples.is_multi_label:
+        return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
+    distinct, first = np.unique(examples.codes, return_index=True)
+    return [examples.values[code] for code in distinct[np.argsort(first)].tolist()]
+
+
+def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
+    number = {label: place for place, label in enumerate(labels)}
+    table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+    if not examples.is_multi_label:
+        return replace(examples, codes=table[examples.codes], values=labels)
+    codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
+    codes[:, table[table >= 0]] = examples.codes[:, table >= 0]
+    return replace(examples, codes=codes, values=labels)
+
+
+class ItemColumns:
+    """The items of a task as the predictions of all its cells keep them."""
+
+    def __init__(self, data: TaskData, *, split: str = "test") -> None:
+        sentences, examples = data.splits.by_name[split], data.items[split]
+        clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
+        # Tuples, so that what all cells of a task share is made ready for writing once.
+        self._cluster_ids = tuple(sentence_names(sentences, clusters.tolist()))
+        names = [self._cluster_ids[place] for place in self._cluster.tolist()]
+        places = _places(examples, sentences)
+        self._item_ids = tuple(f"{name}:{place}" for name, place in zip(names, places, strict=True))
+        self._labels = data.labels
+        marked = next((label for label in data.labels if SET_MARK in label), None)
+        if examples.is_multi_label and marked is not None:
+            problem = f"label {quoted(marked)} has a {SET_MARK}, which parts labels"
+            raise BertologyError(f"task {data.probe.task}: {problem}: rename it")
+
+    def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
+        """Predictions as they are kept.
+
+        Args:
+            gold: ``[item]`` labels, or ``[item, label]`` which of the labels each item has; of fewer labels than the
+                task has, the first ones are meant.
+            pred: as ``gold``.
+            score: ``[item]`` natural logarithm of the probability of what is predicted.
+        """
+        shared, n_labels = (self._item_ids, self._cluster, self._cluster_ids), len(self._labels)
+        if gold.ndim == 1:
+            return Predictions(*shared, gold, pred, score, self._labels)
+        whole = [np.pad(labels, ((0, 0), (0, n_labels - labels.shape[1]))) for labels in (gold, pred)]
+        sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
+        names = [SET_MARK.join(label for label, has in zip(self._labels, row, strict=True) if has) for row in sets]
+        both = codes.reshape(2, -1)
+        return Predictions(*shared, both[0], both[1], score, tuple(names), label_sets=True)
+
+    def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
+        """Predictions ``[item]`` that are texts of their own, such as trees, with how well the two agree, or NaN."""
+        labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
+        true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
+        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
+
+
+def _places(examples: Examples, sentences: Sentences) -> list[str]:
+    """``[item]`` its words, counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans."""
+    inside = examples.spans - sentences.starts[examples.clusters][:, None, None]
+    return [written_place(spans) for spans in inside.tolist()]
+
+
+def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
+    """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
+    names = [sentences.id(number) for number in range(len(sentences))]
+    times = Counter(names)
+    return [
+        names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
+        for number in numbers
+    ]
+
+
+def targets_of(
+    data: TaskData, problems: Sequence[Problem], split: str, *, fraction: float = 1.0, resampled: bool = True
+) -> Targets:
+    """The targets of each problem for the items of a split.
+
+    Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
+    once, whatever the seed, unless they are ``resampled``.
+    """
+    from bertology.readouts import Targets
+
+    labels: Any = np.stack([labels_of(data, problem, split) for problem in problems])
+    weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
+    weights = np.stack([weights_of(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
+    names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
+    leaders = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
+    return Targets(labels, data.n_train_labels, weights, names, leaders)
+
+
+def labels_of(data: TaskData, problem: Problem, split: str) -> Labels:
+    """The labels of the items of a split in a problem."""
+    return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
+
+
+def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
+    """The weight of each training item: 1 under seed 0, else the number of times that its sentence is drawn.
+
+    Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
+    """
+    n_sentences, of_item = len(data.splits.train), data.train.clusters
+    weights = np.ones(len(data.train), dtype=np.float32)
+    if seed and resampled:
+        within = data.splits.within.get("train")
+        sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
+        drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
+        weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
+    return weights * fraction_mask(of_item, fraction, seed=seed)
+
+
+def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
+    """Counts of items, of their sentences and classes, and of those left out.
+
+    The seed decides which sentences a fraction of train's is.
+    """
+    test = data.test
+    return {
+        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=seed).sum()),
+        "n_items": len(test),
+        "n_clusters": len(np.unique(test.clusters)),
+        # Trees are built, not chosen from a list.
+        "n_classes": 0 if data.trees is not None else data.n_train_labels,
+        "n_skipped": sum(test.skipped.values()),
+        "skip_reasons": dict(test.skipped),
+        "n_unseen_label": data.n_unseen_label,
+    }
+
+
+def check_pools(pair: ModelCorpus, data: TaskData, configs: Sequence[ReadoutConfig]) -> None:
+    """Raise unless the items of a task can be pooled as readout configurations have it.
+
+    Raises:
+        CorpusError: items are single words, or with ``cls`` not all words of their sentence.
+        ModelError: with ``cls``, the model puts no special token before the text.
+    """
+    for config in configs:
+        _check_pool(config, data)
+    if any(config.pool == "cls" for config in configs):
+        pair.check_cls()
+
+
+def _check_pool(config: ReadoutConfig, data: TaskData) -> None:
+    if config.pool == "mean":
+        return
+    if all(examples.are_words for examples in data.items.values()):
+        raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
+    for split, examples in data.items.items():
+        if config.pool == "cls" and not fill_sentences(examples, data.splits.by_name[split]):
+            problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
+            raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
+
+
+def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
+    """Whether each item is all of its sentence, as one span or as two in a row."""
+    starts, spans = sentences.starts, examples.spans
+    ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
+    are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
+    return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
+
+
+def are_compared(data: TaskData) -> bool:
+    """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
+    return isinstance(data.probe, SentenceProbe) and data.train.n_spans == 2
+
+
+def readable(cells: FitCells, data: TaskData, job: Resources) -> TaskData:
+    """The items of a task that a readout can be fitted to; the others are counted as skipped.
+
+    Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
+    are told apart by their subwords.
+
+    Raises:
+        CorpusError: they cannot be pooled, or there are none.
+    """
+    _check_pool(cells.config, data)
+    return data.without(job.pair.unreadable, job.pair.joined)
+
+
+def vectors_of(
+    cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
+) -> Any:
+    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans.
+
+    Args:
+        cells: the readout configuration.
+        data: the items, see :func:`readable`.
+        job: what is stored.
+        split: ``train``, ``dev`` or ``test``.
+        memory: bytes of converted vectors that are kept between passes.
+        erasure: what is taken out of the vectors of words.
+    """
+    from bertology.activations import SpanVectors, WordVectors
+    from bertology.readouts import erased, pooled
+
+    examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
+    if pooling == "cls":
+        return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
+    entry, reads_spans = job.entries[split], readout_kind(cells.readout).reads == "spans"
+    if examples.are_words and not reads_spans:
+        words = WordVectors(entry, examples.words, layers=layers, memory=memory)
+        return words if erasure is None else erased(words, erasure)
+    # Where one vector is made of a span, it is what is kept.
+    of_words = memory if reads_spans or erasure is not None else 0
+    spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
+    if erasure is not None:
+        spans = erased(spans, erasure)
+    # A readout of single vectors takes one of a span, and of two spans one after the other.
+    pool = cast(Any, pooling)
+    return spans if reads_spans else pooled(spans, pooling=pool, compare=are_compared(data), memory=memory)
+
+
+def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Resources, cell: Cell) -> None:
+    """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
+    if fit is None:
+        return
+    pair, request, layer = job.pair, job.pair.request, cast("int | None", cell.identity["layer"])
+    read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
+    origin = FitOrigin(
+        task=f"{cells.probe.task}.v{cells.probe.version}",
+        corpus=pair.corpus.name,
+        train_fingerprint=pair.splits.train.fingerprint,
+        model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
+        revision=pair.source.revision,
+        init=cells.weights.init,
+        init_seed=cells.weights.seed,
+        model_fingerprint=pair.fingerprints[cells.weights],
+        layer=layer,
+        pooling=request.pooling,
+        dtype=request.dtype,
+        stored_dtype=request.stored_dtype,
+        max_pieces=request.max_pieces,
+        readout=cells.readout,
+        items=_kind_of(data),
+        labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
+        kind=fit.kind,
+        layers=tuple(read),
+        design=fit.design,
+        settings=dict(cells.config.changes),
+        are_compared=are_compared(data),
+    )
+    FittedProbe(origin=origin, tensors=fit.tensors).save(job.run / FITS / cell.id)
+
+
+def _kind_of(data: TaskData) -> Items:
+    """Whether the items are words, whole sentences, halves of sentences, or other spans."""
+    if data.train.are_words:
+        return "words"
+    if not fill_sentences(data.train, data.splits.train):
+        return "spans"
+    return "pairs" if data.train.n_spans == 2 else "sentences"
+
+
+class CellWriter:
+    """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
+
+    def __init__(self, cells: FitCells, data: TaskData, job: Resources, provenance: Mapping[str, Any]) -> None:
+        self.columns = ItemColumns(data)
+        self._cells, self._data, self._job, self._provenance = cells, data, job, provenance
+        self._counts: dict[int, dict[str, Any]] = {}
+
+    def write(
+        self,
+        cell: Cell,
+        kept: Predictions,
+        seed: int,
+        params: Mapping[str, Any],
+        *,
+        beside: ModelCorpus | None = None,
+        **facts: Any,
+    ) -> None:
+        """Write one cell.
+
+        Args:
+            cell: the cell.
+            kept: its predictions.
+            seed: seed of its fit, which decides the training items.
+            params: parameters of its fit, besides the settings of the readout.
+            beside: the reference, where two models are compared.
+            facts: further facts, such as ``n_params``, or ones that differ from the counts of the task's items.
+        """
+        cells, data, pair = self._cells, self._data, self._job.pair
+        if seed not in self._counts:
+            counts = counts_of(data, seed=seed, fraction=cells.config.fraction)
+            self._counts[seed] = counts | pair.alignment_counts(beside=beside)
+        settings = {"settings": cells.config.changes} if cells.config.changes else {}
+        facts = {**self._counts[seed], **facts, "params": {**params, **settings, **items_param(data)}}
+        write_cell(self._job.run, cell, kept, facts=facts, provenance=self._provenance, notes=data.splits.notes)
+
+
+def items_param(data: TaskData) -> dict[str, str]:
+    """The parameter of rows about items that are no words: the kind of items, whose forms have control labels."""
+    kind = "words" if data.trees is not None else _kind_of(data)
+    return {} if kind == "words" else {"items": kind}
+
+
+Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
+"""The predictions of a baseline, facts besides the counts of items, and the provenance of one that is fitted."""
 
 
 class VectorFamily(Family):
-    """A family that fits readouts to the stored vectors of the sentences of a corpus."""
-
-    @abstractmethod
-    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
+    """A family that fits readouts to stored vectors, and keeps predictions of single items."""
 
     is_cross_validated: ClassVar[bool] = True
-
+    keeps_items: ClassVar[bool] = True
+    about: ClassVar[str]
+    """The kind of items, for messages: ``labels``."""
+    readouts: ClassVar[tuple[str, ...]]
+    """The kinds of readouts of the family: ``words``, ``spans``, ``trees``, ``numbers``."""
+    count_kinds: ClassVar[tuple[CountKind, ...]]
+    """The kinds of counts that metrics of the family are made of."""
+    baseline_packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    """The packages that baselines are computed with."""
     has_control_task: ClassVar[bool] = True
     """Whether what is asked could be memorised by the form of words."""
 
-    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """What the task and its baselines are counted for."""
-        return probe.scores
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        """The metrics that are counted for each control, those of ``none`` for the task and its baselines."""
+        return {"none": probe.scores}
+
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+        """A baseline from the items of the training split."""
+        raise BertologyError(f"task {data.probe.task} has no baseline {control}")
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Configurations with their registered readouts, the probe's own where none is named.
+
+        Raises:
+            NameNotFoundError: there is no such readout.
+            BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
+                what the metrics of the probe are made of.
+        """
+        assert isinstance(probe, RepresentationProbe)
+        if other := next((metric for metric in probe.scores if metric.count_kind not in self.count_kinds), None):
+            fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in self.count_kinds)
+            raise BertologyError(f"task {probe.task}: {other.name} is no metric of {self.about}: take {fitting}")
+        configs = []
+        for config in asked:
+            kind = readout_kind(config.readout or probe.readout)
+            if kind.reads not in self.readouts:
+                remedy = f"leave the readout out, or take {probe.readout}"
+                raise BertologyError(
+                    f"task {probe.task} is about {self.about}, which {kind.name} cannot read; {remedy}"
+                )
+            problem = kind.settings_problem(config.settings, shape.dim)
+            if problem is not None or (problem := self.config_problem(kind, config)):
+                raise BertologyError(f"task {probe.task}: {problem}")
+            configs.append(replace(config, readout=kind.name))
+        return tuple(configs)
+
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        """The reason why the family cannot compute a configuration; empty where it can."""
+        return ""
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The corpus has such items, and they can be pooled."""
+        check_pools(pair, task_data(probe, pair.splits), configs)
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
+        """The question itself: settings are those of the readout."""
+        return probe
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
         return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
-
-    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """All three."""
-        return ("train", "dev", "test")
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
@@ -109,7 +680,7 @@ class VectorFamily(Family):
         for config in configs:
             make_readout(str(config.readout), **config.settings)
 
-    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
         splits = pair.splits.by_name
         identity = {f"{name}_fingerprint": split.fingerprint for name, split in splits.items()}
@@ -118,7 +689,7 @@ class VectorFamily(Family):
         own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
         return {**identity, **own}
 
-    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
         kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
         columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
@@ -127,46 +698,74 @@ class VectorFamily(Family):
             mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
         is_asked = "control_task" in pair.request.controls and init == pair.request.init
         controls = ("none", "control_task") if is_asked and self.has_control_task else ("none",)
-        return CellGrid(controls, pair.request.seeds, columns, layers, vector_identity(pair), mixed)
+        return CellGrid(columns, layers, pair.reading_identity, controls, pair.request.seeds, mixed)
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """A score for each layer and seed; one for each seed with mixtures of all layers."""
         is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
         return (1 if is_mixed else layers) * seeds
 
-    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
+    def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """Words that are left out."""
         return pair.unreadable, {}
 
-    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Those of the corpus."""
-        return corpus_columns(pair)
+    def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
+        """Those of the corpus, and how vectors are pooled; a code is of the training split."""
+        split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
+        return {**super().columns(pair, probe, config), **split}
 
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """How vectors are pooled; a code is of the training split."""
-        split = {"split": pair.request.train_split} if cells.config.codelength else {}
-        return {"pooling": pair.request.pooling, **split}
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """Predict from the items of the training split, on what the model can read."""
+        data = task_data(baselines.probe, job.pair.splits)
+        data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
+        columns = ItemColumns(data)
+        for control, cell in baselines.cells.items():
+            kept, facts, provenance = self.baseline(data, columns, control)
+            provenance = provenance or {"versions": versions(*self.baseline_packages), "wall_s": 0.0}
+            facts = {**counts_of(data), **facts}
+            write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
+    def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
+        """The scored columns of a readout configuration."""
+        return score_cells(self, cells, scoring, self.metrics(cells.probe))
+
+    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+        """The metrics of the rows of a readout configuration, the main one first."""
+        return cells.probe.scores
+
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """Further rows of a control, such as selectivity."""
+        if control != "control_task":
+            return ()
+        return selectivity_rows(by_control, shared, metric=self.metrics(cells.probe)[control][0].name)
+
+    def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterable[ComparisonRow]:
+        """Comparisons besides those of layers."""
+        return ()
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Scores of each layer, further rows, and comparisons of layers."""
+        columns = [self.scores(one, scoring) for one in draws]
+        more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
+        rows = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
+        return replace(rows, comparisons=(*rows.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
-        shared = baseline_columns(self, baselines, scoring)
-        metrics = self.task_metrics(baselines.probe)
-        columns = score_baselines(baselines, scoring, count=self.count, metrics=metrics)
-        rows = [
-            row
-            for control, column in columns.items()
-            for row in cell_rows(column, 0, {**shared, "control": control}, metrics=baselines.probe.scores)
-        ]
-        return Tables.of(rows)
+        metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
+        columns = score_cells(self, baselines, scoring, metrics)
+        return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
 
 def control_task_notes(form: str, label: str) -> tuple[ControlNote, ...]:
-    """What tables say of the control task of items that have one label by ``form``."""
+    """The note on the control task of items that have one label by ``form``."""
     text = f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that"
     return (ControlNote("control_task", "control", text),)
 
 
-def training_memory(pair: Pair, n_items: int) -> float:
+def training_memory(pair: ModelCorpus, n_items: int) -> float:
     """Bytes of vectors that a fit keeps between its passes over the training items."""
     width = 2 if pair.request.stored_dtype == "float16" else 4
     return min(memory_for_vectors(), n_items * len(pair.layers) * pair.shape.dim * width)

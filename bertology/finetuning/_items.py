@@ -19,7 +19,7 @@ from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
-from bertology.families.splits import choose_splits
+from bertology.families.model_corpus import choose_splits
 from bertology.probing import (
     Examples,
     Probe,

@@ -25,14 +25,13 @@ from bertology.finetuning._scores import Variant, predictions, score_rows, score
 from bertology.finetuning._settings import FineTuneSettings
 from bertology.finetuning._training import reload
 from bertology.measures import Bootstrap
-from bertology.results.render.exports import grid_to_html, grid_to_markdown
-from bertology.results.tables.store import read_parquet
-from bertology.results.views.grid import (
+from bertology.results.rows import Score, read_parquet
+from bertology.results.table import (
     NOTHING,
     Cell,
-    Grid,
-    GridLine,
+    Line,
     Note,
+    Table,
     TextCounts,
     alignment_notes,
     count_cell,
@@ -41,7 +40,6 @@ from bertology.results.views.grid import (
     score_cell,
     unit,
 )
-from bertology.results.views.layers import Score
 
 
 @dataclass(frozen=True)
@@ -363,7 +361,7 @@ class FineTuned:
         columns = ["split", "metric", "value", "ci_low", "ci_high", "seed_sd", "n_seeds", "n_items"]
         return frame[columns].reset_index(drop=True)
 
-    def grid(self) -> Grid:
+    def grid(self) -> Table:
         """Splits by metrics as elsewhere, fractions in percent, and the majority of train beside them."""
         record, metrics = next(iter(self.records.values())), list(dict.fromkeys(self.frame["metric"]))
         of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
@@ -371,16 +369,16 @@ class FineTuned:
         for split in record.scores:
             cells = [frame_cell(of[split, metric], ("value", "ci_low", "ci_high"), metric) for metric in metrics]
             spread = [frame_cell(of[split, metrics[0]], ("seed_sd",), metrics[0])] if has_spread else []
-            lines.append(GridLine(split, (*cells, *spread, count_cell(record.n_items[split]))))
+            lines.append(Line(split, (*cells, *spread, count_cell(record.n_items[split]))))
         for split, of_majority in record.majority.items():
             known = [Score(of_majority[metric]) if metric in of_majority else None for metric in metrics]
             cells = [score_cell(score, metric) for score, metric in zip(known, metrics, strict=True)]
             if of_majority:
-                lines.append(GridLine(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
+                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
         spread_title = [f"seed s.d., {metric_title(metrics[0])}"] if has_spread else []
         headers = (*(metric_title(metric) + unit(metric) for metric in metrics), *spread_title, "items")
         title = f"{record.task} · {record.model}, fine-tuned"
-        return Grid(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
+        return Table(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
 
     def _notes(self, record: Record) -> Iterator[Note]:
         n_seeds = len(self.seeds)
@@ -397,7 +395,7 @@ class FineTuned:
 
     def to_markdown(self) -> str:
         """The scores as a table."""
-        return grid_to_markdown(self.grid())
+        return self.grid().to_markdown()
 
     @property
     def history(self) -> pd.DataFrame:
@@ -434,7 +432,7 @@ class FineTuned:
         return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
 
     def _repr_html_(self) -> str:
-        return grid_to_html(self.grid())
+        return self.grid().to_html()
 
 
 def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:

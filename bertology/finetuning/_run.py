@@ -33,7 +33,7 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
-from bertology.families.alignment import Alignment
+from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
 from bertology.finetuning._result import (
     PREDICTIONS,
@@ -59,21 +59,19 @@ from bertology.finetuning._settings import (
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
 from bertology.measures import Bootstrap
 from bertology.measures.comparisons import difference
-from bertology.results.render.exports import grid_to_html, grid_to_markdown
-from bertology.results.tables.store import frame_to_parquet
-from bertology.results.views.grid import (
+from bertology.results.rows import Score, frame_to_parquet
+from bertology.results.table import (
     NOTHING,
     Cell,
-    Grid,
-    GridLine,
+    Line,
     Note,
+    Table,
     TextCounts,
     alignment_notes,
     metric_title,
     score_cell,
     unit,
 )
-from bertology.results.views.layers import Score
 
 _CHECKPOINTS = "checkpoints"
 _BATCH = 64
@@ -379,9 +377,9 @@ class FineTunedGrid:
 
     def to_markdown(self) -> str:
         """A table for each task, with the splits next to each other."""
-        return "\n".join(map(grid_to_markdown, self._grids()))
+        return "\n".join(table.to_markdown() for table in self._grids())
 
-    def _grids(self) -> Iterator[Grid]:
+    def _grids(self) -> Iterator[Table]:
         first, *others = self.models
         for task, rows in self.frame.groupby("task", sort=False):
             splits = list(rows["split"].unique())
@@ -391,7 +389,7 @@ class FineTunedGrid:
                 found = [of[metric, run, split] for split in splits]
                 cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
                 compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
-                lines.append(GridLine(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
+                lines.append(Line(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
             record = next(iter(self.models[first][str(task)].records.values()))
             for metric in rows["metric"].unique():
                 known = [record.majority.get(split, {}).get(metric) for split in splits]
@@ -399,7 +397,7 @@ class FineTunedGrid:
                 cells += [Cell("")] * bool(others)
                 if any(value is not None for value in known):
                     lines.append(
-                        GridLine("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
+                        Line("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
                     )
             headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
             n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
@@ -413,13 +411,13 @@ class FineTunedGrid:
             for run, models in self.models.items():
                 records = models[str(task)].records.values()
                 notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
-            yield Grid(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
+            yield Table(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(grid_to_html, self._grids()))
+        return "\n".join(table.to_html() for table in self._grids())
 
 
 def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mapping[str, Bootstrap]], metric: str) -> Any:

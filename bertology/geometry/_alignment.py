@@ -260,7 +260,7 @@ class TranslatedWords:
     gold: Integers
     """``[query]`` the type of the word that it is linked with."""
     units: Integers
-    """``[query]`` what its sentence has in common with its translation."""
+    """``[query]`` the unit that its sentence shares with its translation."""
     candidates: NDArray[np.int64]
     """``[candidate]`` numbers of the words of the other language, ascending."""
     types: Integers
@@ -448,7 +448,7 @@ class AlignedTexts(PageAndFigure):
 
     @cached_property
     def linked(self) -> tuple[Bools, ...]:
-        """By layer ``[word, word]`` which words are linked."""
+        """``[word, word]`` masks of linked words by layer."""
         return tuple(align_words(similar, self.method) for similar in self.similarity)
 
     def links(self, layer: int | None = None) -> list[tuple[int, int, float]]:
@@ -527,7 +527,7 @@ class AlignedTexts(PageAndFigure):
         return self.text()
 
     def text(self, layer: int | None = None) -> str:
-        """A line for each word of the first text with what it is linked with, then words that are linked with none."""
+        """A line for each word of the first text with the words linked with it, then words without a link."""
         of_word: dict[int, list[str]] = {}
         linked = self.links(layer)
         for i, j, similar in linked:

@@ -137,7 +137,7 @@ def _procrustes(a: Floats, b: Floats) -> float:
 
 
 def _pearson(a: Floats, b: Floats) -> float:
-    """Correlation of what stands above the diagonals of two square matrices."""
+    """Correlation of the entries above the diagonals of two square matrices."""
     above = np.triu_indices(len(a), 1)
     return float(np.corrcoef(a[above], b[above])[0, 1])
 

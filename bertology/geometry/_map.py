@@ -39,7 +39,7 @@ _HEIGHT = 860
 _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
-_SCRIPTS = tuple(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls"))
+_SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
 _NONE = 65_535
 _LEVELS = 65_535
 _WIDTH = 300
@@ -144,7 +144,7 @@ class OccurrenceMap:
         return f"<OccurrenceMap of {self.query.word!r}: {len(self.words)} points>"
 
     def payload(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The data of the page: values, and base64 of what is packed by gzip, ``points`` and ``texts``.
+        """The data of the page: values, and ``points`` and ``texts`` packed by gzip, in base64.
 
         ``points`` is, without gaps and little-endian: each :meth:`Layout.packed`, coordinates from −``limit`` at 0 to
         ``limit`` at 65,535; then ``[point]`` 32-bit numbers of texts; then 16-bit begins and ends of words in their

@@ -97,7 +97,7 @@ class Neighbours:
     cosines: Floats
     """``[layer, k]``."""
     text: SearchedText
-    """What was searched."""
+    """The text that was searched."""
     vectors: Floats32
     """``[layer, dim]`` of the word."""
     itself: tuple[int, ...] = ()
@@ -192,7 +192,7 @@ class Neighbours:
             points: how many at most; 50,000 by default, and 5,000 for t-SNE.
             others: whether words of other forms are drawn as well.
             projection: the two principal components of each layer, ``pca``, or ``tsne``.
-            seed: of the sample, and of t-SNE.
+            seed: random seed of the sample and of t-SNE.
 
         Raises:
             CorpusError: there are too few points for the neighbours, or too many for the projection.
@@ -268,13 +268,13 @@ def find_neighbours(
 
     Args:
         sentence: where the word stands; it need not be in the text.
-        place: of the word in it.
+        place: place of the word in it.
         vectors: ``[layer, dim]`` of the word.
         text: what is searched.
         layers: their numbers.
         k: how many neighbours.
         tag: the word's own, where the sentence has none.
-        sense: likewise.
+        sense: its sense, where the sentence has none.
         model: name of the model.
         corpus: name of the text.
         n_layers: number of blocks of the model, from whose last negative layers are counted in the result.

@@ -1,4 +1,4 @@
-"""What another encoding of the same sentences does to the vectors of their words (Mickus et al. 2020)."""
+"""Effects of another encoding of the same sentences on the vectors of their words (Mickus et al. 2020)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def encoding_effects(
 
     Args:
         plain: vectors of the words of a text.
-        changed: by name of the encoding, vectors of the same words in the same layers.
+        changed: vectors of the same words in the same layers, by name of the encoding.
         types: ``[word]`` the type of each.
         sentences: ``[word]`` the sentence of each, ascending.
         k: nearest types.

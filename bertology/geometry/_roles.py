@@ -34,7 +34,7 @@ WEIGHTS = (0.1, 0.3, 1.0)
 """Weights of the products with roles that are tried on dev, besides 0, with which a scheme is the bag of words."""
 _FEWEST = {"train": 20, "dev": 5, "test": 5}
 _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
-"""Of trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
+"""Trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
 
 
 def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
@@ -147,7 +147,7 @@ def shuffled_paths(paths: Paths, dice: np.random.Generator) -> list[list[str]]:
 
 
 def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
-    """By split ``[word]`` numbers of roles: the ``n_roles`` beginnings of paths that most words of train have.
+    """``[word]`` numbers of roles by split: the ``n_roles`` beginnings of paths that most words of train have.
 
     A longer path has the role of its longest beginning among them: that of the word above it in the tree, as far as it
     is told apart.
@@ -221,7 +221,7 @@ class RoleItems:
     embeddings: Floats32 | None
     """``[filler, dim]`` vectors of fillers; None where each filler has a dimension of its own."""
     roles: Mapping[str, Integers]
-    """By scheme ``[word]`` the role of each, from 0; the bag of words needs none."""
+    """``[word]`` roles by scheme, from 0; the bag of words needs none."""
 
     def __post_init__(self) -> None:
         for split, least in _FEWEST.items():
@@ -296,7 +296,7 @@ class GramRidge:
 
     @classmethod
     def of(cls, gram: Floats32) -> GramRidge:
-        """Of products ``[item, training item]`` of all items; the training items are the first."""
+        """Decompose products ``[item, training item]`` of all items; the training items are the first."""
         n_train = gram.shape[1]
         whole = gram.astype(np.float64)
         means = whole.mean(axis=1, keepdims=True)
@@ -359,7 +359,7 @@ def bag_gram(items: RoleItems) -> Floats32:
 def role_scores(
     layers: tuple[int, ...], items: RoleItems, targets: Floats32, *, is_trained: bool = False, seed: int = 0
 ) -> Iterator[LayerSums]:
-    """R² of the vectors of test sentences by every scheme, and what it is more than that of the bag of words.
+    """R² of the vectors of test sentences by every scheme, and its gain over that of the bag of words.
 
     Of ridge regression a scheme includes the bag of words, so that its gain is 0 where roles add nothing on dev. The
     gain of ``tree`` over ``shuffled_tree`` and ``random_tree`` is given as well.
@@ -369,7 +369,7 @@ def role_scores(
         items: the sentences.
         targets: ``[layer, sentence, dim]`` their vectors.
         is_trained: by :func:`low_rank_errors` instead of ridge regression.
-        seed: of what is trained.
+        seed: random seed of the training.
 
     Yields:
         ``r2_SCHEME``, ``gain_SCHEME`` and ``tree_over_…``, over sentences, of the layers whose vectors vary.
@@ -415,7 +415,7 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
         items: the sentences.
         scheme: one of ``items.roles``, or the bag of words.
         targets: ``[layer, sentence, dim]`` their vectors, less the means of the training sentences.
-        seed: of what parameters start from, and of the order of sentences.
+        seed: random seed of the first parameters and of the order of sentences.
     """
     import torch
 

@@ -152,7 +152,7 @@ def sense_scores(
         layers: the layers; (None,) of what reads none.
         predicted: by layer.
         test: the items.
-        names: of the words.
+        names: names of the words.
     """
     _, clusters = np.unique(test.clusters, return_inverse=True)
     weights = _word_weights(test.words)
@@ -252,10 +252,10 @@ def sense_clusters(
     silhouette. Clusters are held fixed where sentences are resampled.
 
     Args:
-        vectors: of the words of the items.
-        items: those whose words have two senses or more among them.
-        seed: of the starts of k-means, ten of each.
-        names: of the words.
+        vectors: vectors of the words of the items.
+        items: items whose words have two senses or more among them.
+        seed: random seed of the starts of k-means, ten of each.
+        names: names of the words.
     """
     _, clusters = np.unique(items.clusters, return_inverse=True)
     kinds = np.unique(items.words)
@@ -325,8 +325,8 @@ def pair_scores(
         cosines: for train and test ``[layer, pair]``.
         same: for train and test ``[pair]`` whether the senses are the same.
         clusters: ``[pair]`` the sentence of each test pair.
-        suffix: of the names of the statistics.
-        groups: by name ``[pair]`` which test pairs belong to it, for which there is an accuracy too.
+        suffix: suffix of the names of the statistics.
+        groups: ``[pair]`` masks of test pairs by name, for which there is an accuracy too.
     """
     _, clusters = np.unique(clusters, return_inverse=True)
     thresholds = np.array([[best_threshold(of_layer, same["train"])] for of_layer in cosines["train"]])
@@ -414,7 +414,7 @@ def span_clusters(
     Args:
         vectors: for train and test, of the words at the ends of spans.
         items: for train and test, spans of which both ends have vectors.
-        seed: of the first centres.
+        seed: random seed of the first centres.
 
     Yields:
         ``v_measure`` and ``adjusted_rand`` of all layers.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[int, int]
 Likenesses = Mapping[Pair, tuple[float, Floats]]
-"""By pair the likeness, and ``[cluster]`` its derivative by the weight of each cluster."""
+"""Likeness by pair, and ``[cluster]`` its derivative by the weight of each cluster."""
 _N_BLOCKS = 10
 _ASKED = 1000
 """Words whose type is looked up by their vector."""
@@ -187,7 +187,7 @@ class _LayerPairs:
         return cls(vectors, clusters, pairs)
 
     def likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Likenesses, Clusters]:
-        """The likeness of some of the pairs, and what its derivatives are by: sentences, or blocks of them."""
+        """The likeness of some of the pairs, and the clusters of its derivatives: sentences, or blocks of them."""
         if measure == "cka":
             return self._cka(pairs), "sentences"
         if measure == "procrustes":
@@ -222,7 +222,7 @@ class _LayerPairs:
 
     @cached_property
     def _products(self) -> tuple[Mapping[Pair, Floats32], Floats]:
-        """By pair ``[dim, dim]`` XᵀY of centred vectors, each layer with itself among them; ``[layer, word]`` ‖x‖²."""
+        """``[dim, dim]`` XᵀY of centred vectors by pair, each layer with itself among them; ``[layer, word]`` ‖x‖²."""
         dim, n_layers = self.vectors.dim, len(self.vectors.layers)
         needed = [*((place, place) for place in range(n_layers)), *self.pairs]
         cross = {pair: np.zeros((dim, dim), dtype=np.float32) for pair in needed}
@@ -445,7 +445,7 @@ def _beside(a: LayerVectors, b: LayerVectors) -> tuple[LayerVectors, list[Pair]]
 def most_alike(
     vectors_a: LayerVectors, vectors_b: LayerVectors, *, measure: str = "cka"
 ) -> tuple[tuple[int, int], ...]:
-    """For each layer of a model the layer of another that is most like it, over the same words.
+    """Find for each layer of a model the layer of another that is most like it, over the same words.
 
     Args:
         vectors_a: vectors of the words of a text; the first 4,000 or 12 for each dimension are compared, 1,000 for

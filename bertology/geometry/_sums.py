@@ -13,15 +13,15 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Layers = tuple[int | None, ...]
-"""Numbers of layers; None for what reads no layer."""
+"""Numbers of layers; None for a statistic of no layer."""
 Clusters = Literal["sentences", "types", "blocks", "documents", "frames"]
-"""What is resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring sentences,
-blocks of whole documents, or frames from which pairs of texts are made."""
+"""Units that are resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring
+sentences, blocks of whole documents, or frames from which pairs of texts are made."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerSums:
-    """One statistic of some layers, with what each cluster adds to its numerator and denominator."""
+    """One statistic of some layers, with the numerator and the denominator of each cluster."""
 
     metric: str
     layers: Layers
@@ -31,7 +31,7 @@ class LayerSums:
     """``[layer, cluster]`` denominators; the layer axis has length 1 where all layers share them."""
     clusters: Clusters
     group: str = ""
-    """What the statistic is restricted to, such as a part of speech; empty where it is of all words."""
+    """Restriction of the statistic, such as a part of speech; empty where it is of all words."""
 
     @property
     def values(self) -> Floats:
@@ -133,7 +133,7 @@ def grouped_sums(
     Args:
         metric: its name.
         layers: its layers.
-        groups: by name the numerators ``[layer, cluster]`` and the denominators ``[1, cluster]``.
+        groups: by name, numerators ``[layer, cluster]`` and denominators ``[1, cluster]``.
         kind: what is resampled.
     """
     over, under = (np.sum([both[part] for both in groups.values()], axis=0) for part in (0, 1))

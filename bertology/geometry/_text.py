@@ -43,7 +43,7 @@ _CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000
 _LEAST_SILHOUETTE = 0.1
 """Below it vectors are one cluster."""
 _ITERATIONS, _TOLERANCE = 100, 1e-4
-"""At most; and what share of the variance of a dimension centres may still move by, as in scikit-learn."""
+"""Iterations of k-means at most, and the share of the variance of a dimension by which centres may still move."""
 _MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
 """Vectors of a group that are decomposed, the size from which on the eigenvalue is found by iteration, and its steps.
 
@@ -51,7 +51,7 @@ Larger groups are filled up with zeros to a multiple of that size."""
 
 
 class OneLayer:
-    """The vectors of one layer, with what several statistics share.
+    """The vectors of one layer, with quantities that several statistics share.
 
     Args:
         number: number of the layer.
@@ -202,7 +202,7 @@ class WordSample:
     shuffled: Integers
     """``[occurrence]`` the same places in random order: occurrences at random, as many for each type as it has."""
     groups: Mapping[str, Bools] = field(default_factory=dict)
-    """By name, such as a part of speech or a band of frequency, ``[type]`` which types belong to it."""
+    """``[type]`` masks by name, such as a part of speech or a band of frequency."""
 
     @classmethod
     def of(
@@ -299,7 +299,7 @@ class Contextuality(LayerStatistic):
         return found
 
     def _similarities(self, centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
-        """By view, ``[type]`` the mean cosine of all pairs of the occurrences of a part."""
+        """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
         lengths = np.stack([view.lengths for view in views.values()], axis=1)
         weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         sums = group_sums(centred, part.starts, order=part.order, weights=weights)
@@ -389,7 +389,7 @@ class _View:
 
 
 def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _View]:
-    """By name, the views of the centred vectors ``[item, dim]`` at some places of a layer."""
+    """The views of the centred vectors ``[item, dim]`` at some places of a layer, by name."""
     deviation = np.sqrt(layer.products[0].diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
     # A dimension that never varies tells no two words apart.
     scale: Floats32 = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
@@ -453,7 +453,7 @@ class Anisotropy(LayerStatistic):
         self._starts, self._kind = np.append(starts, len(clusters)), kind
 
     def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[1 + cluster]`` the mean, and what leaving each cluster out changes."""
+        """``[1 + cluster]`` the mean, and the change by leaving each cluster out."""
         by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
         whole, influences = mean_cosine(by_cluster.astype(np.float64), self._counts)
         return {"anisotropy": np.append(whole, influences)}
@@ -657,7 +657,7 @@ class Spectrum(LayerStatistic):
         }
 
     def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """The statistics, with what blocks contribute."""
+        """The statistics, with the influence of each block."""
         for name, of_layers in values.items():
             yield left_out_sums(name, layers, of_layers, self._kind)
 
@@ -673,7 +673,7 @@ def _covariances(layer: OneLayer) -> Iterator[Floats]:
 
 
 def _rogue_shares(layer: OneLayer) -> Floats:
-    """``[1 + block]`` what the three dimensions that add most to the cosine of two words add to it."""
+    """``[1 + block]`` the share of the mean cosine of two words that comes from three dimensions."""
     weights = 1 / layer.lengths
     blocks = [slice(first, last) for first, last in itertools.pairwise(layer.bounds)]
     sums = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)

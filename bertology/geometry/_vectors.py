@@ -17,7 +17,7 @@ from bertology.geometry._sums import Integers
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
 ROWS = 2048
-"""Vectors that are taken at a time, so that what is made of them stays in the processor's cache."""
+"""Vectors that are taken at a time, so that results stay in the processor's cache."""
 _MOST_THREADS = 4
 """Each has the vectors of a layer in memory."""
 
@@ -140,7 +140,7 @@ class LayerVectors:
         return whole
 
     def each(self, job: Callable[[int, Floats32], Result]) -> list[Result]:
-        """``[layer]`` what a job makes of the number of a layer and of its vectors ``[word, dim]``."""
+        """``[layer]`` the results of a function of the number of a layer and its vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
@@ -193,7 +193,7 @@ def group_sums(
     """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group, or ``[group, kind, dim]``.
 
     Args:
-        vectors: of all groups.
+        vectors: vectors of all groups.
         starts: ``[group + 1]`` where each group begins, and where the last one ends.
         order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
         weights: ``[vector]``, or ``[vector, kind]`` for several sums of each group, which are formed together while

@@ -1,4 +1,4 @@
-"""Statistics of what an encoder shares between languages, layer by layer: sentences, words and their translations.
+"""Statistics of sentences and words of several languages in the space of an encoder, layer by layer.
 
 :class:`LanguageItems` holds sentences by language. Language identity, centroids and retrieval of translations are about
 their vectors, :func:`transfer` about readouts fitted to the words of one language. Links and translations of words are
@@ -89,7 +89,7 @@ class LanguageItems:
     language: Integers
     """``[item]`` the language of each."""
     units: Integers
-    """``[item]`` what it has in common with its translations, −1 for none."""
+    """``[item]`` the unit that it shares with its translations, −1 for none."""
     bounds: Integers
     """``[item + 1]`` the place of the first vector of each sentence, and the number of vectors."""
 
@@ -121,7 +121,7 @@ class LanguageItems:
 
     @cached_property
     def clusters(self) -> NDArray[np.int64]:
-        """``[item]`` what is resampled: a sentence with all its translations."""
+        """``[item]`` clusters that are resampled: a sentence with all its translations."""
         own = np.where(self.units >= 0, self.units, self.units.max() + 1 + np.arange(len(self)))
         return np.asarray(np.unique(own, return_inverse=True)[1])
 
@@ -175,7 +175,7 @@ def language_identity(
         read: vectors of the sentences, or of their words.
         items: the sentences.
         folds: parts for cross-validation, in which translations stay together.
-        seed: of the folds.
+        seed: random seed of the folds.
 
     Yields:
         Each of these, of all sentences and by language.
@@ -242,7 +242,7 @@ def _has_neighbour(unit: Floats32, items: LanguageItems) -> Floats:
 def language_centroids(
     read: LayerVectors, items: LanguageItems, *, families: Mapping[str, str] | None = None
 ) -> Iterator[LayerSums]:
-    """How far languages lie apart, and in what order their centroids join (Libovický et al. 2019, §5).
+    """How far languages lie apart, and in which order their centroids join (Libovický et al. 2019, §5).
 
     ``between_languages`` is the share of the variance of sentences that lies between languages, unbiased (ε², Kelley
     1935); by pair, of the sentences of both. ``merged_at``, by pair: the height at which two languages are joined by
@@ -252,7 +252,7 @@ def language_centroids(
     Args:
         read: vectors of the sentences, or of their words.
         items: the sentences.
-        families: of languages; the agreement is left out unless two families are there, one of two languages.
+        families: families of languages; the agreement is left out unless two families are there, one of two languages.
 
     Yields:
         These statistics; intervals of those of clusters by the jackknife over blocks of sentences.
@@ -278,7 +278,7 @@ def language_centroids(
 
 
 def _between(means: Floats32, language: Integers) -> tuple[Floats, Floats]:
-    """``[item]`` what each adds to the variance between languages, and to the whole."""
+    """``[item]`` contributions to the variance between languages, and to the whole."""
     spaces = means - means.mean(axis=0), Groups(language).centred(means)
     total, within = (np.square(space).sum(axis=1) for space in spaces)
     n, n_languages = len(means), len(np.unique(language))
@@ -344,8 +344,8 @@ def retrieval(
         read: vectors of the sentences, or of their words.
         items: the sentences.
         folds: parts into which pairs are divided for the projection.
-        neighbours: of CSLS.
-        seed: of the folds.
+        neighbours: number of neighbours of CSLS.
+        seed: random seed of the folds.
 
     Yields:
         Each of these, of all directions and by direction.
@@ -469,7 +469,7 @@ class TransferItems:
     splits: Mapping[str, LabelledWords]
     """``train``, ``dev`` and ``test``."""
     clusters: Integers
-    """``[item]`` of test: what is resampled together, a sentence with its translations."""
+    """``[item]`` clusters of test that are resampled: a sentence with its translations."""
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -488,7 +488,7 @@ class TransferItems:
 
         Args:
             metric: its name.
-            layers: those of the values.
+            layers: layers of the values.
             right: by source ``[layer, item]`` whether each item of test is right.
         """
         test, pairs = self.splits["test"], {}

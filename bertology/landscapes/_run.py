@@ -118,7 +118,7 @@ class Landscape:
             BertologyError: the folder cannot be written.
         """
         from bertology._figures import figure_bytes
-        from bertology.results.tables.store import frame_to_parquet
+        from bertology.results.rows import frame_to_parquet
 
         path = given_path(folder)
         found = {

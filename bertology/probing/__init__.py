@@ -1,50 +1,67 @@
-"""What a probe is, and the probes that are installed."""
+"""Probes: the questions that can be asked, and the registry of those that are installed."""
 
 from bertology.corpora.prompts import LeftOut
-from bertology.probing._causal import CausalItems, CausalProbe
-from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, with_ignored
-from bertology.probing._comparison import (
-    AttentionComparison,
-    ComparisonProbe,
-    EncoderComparison,
-    LayerPair,
-    ReadoutComparison,
-    VectorComparison,
+from bertology.probing._items import (
+    Examples,
+    TreeExamples,
+    layer_examples,
+    mapped_examples,
+    pair_examples,
+    scored_words,
+    sentence_examples,
+    target_examples,
+    tree_examples,
+    word_examples,
 )
-from bertology.probing._contract import (
+from bertology.probing._probes import (
     AnnotationProbe,
     ControlNote,
     Probe,
     ProbeFamily,
     RepresentationProbe,
     SentenceProbe,
+    get_probe,
+    is_installed,
+    known_probe,
     labels_in,
+    labels_of_words,
+    register_probe,
+    registered_probes,
+    settings_of,
+    source_fingerprint,
 )
-from bertology.probing._examples import (
-    Examples,
-    layer_examples,
-    mapped_examples,
-    pair_examples,
-    sentence_examples,
-    target_examples,
-    word_examples,
-)
-from bertology.probing._geometry import (
+from bertology.probing._statistics import (
+    AttentionComparison,
+    AttentionProbe,
+    ComparisonProbe,
+    EncoderComparison,
     EncodingProbe,
+    GateProbe,
     GeometryBaseline,
     GeometryCounts,
     GeometryProbe,
+    HeadBaseline,
+    HeadProbe,
+    LayerPair,
+    ReadoutComparison,
     Splits,
     SplitVectors,
     SplitWords,
+    VectorComparison,
+    Windows,
     is_punctuation,
     sampled_sentences,
     sampled_words,
 )
-from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
-from bertology.probing._own import is_installed, known_probe, register_probe, settings_of, source_fingerprint
-from bertology.probing._registry import get_probe, labels_of_words, registered_probes
-from bertology.probing._trees import TreeExamples, scored_words, tree_examples
+from bertology.probing._texts import (
+    CausalItems,
+    CausalProbe,
+    ClozeAsks,
+    ClozeItem,
+    ClozeItems,
+    ClozeProbe,
+    with_ignored,
+)
 
 __all__ = [
     "AnnotationProbe",

@@ -1,9 +1,9 @@
-"""Results as one object: what ``probe`` returns, what a folder holds."""
+"""Results as one object: what ``probe`` returns, what a folder holds; and their views."""
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,23 +13,63 @@ from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
-from bertology.results._view import View
+from bertology.measures.descriptions import ITSELF, Control
+from bertology.results._items import (
+    confusion,
+    corpora_with,
+    group_scores,
+    item_frame,
+    kept_of,
+    per_label_scores,
+    score_frame,
+    scores_of_items,
+    tally_of,
+    tree_items,
+)
+from bertology.results.compared import model_frame
 from bertology.results.fitted import FittedProbe
-from bertology.results.tables.controls import is_baseline
-from bertology.results.tables.joined import joined_rows, parts_of
-from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
-from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, row_fits, sort_key
-from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
-from bertology.results.views.across import group_tables, statistic_tables
-from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
-from bertology.results.views.grid import named
-from bertology.results.views.heads import head_tables, step_tables
-from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
-from bertology.results.views.layers import layer_tables, refuse_mixtures
-from bertology.results.views.models import model_frame
-from bertology.results.views.over_steps import beside_steps, has_steps, last_steps
-from bertology.results.views.pipeline import pipeline_lines
-from bertology.results.views.wholes import whole_grids
+from bertology.results.heads import (
+    HeadTable,
+    PipelineLine,
+    StepTable,
+    head_table_of,
+    head_tables,
+    overview_of,
+    pipeline_lines,
+    pipeline_table,
+    step_table_of,
+    step_tables,
+    whole_tables,
+)
+from bertology.results.over_steps import OrderTable, TrainingTable, beside_steps, has_steps, last_steps
+from bertology.results.predictions import FITS, PredictionFolder, Predictions, parts_of, write_predictions
+from bertology.results.rows import (
+    ComparisonRow,
+    ResultRow,
+    is_baseline,
+    joined_rows,
+    read_comparison_rows,
+    read_result_rows,
+    row_fits,
+    rows_to_pandas,
+    sort_key,
+    write_results,
+)
+from bertology.results.table import Table, Tables, TableView, tables_to_csv
+from bertology.results.views import (
+    GroupTable,
+    LayerTable,
+    group_table_of,
+    group_tables,
+    layer_tables,
+    layers_to_csv,
+    model_table,
+    named,
+    refuse_mixtures,
+    statistic_tables,
+    summary_table,
+    tables_to_json,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +77,213 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from bertology.results.over_steps import OverSteps
+
+_MOST_GROUPS = 40
+"""Groups that a figure has room for."""
+
+
+@dataclass(frozen=True, repr=False)
+class View(Tables):
+    """Results as people read them: a table of layers for each task, and one of layers by tasks.
+
+    What shows or draws tables of one kind raises a :class:`ResultsError` where there are none.
+    """
+
+    tables: tuple[LayerTable, ...]
+    pipelines: tuple[PipelineLine, ...] = ()
+    """Tasks that were read by mixtures of layers."""
+    groups: tuple[GroupTable, ...] = ()
+    """Tasks whose items are in groups, and those that have further statistics of each layer."""
+    head_tables: tuple[HeadTable, ...] = ()
+    """Tasks about attention heads."""
+    step_tables: tuple[StepTable, ...] = ()
+    """Tasks about the whole model with more and more heads off."""
+    wholes: tuple[Table, ...] = ()
+    """Tasks about whole models and their references."""
+
+    @property
+    def overview(self) -> tuple[LayerTable, ...]:
+        """The tables that are laid side by side: of tasks read from single layers, those alone."""
+        return overview_of(self.tables)
+
+    def shown(self) -> tuple[Table, ...]:
+        """All tables, each followed by its groups; the summary of several tasks after those of layers."""
+        shown: list[Table] = []
+        for table in self.tables:
+            shown += [table.table(), *(groups.table() for groups in self.groups if groups.of is table)]
+        shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
+        shown += [pipeline_table(self.pipelines)] if self.pipelines else []
+        return (*shown, *(t.table() for t in self.head_tables), *(t.table() for t in self.step_tables), *self.wholes)
+
+    def to_csv(self) -> str:
+        """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
+        if self.tables or not (self.head_tables or self.wholes):
+            return layers_to_csv(self.tables)
+        heads = (*(table.every_head() for table in self.head_tables), *(table.table() for table in self.step_tables))
+        return tables_to_csv(heads if self.head_tables else self.wholes)
+
+    def to_json(self) -> str:
+        """The tables with all their fields; fractions, not percentages."""
+        return tables_to_json((*self.tables, *self.head_tables, *self.step_tables))
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
+        from bertology.results.figures import plot_tables
+
+        if ax is None and not self.tables and self.head_tables:
+            return self.plot_heads()
+        return plot_tables(self.tables, ax=ax)
+
+    def heatmap(self) -> Figure:
+        """Layers by tasks: shades within a task, values written, the best set framed."""
+        from bertology.results.figures import plot_heatmap
+
+        return plot_heatmap(self.overview)
+
+    def models(self) -> TableView:
+        """Models by tasks: the best layer of each, its score and number."""
+        return TableView((model_table(self.tables),))
+
+    def seeds(self) -> TableView:
+        """Layers by seeds, a table for each task."""
+        return TableView(tuple(table.seeds() for table in self.tables))
+
+    def heads(self) -> TableView:
+        """Attention heads by all that is measured of them, such as relations, the best head of each marked."""
+        head_table_of(self.head_tables)
+        return TableView(tuple(table.every_head() for table in self.head_tables))
+
+    def plot_heads(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture, layers by heads, a panel for each thing measured."""
+        from bertology.results.figures import plot_head_table
+
+        return plot_head_table(head_table_of(self.head_tables, task))
+
+    def plot_steps(self, metric: str | None = None) -> Figure:
+        """The whole model as heads are switched off, or without each of its layers: lines with intervals.
+
+        The ``metric`` is the main one when left out.
+        """
+        from bertology.results.figures import plot_step_table
+
+        return plot_step_table(step_table_of(self.step_tables, metric))
+
+    def by_group(self) -> TableView:
+        """Groups of items, such as relations or constructions, by layers, a table for each task that has them."""
+        if not self.groups:
+            group_table_of(self.groups)
+        return TableView(tuple(groups.table() for groups in self.groups))
+
+    def plot_groups(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture: values written, the intervals of the last layer next to them."""
+        from bertology.results.figures import plot_groups
+
+        return plot_groups(group_table_of(self.groups, task))
+
+    def pipeline(self) -> TableView:
+        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
+        return TableView((pipeline_table(self.pipelines),))
+
+    def plot_pipeline(self) -> Figure:
+        """The same as bars, with the weight and the gain of each layer."""
+        from bertology.results.figures import plot_pipeline
+
+        return plot_pipeline(self.pipelines)
+
+    def figures(self) -> dict[str, Figure]:
+        """All figures, by the names of their files in a run's folder."""
+        from bertology.results import figures as draw
+
+        figures = {"layers": self.plot()} if self.tables else {}
+        if len(self.overview) > 1:
+            figures["heatmap"] = self.heatmap()
+        if self.pipelines:
+            figures["pipeline"] = self.plot_pipeline()
+        for table in self.head_tables:
+            figures.setdefault(draw.named_after("heads", table.task, table.metric), draw.plot_head_table(table))
+        for steps in self.step_tables:
+            name = draw.named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
+            figures.setdefault(name, draw.plot_step_table(steps))
+        shown = [groups for groups in self.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
+        times: Counter[str] = Counter()
+        for groups in shown:
+            name = draw.named_after("groups", groups.of.task)
+            times[name] += 1
+            again = f"-{times[name]}" if times[name] > 1 else ""
+            figures["groups" if len(shown) == 1 else f"{name}{again}"] = draw.plot_groups(groups)
+        return figures
+
+
+@dataclass(frozen=True, repr=False)
+class OverSteps(Tables):
+    """Layers by steps of each task and training, and which task comes first: what :meth:`Results.over_steps` returns.
+
+    It shows as tables in a notebook, in ``print`` and in a rich console.
+    """
+
+    tables: tuple[TrainingTable, ...]
+    orders: tuple[OrderTable, ...] = ()
+    """Orders of the tasks of trainings with several."""
+
+    def shown(self) -> tuple[Table, ...]:
+        """The tables, at most nine steps of each."""
+        return tuple(self._tables(every=False))
+
+    def _tables(self, *, every: bool) -> Iterator[Table]:
+        for table in self.tables:
+            yield table.table(every=every)
+            yield table.reached()
+        yield from (order.table() for order in self.orders)
+
+    def to_csv(self) -> str:
+        """One line a number, of all steps; fractions, not percentages."""
+        return tables_to_csv(self._tables(every=True))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each task, training, layer and step.
+
+        Columns are ``task``, ``corpus``, ``training``, ``metric``, ``layer``, ``step``, ``value``, ``ci_low`` and
+        ``ci_high`` (fractions).
+        """
+        import pandas as pd
+
+        lines = [
+            {
+                **{"task": table.task, "corpus": table.about.corpus, "training": table.training},
+                **{"metric": table.metric, "layer": line.layer, "step": step},
+                **{"value": score.value, "ci_low": score.low, "ci_high": score.high},
+            }
+            for table in self.tables
+            for line in table.lines
+            for step, score in zip(table.steps, line.scores, strict=True)
+        ]
+        return pd.DataFrame(lines)
+
+    def plot(self) -> Figure:
+        """Score by step, a line a task with its interval, a panel a layer; of the tasks in the unit of the first."""
+        return next(iter(self.figures().values()))
+
+    def heatmap(self, task: str | None = None) -> Figure:
+        """Layers by steps of one task: shades and values.
+
+        Raises:
+            ResultsError: there is no such task.
+        """
+        from bertology.results.figures import plot_layers_by_steps
+
+        for table in self.tables:
+            if task in (None, table.task):
+                return plot_layers_by_steps(table)
+        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
+
+    def figures(self) -> Mapping[str, Figure]:
+        """All figures, by the names of their files in a run's folder."""
+        from bertology.results.figures import figures_over_steps
+
+        return figures_over_steps(self.tables)
+
+    def __repr__(self) -> str:
+        return self.to_text()
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,9 +296,9 @@ class Results:
     rows: tuple[ResultRow, ...]
     comparisons: tuple[ComparisonRow, ...] = ()
     kept: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
-    """By cell what was predicted for its items."""
+    """The predictions for the items of each cell."""
     corpora: Mapping[str, Corpus] = field(default_factory=dict, compare=False)
-    """By fingerprint the corpora that are at hand, for the texts of items."""
+    """The corpora that are available, by fingerprint, for the texts of items."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -96,7 +342,7 @@ class Results:
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
         heads, steps = head_tables(rows), step_tables(rows)
-        wholes, groups = whole_grids(rows), (*group_tables(rows, tables), *statistic_tables(rows, tables))
+        wholes, groups = whole_tables(rows), (*group_tables(rows, tables), *statistic_tables(rows, tables))
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
         return View(tables, pipelines, groups, heads, steps, wholes)
@@ -223,11 +469,11 @@ class Results:
         task: str | None = None,
         layer: int | None = None,
         *,
-        control: Control | None = "none",
+        control: Control | None = ITSELF,
         texts: Any = None,
         **chosen: Any,
     ) -> pd.DataFrame:
-        """What was predicted for each item, a line for every item and cell.
+        """Predictions for each item, a line for every item and cell.
 
         Columns are ``task``, ``corpus``, ``split``, ``model``, ``readout``, ``layer``, ``init``, ``control``, ``seed``;
         ``sentence`` (its id), ``text``, ``place`` (its words, counted from 1: ``3``, ``3-5``, of two spans ``3-5,7``)
@@ -302,7 +548,7 @@ class Results:
         layer: int | None,
         *,
         init: Literal["pretrained", "random", "random_blocks"] | None = "pretrained",
-        control: Control = "none",
+        control: Control = ITSELF,
         **chosen: Any,
     ) -> ResultRow:
         """The first row of the one cell that is meant; a baseline has no layer, and so no weights."""
@@ -350,22 +596,38 @@ class Results:
             else:
                 write_predictions(folder, cell_id, self.kept[cell_id])
         write_results(folder, self.rows, comparisons=self.comparisons)
-        if not tables and not plots:
-            return folder
-        from bertology.results.render.files import files_of
-
-        over_steps = self.over_steps() if has_steps(self.rows) else None
-        last = self if over_steps is None else replace(self, rows=last_steps(self.rows))
-        files = files_of(last.view(), tables=tables, plots=plots, over_steps=over_steps, every_step=self.view)
-        write_derived(folder, files)
+        if tables or plots:
+            write_derived(folder, self._files(tables, plots))
         return folder
+
+    def _files(self, tables: Sequence[str], plots: Sequence[str]) -> dict[str, bytes]:
+        """Tables and figures as files, by their names; of checkpoints of a training those of the last one."""
+        over_steps = self.over_steps() if has_steps(self.rows) else None
+        view = (self if over_steps is None else replace(self, rows=last_steps(self.rows))).view()
+        texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
+        if view.groups:
+            # The lines of layers.csv are layers.
+            texts["groups.csv"] = view.by_group().to_csv
+        if view.head_tables:
+            texts["heads.csv"] = view.heads().to_csv
+        if over_steps is not None:
+            texts |= {"over-steps.md": over_steps.to_markdown, "over-steps.csv": over_steps.to_csv}
+            texts |= {"over-steps.tex": over_steps.to_latex, "layers.csv": lambda: self.view().to_csv()}
+        files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
+        if plots:
+            from bertology._figures import figure_bytes
+
+            drawn = {**view.figures(), **(over_steps.figures() if over_steps is not None else {})}
+            for name, figure in drawn.items():
+                files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
+        return files
 
     def __repr__(self) -> str:
         tasks = sorted({row.task for row in self.rows})
         return f"Results({', '.join(tasks) or 'no tasks'}: {len(self.rows)} rows, {len(self.comparisons)} comparisons)"
 
     def overview(self) -> tuple[OverSteps | View, ...]:
-        """What results show as: tables by layer; of checkpoints of a training those over steps, and what these lack."""
+        """The views that results are shown as: tables by layer; for checkpoints, those over steps and the rest."""
         if not has_steps(self.rows):
             return (self.view(),)
         rest = beside_steps(self.rows)

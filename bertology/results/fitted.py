@@ -11,7 +11,7 @@ import numpy as np
 
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
-from bertology.results.tables.predictions import SET_MARK
+from bertology.results.predictions import SET_MARK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 BETWEEN_SPANS = " | "
 Items = Literal["words", "sentences", "pairs", "spans"]
-"""What gets a label: each word; the whole of a text; two texts in a row; spans of words that have to be named."""
+"""The kind of item that gets a label: a word; a whole text; two texts in a row; spans of words that are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOrigin:
-    """What a probe was fitted on, which decides to which vectors it applies."""
+    """The data and vectors that a probe was fitted to, which decide what it applies to."""
 
     task: str
     corpus: str
     train_fingerprint: str
-    """Of the sentences it was fitted on."""
+    """Fingerprint of the sentences it was fitted on."""
     model: str
-    """By which it is found again."""
+    """Name by which the model is loaded again."""
     revision: str | None
     init: str
     init_seed: int
@@ -50,11 +50,11 @@ class FitOrigin:
     labels: tuple[str, ...]
     """None of a number."""
     kind: str = "softmax"
-    """What scores are, as :attr:`bertology.readouts.KeptFit.kind`."""
+    """Kind of the scores, as :attr:`bertology.readouts.KeptFit.kind`."""
     layers: tuple[int, ...] = ()
     """Layers that are read, where they are not the one."""
     design: Mapping[str, Any] = field(default_factory=dict)
-    """As :attr:`bertology.readouts.KeptFit.design`."""
+    """Design of the readout, as :attr:`bertology.readouts.KeptFit.design`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     are_compared: bool = False
     """Whether difference and product of the vectors of two texts follow them."""
@@ -229,7 +229,7 @@ def written_place(spans: Sequence[Sequence[int]]) -> str:
 
 
 def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
-    """What is written in some spans of words."""
+    """The text of some spans of words."""
     return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)
 
 

@@ -1,106 +1,223 @@
-"""Scores over the checkpoints of a training, as people read them."""
+"""Scores over the checkpoints of a training: tables of layers by steps, and which task comes first."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bertology.errors import ResultsError
-from bertology.results._view import _Exports
-from bertology.results.render.exports import grids_to_csv
-from bertology.results.views.grid import Grid
-from bertology.results.views.over_steps import OrderTable, TrainingTable, order_grid, reached_grid, training_grid
+from bertology._names import layer_label
+from bertology.measures.descriptions import ITSELF
+from bertology.results.rows import ResultRow, Score, clusters_of, training_of
+from bertology.results.table import (
+    INTERVAL,
+    NOTHING,
+    Cell,
+    Line,
+    Note,
+    Table,
+    alignment_notes,
+    data_notes,
+    metric_title,
+    score_cell,
+    unit,
+)
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
+SHARES = (0.9, 0.97)
+"""Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
+_MOST_STEPS = 9
 
 
-@dataclass(frozen=True, repr=False)
-class OverSteps(_Exports):
-    """Layers by steps of each task and training, and which task comes first: what :meth:`Results.over_steps` returns.
+@dataclass(frozen=True)
+class LayerOverSteps:
+    """One layer of one task over a training."""
 
-    It shows as tables in a notebook, in ``print`` and in a rich console.
-    """
+    layer: int
+    scores: tuple[Score, ...]
+    """``[step]``"""
+    gain: Score
+    """Gain of the last checkpoint over the first, above 0 where it is better, whichever way the metric points."""
+    p_gain: float | None
+    """One-sided: that there is no gain; None where there is no interval."""
+    reached: Mapping[float, Score | None]
+    """The first checkpoint that has each share of the gain; None where the gain cannot be told from 0."""
+    mean: Score
+    """Mean over the training: the area under the curve, divided by the number of updates."""
+    variance: tuple[float, float, float] | None = None
+    """Shares that pretraining seeds, clusters of items, and both together have in the variance of the last score; None
+    of a single seed."""
 
-    tables: tuple[TrainingTable, ...]
-    orders: tuple[OrderTable, ...] = ()
-    """Of trainings with several tasks."""
 
-    def grids(self) -> tuple[Grid, ...]:
-        """The tables as text in cells, at most nine steps of each."""
-        of_tables = (grid for table in self.tables for grid in (training_grid(table), reached_grid(table)))
-        return (*of_tables, *map(order_grid, self.orders))
+@dataclass(frozen=True)
+class TrainingTable:
+    """One task over one training, or over several that differ in their seed alone."""
 
-    def _written(self) -> tuple[Grid, ...]:
-        return self.grids()
+    task: str
+    metric: str
+    training: str
+    """The part of their names that the checkpoints have in common."""
+    steps: tuple[int, ...]
+    lines: tuple[LayerOverSteps, ...]
+    about: ResultRow
+    pretraining_seeds: tuple[int | None, ...]
+    n_resamples: int
+    """Replicates of the bootstrap; 0 where predictions of items are not kept, so that there are no intervals over
+    them."""
+    baselines: Mapping[str, Score]
+    left_out: tuple[int, ...] = ()
+    """Steps that not every pretraining seed has."""
 
-    def to_csv(self) -> str:
-        """One line a number, of all steps; fractions, not percentages."""
-        of_tables = ((training_grid(table, every=True), reached_grid(table)) for table in self.tables)
-        every = (grid for grids in of_tables for grid in grids)
-        return grids_to_csv([*every, *map(order_grid, self.orders)])
+    @property
+    def n_seeds(self) -> int:
+        """Number of trainings."""
+        return len(self.pretraining_seeds)
 
-    def to_text(self, *, width: int = 100) -> str:
-        """As in a terminal of ``width`` columns, without colour."""
-        from rich.console import Console
+    @property
+    def best_line(self) -> LayerOverSteps:
+        """The layer that is best at the last step, the lowest of equals."""
+        sign = 1 if self.about.higher_is_better else -1
+        return max(self.lines, key=lambda line: (sign * line.scores[-1].value, -line.layer))
 
-        out = io.StringIO()
-        Console(file=out, width=width, no_color=True, highlight=False).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    def table(self, *, every: bool = False) -> Table:
+        """Layers by steps; all steps, or as many as fit."""
+        shown = list(range(len(self.steps))) if every else steps_shown(self.steps)
+        scores = [(layer_label(line.layer), [line.scores[place] for place in shown], False) for line in self.lines]
+        scores += [(name, [score] * len(shown), True) for name, score in self.baselines.items()]
+        lines = (
+            Line(name, tuple(score_cell(one, self.metric, interval=False) for one in of_line), baseline=is_baseline)
+            for name, of_line, is_baseline in scores
+        )
+        title = f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}"
+        notes = [*self._about(), Note("intervals", "are in the figure and in the CSV")]
+        if hidden := len(self.steps) - len(shown):
+            notes.append(Note("steps", f"{hidden} more in the CSV, for want of room"))
+        if self.left_out:
+            notes.append(Note("left out", f"steps that not all seeds have: {', '.join(map(str, self.left_out))}"))
+        return Table(title, tuple(f"{self.steps[place]:,}" for place in shown), tuple(lines), tuple(notes))
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A line for each task, training, layer and step.
+    def reached(self) -> Table:
+        """Layers by what is known of the whole training: the last score, when most of the gain is reached, the mean."""
+        lines = []
+        for line in self.lines:
+            reached = (_step_cell(line.reached.get(share)) for share in SHARES)
+            last = score_cell(line.scores[-1], self.metric)
+            mean = score_cell(line.mean, self.metric, interval=False)
+            lines.append(Line(layer_label(line.layer), (last, *reached, mean)))
+        headers = (f"at {self.steps[-1]:,}", *(f"{share:.0%} by" for share in SHARES), "mean")
+        title = f"{self.task} · {metric_title(self.metric)}{unit(self.metric)}, and when it is reached"
+        return Table(title, headers, tuple(lines), tuple(self._reached_notes()))
 
-        Columns are ``task``, ``corpus``, ``training``, ``metric``, ``layer``, ``step``, ``value``, ``ci_low`` and
-        ``ci_high`` (fractions).
-        """
-        import pandas as pd
+    def covers(self) -> str:
+        """The sampling that intervals cover."""
+        units = clusters_of(self.about)
+        if not self.n_resamples:
+            return "of scores as in the tables by layer; predictions of items are not kept, so there are none of steps"
+        if self.n_seeds > 1:
+            return f"over pretraining seeds × test {units} (multi-bootstrap, {self.n_resamples:,} replicates)"
+        alone = "not over pretraining seeds, of which there is one"
+        return f"over test {units} ({self.n_resamples:,} replicates); {alone}"
 
-        lines = [
-            {
-                **{"task": table.task, "corpus": table.about.corpus, "training": table.training},
-                **{"metric": table.metric, "layer": line.layer, "step": step},
-                **{"value": score.value, "ci_low": score.low, "ci_high": score.high},
-            }
-            for table in self.tables
-            for line in table.lines
-            for step, score in zip(table.steps, line.scores, strict=True)
-        ]
-        return pd.DataFrame(lines)
+    def _about(self) -> Iterator[Note]:
+        seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
+        yield Note("training", f"{self.training}{seeds}")
+        yield from data_notes(self.about)
 
-    def plot(self) -> Figure:
-        """Score by step, a line a task with its interval, a panel a layer; of the tasks in the unit of the first."""
-        from bertology.results.render.over_steps import figures_over_steps
+    def _reached_notes(self) -> Iterator[Note]:
+        least, most = (f"{share:.0%}" for share in SHARES)
+        reached = f"the first checkpoint with {least} or {most} of the gain of the last one over the first"
+        yield from self._about()
+        yield Note("by", f"{reached}; {NOTHING} where that gain cannot be told from 0")
+        yield Note("mean", "over the training: the area under the curve, divided by the number of updates")
+        yield Note(INTERVAL, f"[ ] 95 %, {self.covers()}")
+        if (variance := self.best_line.variance) is not None:
+            parts = zip(variance, ("pretraining seeds", clusters_of(self.about), "both together"), strict=True)
+            text = ", ".join(f"{share:.0%} {name}" for share, name in parts)
+            yield Note("variance", f"of the last score of layer {self.best_line.layer}: {text}")
 
-        return next(iter(figures_over_steps(self.tables).values()))
 
-    def heatmap(self, task: str | None = None) -> Figure:
-        """Layers by steps of one task: shades and values.
+@dataclass(frozen=True)
+class OrderTable:
+    """The order in which tasks reach a share of their gain, each at the layer that is best at the last step."""
 
-        Raises:
-            ResultsError: there is no such task.
-        """
-        from bertology.results.render.over_steps import plot_layers_by_steps
+    training: str
+    share: float
+    tasks: tuple[str, ...]
+    """The tasks with their layers, in the order in which they reach it."""
+    before: Mapping[tuple[int, int], tuple[float, float]]
+    """Shares of replicates in which the first of two tasks comes at an earlier checkpoint, and in which both come at
+    the same one, by the places of both tasks."""
+    about: TrainingTable
 
-        for table in self.tables:
-            if task in (None, table.task):
-                return plot_layers_by_steps(table)
-        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
+    def table(self) -> Table:
+        """Tasks by tasks: how sure it is that one comes first."""
+        lines = []
+        for a, task in enumerate(self.tasks):
+            shares = [self.before.get((a, b), (0.0, 0.0)) for b in range(len(self.tasks))]
+            cells = [Cell(f"{100 * first:.0f}", f"({100 * same:.0f})", Score(first)) for first, same in shares]
+            cells[a] = Cell("")
+            lines.append(Line(task, tuple(cells)))
+        numbers = (
+            "% of replicates in which the task of the row comes at an earlier checkpoint than that of the column; in "
+            "brackets those in which both come at the same one"
+        )
+        notes = (
+            Note("training", self.training),
+            Note("numbers", numbers),
+            Note("layers", "each task is read at the layer that is best at the last step"),
+            Note("replicates", self.about.covers()),
+            *alignment_notes(self.about.about),
+        )
+        title = f"which task reaches {self.share:.0%} of its gain first, %"
+        return Table(title, self.tasks, tuple(lines), notes, corner="Task")
 
-    def figures(self) -> Mapping[str, Figure]:
-        """All figures, by the names of their files in a run's folder."""
-        from bertology.results.render.over_steps import figures_over_steps
 
-        return figures_over_steps(self.tables)
+def _step_cell(score: Score | None) -> Cell:
+    if score is None:
+        return Cell(NOTHING)
+    bounds = [] if score.low is None or score.high is None else [score.low, score.high]
+    interval = f"[{', '.join(f'{bound:,.0f}' for bound in bounds)}]" if bounds else ""
+    return Cell(f"{score.value:,.0f}", interval, score)
 
-    def __repr__(self) -> str:
-        return self.to_text()
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from bertology.results.render.terminal import render_grids
+def is_score_of_layer(row: ResultRow) -> bool:
+    """Whether a row is the main score of a task at one layer of one checkpoint, as curves over steps are made of."""
+    whole = row.group is None and row.head is None and row.layer is not None and row.step is not None
+    return whole and row.main_metric and row.control == ITSELF and row.status == "ok" and row.init != "random"
 
-        yield render_grids(((grid, None) for grid in self.grids()), width=options.max_width)
+
+def has_steps(rows: Sequence[ResultRow]) -> bool:
+    """Whether some task has scores of layers at two checkpoints of a training."""
+    return bool(_over_steps(rows))
+
+
+def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
+    """The tasks and trainings of which there are scores of layers at two checkpoints."""
+    steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
+    for row in filter(is_score_of_layer, rows):
+        steps[row.task, training_of(row)].add(row.step)
+    return {key for key, of in steps.items() if len(of) > 1}
+
+
+def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows that curves over steps do not show: models without steps, and tasks of heads at the last step."""
+    shown = _over_steps(rows)
+    left = [row for row in last_steps(rows) if row.step is None or (row.task, training_of(row)) not in shown]
+    tasks = {row.task for row in left if row.model is not None}  # the others have baselines alone
+    return tuple(row for row in left if row.task in tasks)
+
+
+def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows without those of all but the last checkpoint of each training and pretraining seed."""
+    last: dict[tuple[str, int | None], int] = {}
+    for row in rows:
+        if row.step is not None:
+            key = training_of(row), row.pretraining_seed
+            last[key] = max(row.step, last.get(key, 0))
+    return tuple(row for row in rows if row.step is None or row.step == last[training_of(row), row.pretraining_seed])
+
+
+def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:
+    """Places of at most so many steps, the first and the last among them."""
+    if len(steps) <= most:
+        return list(range(len(steps)))
+    return sorted({round(place * (len(steps) - 1) / (most - 1)) for place in range(most)})

@@ -18,16 +18,8 @@ from filelock import Timeout
 from bertology._memory import give_back_freed_memory, memory_for_vectors
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
-from bertology.families.tasks import (
-    BaselineCells,
-    FitGroup,
-    Job,
-    Pair,
-    Signal,
-    Weights,
-    entries_of_splits,
-    texts_read,
-)
+from bertology.families.contract import BaselineCells, FitGroup, Resources
+from bertology.families.model_corpus import ModelCorpus, Signal, Weights, entries_of_splits, texts_read
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner._folds import compute_baselines, compute_groups
 from bertology.runner._plan import Unit
@@ -121,7 +113,7 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     return {unit.key: failures.get(unit.key, "computed") for unit in units}
 
 
-def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Job:
+def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Resources:
     pair = unit.plan.pair
     weights = pair.weights if group is None else group.weights
     reads = [read for read in unit.reads if read.weights == weights or read.of_reference]
@@ -133,22 +125,22 @@ def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_thr
         "n_threads": n_threads,
     }
 
-    def job(of: Pair, weights: Weights, *, is_reference: bool) -> Job:
+    def job(of: ModelCorpus, weights: Weights, *, is_reference: bool) -> Resources:
         signals = [read.signal for read in reads if read.of_reference == is_reference]
         stored = {
             signal: entries_of_splits(of.splits, stored_splits(of, weights, context.device, signal))
             for signal in signals
         }
         get_encoder = partial(open_encoder, of, weights, context.device, beside=is_reference)
-        return Job(context.run, of, context.device, get_encoder=get_encoder, stored=stored, **common)
+        return Resources(context.run, of, context.device, get_encoder=get_encoder, stored=stored, **common)
 
     own, compared = job(pair, weights, is_reference=False), pair.reference
-    if group is None or compared is None or not unit.family.needs_reference(unit.probe):
+    if group is None or compared is None or not unit.probe.needs_reference:
         return own
     return replace(own, reference=job(compared, compared.weights, is_reference=True))
 
 
-def open_encoder(pair: Pair, weights: Weights, device: str, *, beside: bool = False) -> Encoder:
+def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> Encoder:
     """The model with these weights; it stays open until another one is, or :func:`close_encoder`.
 
     A reference model is opened ``beside`` the one that is open.
@@ -180,7 +172,7 @@ def close_encoder() -> None:
 
 
 def extract_splits(
-    pair: Pair, weights: Weights, device: str, progress: ProgressFor, signal: Signal = "words"
+    pair: ModelCorpus, weights: Weights, device: str, progress: ProgressFor, signal: Signal = "words"
 ) -> dict[str, Entry]:
     """The stored vectors of every split, extracted where they are not stored yet."""
     from bertology.activations import extract
@@ -197,7 +189,7 @@ def extract_splits(
     }
 
 
-def stored_splits(pair: Pair, weights: Weights, device: str, signal: Signal) -> dict[str, Entry]:
+def stored_splits(pair: ModelCorpus, weights: Weights, device: str, signal: Signal) -> dict[str, Entry]:
     """The same, where the vectors have been extracted and compared with their checksums by this run.
 
     Comparing them for each unit would read all of them twice. Should someone have deleted them since, they are

@@ -13,7 +13,8 @@ from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Read, texts_read
+from bertology.families.contract import Cost
+from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit
@@ -150,13 +151,13 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     )
 
 
-def _n_bytes(pair: Pair, split: Sentences, read: Read) -> int:
+def _n_bytes(pair: ModelCorpus, split: Sentences, read: StoredSignal) -> int:
     """Of the stored vectors of a split."""
     n_vectors = len(split) if read.signal == "cls" else split.n_words
     return n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
 
 
-def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:
+def _costs(pair: ModelCorpus, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:
     """By task what its fits that are left will cost, and why some tasks cannot be computed."""
     costs: dict[str, list[Cost]] = {}
     problems: dict[str, None] = {}

@@ -13,8 +13,8 @@ from bertology.corpora import Corpus, Sentences, annotate_text, known_table, loa
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.contract import family_of
+from bertology.families.model_corpus import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.families.request import Init, ProbeRequest
-from bertology.families.splits import Splits, TaskItems, choose_folds, choose_splits, splits_to_read
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
 
@@ -124,7 +124,7 @@ def check_folds(probes: Sequence[Probe], request: ProbeRequest) -> None:
 
 def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
     """The splits of a corpus that some of the probes read."""
-    return frozenset(split for probe in probes for split in family_of(probe).splits_read(probe))
+    return frozenset(split for probe in probes for split in probe.splits_needed)
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ from bertology._settings import to_yaml
 from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
-from bertology.results import FITS
+from bertology.results.predictions import FITS
 from bertology.runner._plan import Unit
 from bertology.runner._work import Work
 from bertology.runner.experiment import Experiment, load_experiment

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
-from bertology.families.contract import Family
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
-from bertology.results import Predictions, read_predictions
+from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
+from bertology.results import Predictions
+from bertology.results.predictions import read_predictions
 
 _FOLDER = "folds"
 """In a run's folder what cells have come to in single folds, until all of them are finished."""
 _SUMS = ("n_items", "n_skipped", "n_unseen_label")
 
 
-def compute_groups(family: Family, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
+def compute_groups(
+    family: Family, groups: Sequence[FitGroup], job: Resources
+) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
     if not job.pair.splits.folds:
         yield from family.compute(groups, job)
@@ -45,7 +47,7 @@ def compute_groups(family: Family, groups: Sequence[FitGroup], job: Job) -> Iter
         yield group, failures.get(id(group))
 
 
-def compute_baselines(family: Family, baselines: BaselineCells, job: Job) -> None:
+def compute_baselines(family: Family, baselines: BaselineCells, job: Resources) -> None:
     """:meth:`Family.compute_baselines`, in each fold where there are any."""
     if not job.pair.splits.folds:
         family.compute_baselines(baselines, job)
@@ -56,17 +58,17 @@ def compute_baselines(family: Family, baselines: BaselineCells, job: Job) -> Non
     _put_together(job, baselines.cells.values())
 
 
-def _in_folds(job: Job) -> Iterator[Job]:
+def _in_folds(job: Resources) -> Iterator[Resources]:
     """The same in each fold, which has a folder of its own."""
     for fold in job.pair.splits.folds:
         yield replace(job, run=_folder_of(job, fold.fold), pair=replace(job.pair, splits=fold))
 
 
-def _folder_of(job: Job, fold: int | None) -> Path:
+def _folder_of(job: Resources, fold: int | None) -> Path:
     return job.run / _FOLDER / str(fold)
 
 
-def _put_together(job: Job, cells: Iterable[Cell]) -> None:
+def _put_together(job: Resources, cells: Iterable[Cell]) -> None:
     """Write cells of all items, made of those of the folds, which are then deleted."""
     runs = [_folder_of(job, fold.fold) for fold in job.pair.splits.folds]
     for cell in cells:

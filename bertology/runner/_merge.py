@@ -8,9 +8,9 @@ from typing import Any
 
 from bertology._files import explained_system_errors, write_atomically
 from bertology.errors import BertologyError
-from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
-from bertology.results.tables.joined import put_row
-from bertology.results.tables.rows import training_of
+from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results.predictions import PredictionFolder
+from bertology.results.rows import put_row, training_of
 from bertology.runner._folder import OF_CELLS, RunFolder
 from bertology.runner._work import in_order, same_but_for_names
 from bertology.runner.experiment._settings import Experiment

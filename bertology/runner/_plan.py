@@ -12,19 +12,18 @@ from bertology._files import canonical_json, digest
 from bertology._names import checkpoint_name, training_name
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
-from bertology.families.alignment import Reasons, Windows, fingerprint_of
 from bertology.families.cells import Cell
-from bertology.families.contract import Family, family_of, runs_random_weights
-from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
-from bertology.families.tasks import (
-    BaselineCells,
-    FitCells,
-    FitGroup,
-    Pair,
-    Read,
+from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, family_of, runs_random_weights
+from bertology.families.model_corpus import (
+    ModelCorpus,
+    Reasons,
+    StoredSignal,
     Weights,
+    Windows,
     control_seeds,
+    fingerprint_of,
 )
+from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.probing import Probe
 from bertology.runner._finder import Finder
 from bertology.runner._reference import find_reference, reference_identity
@@ -39,7 +38,7 @@ Draws = tuple[FitGroup, ...]
 class Plan:
     """Everything that a request comes to, resolved."""
 
-    pair: Pair
+    pair: ModelCorpus
     probes: tuple[Probe, ...]
 
     @property
@@ -54,25 +53,25 @@ class Plan:
             for init in self.pair.inits
             for probe in self.probes
             if (init == self.pair.request.init or self._runs_random_weights(probe))
-            and (self.pair.reference is not None or not family_of(probe).needs_reference(probe))
+            and (self.pair.reference is not None or not probe.needs_reference)
         }
 
     def _runs_random_weights(self, probe: Probe) -> bool:
         request = self.pair.request
-        return runs_random_weights(family_of(probe), probe, request.controls, request.random_draws)
+        return runs_random_weights(probe, request.controls, request.random_draws)
 
     def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
         family, fits = family_of(probe), list[Draws]()
         every = [weights for weights in self.pair.fingerprints if weights.init == init]
         for configs in family.fitted_together(probe, self.configs_of(probe)):
             groups = (
-                [self._cells(probe, config, weights) for config in configs] for weights in every[: family.most_draws]
+                [self._cells(probe, config, weights) for config in configs] for weights in every[: probe.most_draws]
             )
             fits.append(tuple(FitGroup(tuple(cells)) for cells in groups))
         return tuple(fits)
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
-        pair, grid = self.pair, family_of(probe).grid(self.pair, probe, config, weights.init)
+        pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": pair.fingerprints[weights],
@@ -81,7 +80,7 @@ class Plan:
             "max_pieces": pair.request.max_pieces,
             **grid.identity,
         }
-        if family_of(probe).needs_reference(probe):
+        if probe.needs_reference:
             shared["reference"] = reference_identity(pair)
         if config.changes:
             shared["reading"] = config.changes
@@ -110,7 +109,9 @@ class Plan:
 
     def _baselines_of(self, probe: Probe, unreadable: Mapping[str, Reasons], windows: Windows) -> BaselineCells:
         family, config = family_of(probe), self.configs_of(probe)[0]
-        shared = {**self._task_identity(probe), **family.baseline_identity(config)}
+        shared = self._task_identity(probe)
+        if family.has_settings_in_baselines and config.changes:
+            shared["reading"] = config.changes
         if unreadable:
             shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows, self.pair.joined)
         names = (note.name for note in family.baselines(probe) if note.name in self.pair.request.controls)
@@ -118,7 +119,7 @@ class Plan:
         return BaselineCells(probe, config, cells, unreadable, windows)
 
     def _task_identity(self, probe: Probe) -> dict[str, Any]:
-        of_data = family_of(probe).task_identity(self.pair, probe)
+        of_data = family_of(probe).identity(self.pair, probe)
         if self.pair.splits.folds:
             of_data = {**of_data, "folds_fingerprint": self.pair.splits.folds_fingerprint}
         return {"task": probe.task, "task_version": probe.version, **of_data}
@@ -191,7 +192,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
     own_name = checkpoint_name(source.name, pretraining_seed=request.pretraining_seed, step=request.step)
     source = replace(source, name=request.model_id or own_name)
-    pair = Pair(request, source, shape, corpus, splits, layers, fingerprints)
+    pair = ModelCorpus(request, source, shape, corpus, splits, layers, fingerprints)
     return Plan(replace(pair, reference=find_reference(pair, finder)), probes)
 
 
@@ -238,15 +239,17 @@ class Unit:
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def reads(self) -> tuple[StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
         if not self.draws:
             return ()
         family, configs = self.family, [cells.config for cells in self.draws[0].members]
-        own = itertools.product(self.weights, family.signals(self.probe, configs))
-        reference, others = self.plan.pair.reference, family.reference_signals(self.probe, configs)
-        compared = () if reference is None else (Read(reference.weights, signal, True) for signal in others)
-        return (*(Read(weights, signal) for weights, signal in own), *compared)
+        reference, signals = self.plan.pair.reference, family.signals(self.probe, configs)
+        compared: list[StoredSignal] = []
+        if reference is not None and self.probe.needs_reference:
+            compared = [StoredSignal(reference.weights, signal, True) for signal in signals]
+        own = itertools.product(self.weights, signals)
+        return (*(StoredSignal(weights, signal) for weights, signal in own), *compared)
 
     @property
     def is_random_control(self) -> bool:

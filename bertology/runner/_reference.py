@@ -7,15 +7,14 @@ from typing import Any
 
 from bertology._names import checkpoint_name
 from bertology.errors import BertologyError, quoted
-from bertology.families.contract import family_of
+from bertology.families.model_corpus import ModelCorpus, Weights
 from bertology.families.request import AS_READ, ReferenceModel
-from bertology.families.tasks import Pair, Weights
-from bertology.results.views.layers import counterpart
+from bertology.results.rows import counterpart
 from bertology.runner._finder import Finder
 from bertology.runner.experiment._settings import Experiment, ModelSettings
 
 
-def find_reference(pair: Pair, finder: Finder) -> Pair | None:
+def find_reference(pair: ModelCorpus, finder: Finder) -> ModelCorpus | None:
     """The reference model of a pair on the same corpus, resolved; None where none is asked for.
 
     Layers that are read of it have the numbers of those of the model where both are of one depth. Where they are not,
@@ -34,10 +33,10 @@ def find_reference(pair: Pair, finder: Finder) -> Pair | None:
     fingerprint = finder.fingerprint(source, weights.init, weights.seed)
     own_name = checkpoint_name(source.name, pretraining_seed=request.pretraining_seed, step=request.step)
     source = replace(source, name=request.model_id or own_name)
-    return Pair(request, source, shape, pair.corpus, pair.splits, layers, {weights: fingerprint})
+    return ModelCorpus(request, source, shape, pair.corpus, pair.splits, layers, {weights: fingerprint})
 
 
-def reference_identity(pair: Pair) -> dict[str, Any]:
+def reference_identity(pair: ModelCorpus) -> dict[str, Any]:
     """What of the reference model decides the numbers of a task that compares with it."""
     reference = pair.reference
     assert reference is not None
@@ -90,4 +89,4 @@ def check_references(experiment: Experiment, finder: Finder) -> None:
 def needs_reference(task: str, finder: Finder) -> bool:
     """Whether a task compares a model with its reference."""
     probe = finder.probe(task)
-    return family_of(probe).needs_reference(probe)
+    return probe.needs_reference

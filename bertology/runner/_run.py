@@ -14,10 +14,11 @@ from bertology._temporary import sweep
 from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
+from bertology.families.contract import BaselineCells, Scoring, TaskRows
 from bertology.families.request import ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.families.tasks import BaselineCells, Scoring, Tables
-from bertology.results import PredictionFolder, Results, read_results
+from bertology.results import Results, read_results
+from bertology.results.predictions import PredictionFolder
 from bertology.runner._checkpoints import requests_of
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._finder import Finder
@@ -287,7 +288,7 @@ def _with_other_parts(work: Work, part: Results, before: Results, cells: Collect
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
     """The rows of units: of an experiment in the order in which it names models and tasks."""
     name, chosen = work.experiment.name, work.experiment.statistics
-    fits, baselines = list[Tables](), list[Tables]()
+    fits, baselines = list[TaskRows](), list[TaskRows]()
     for unit in (*done, *failed):
         scoring = Scoring(run, unit.plan.pair, name, chosen.resamples, chosen.seed, chosen.compare_layers)
         if isinstance(unit.part, BaselineCells):

@@ -15,7 +15,8 @@ from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.probing import get_probe
-from bertology.results import ResultRow, read_result_rows, reading_of
+from bertology.results import ResultRow
+from bertology.results.rows import read_result_rows, reading_of
 from bertology.runner._checkpoints import with_checkpoints
 from bertology.runner._finder import reads_sentences
 from bertology.runner._folder import RECORD, RunFolder

@@ -204,9 +204,7 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                     for task, asked in enumerate(tasks)
                     if settings.reference is not None or not needs_reference(asked.name, finder)
                     if init == settings.init
-                    or runs_random_weights(
-                        family_of(probes[task]), probes[task], experiment.chosen_controls, experiment.random_draws
-                    )
+                    or runs_random_weights(probes[task], experiment.chosen_controls, experiment.random_draws)
                     for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
                 )
 

@@ -9,15 +9,10 @@ import pytest
 import torch
 
 from bertology.causal import PatchPair, agreement_pairs, attribute, hits
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 
 QUESTION = PatchPair("The guards near the dog [MASK] open.", "", "are", "is")
-
-
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return load_encoder("pocket")
 
 
 def _plain(encoder: Encoder) -> tuple[Any, torch.Tensor, int, list[int]]:

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-import bertology
 from bertology.causal import WordLabels, agreement_pairs
 from bertology.causal._choices import StateChange, choose_changed
 from bertology.causal._erasing import (
     Judged,
+    MaskedReading,
     States,
     judge,
-    predict_changed,
     reliability_sums,
-    states_of_words,
     word_batches,
 )
 from bertology.corpora import Sentence, as_sentences
@@ -26,12 +24,10 @@ from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, fit_erasure, fit_nullspace, random_erasure
 
 TEXTS = ["The dogs near the cat see the bird.", "A cat sees the dog.", "The birds sleep.", "The dog likes the cats."]
-READING = {"share": 0.3, "on_long": "window"}
 
 
-@pytest.fixture(scope="module")
-def encoder():
-    return bertology.load_encoder("pocket")
+def reading(encoder, layers, share=0.3):
+    return MaskedReading(encoder, layers, share, "window")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +35,7 @@ def change(encoder):
     """An erasure of whether a word begins with a capital, by kind of piece."""
     sentences = as_sentences(TEXTS * 5)
     layers = tuple(range(encoder.n_layers + 1))
-    states = states_of_words(encoder, sentences, layers=layers, n_maskings=2, seed=1, **READING)
+    states = reading(encoder, layers).states(sentences, n_maskings=2, seed=1)
     codes = np.array([word[0].isupper() for text in sentences for word in text.words], dtype=np.int64)
     return StateChange({kind: fit_erasure(one.vectors, codes[one.words], 2) for kind, one in states.items()})
 
@@ -76,7 +72,7 @@ def test_a_subword_that_words_share_is_a_place_of_each(encoder):
 def test_words_that_share_subwords_are_predicted_whole(encoder, share, seed):
     """Halves of *don't* had no subword of their own, and counted as predicted, with 0 bits."""
     sentences = as_sentences(SHARED)
-    found = predict_changed(encoder, sentences, {}, layers=(1,), share=share, seed=seed, on_long="window")
+    found = reading(encoder, (1,), share).predictions(sentences, {}, seed=seed)
     plain = masked_lm_loss(encoder, sentences, share=share, seed=seed)
     np.testing.assert_array_equal(found.words["masked"], plain.words)
     np.testing.assert_allclose(found.plain["masked"].bits[0], plain.word_bits, rtol=1e-4)
@@ -92,7 +88,7 @@ def test_words_that_share_subwords_are_predicted_whole(encoder, share, seed):
 def test_visible_words_are_those_of_windows_that_are_read(encoder):
     """A long sentence has windows without a masked word; words in them were never read, and counted as predicted."""
     long = as_sentences(["The dogs see the cat and " * 60 + "the birds sleep."])
-    found = predict_changed(encoder, long, {}, layers=(1,), share=0.004, seed=0, on_long="window")
+    found = reading(encoder, (1,), 0.004).predictions(long, {}, seed=0)
     pieces = encoder.tokenize(long)
     assert pieces.n_windows > len(np.unique(pieces.word_window[found.words["masked"]]))
     assert set(pieces.word_window[found.words["visible"]]) <= set(pieces.word_window[found.words["masked"]])
@@ -100,14 +96,14 @@ def test_visible_words_are_those_of_windows_that_are_read(encoder):
 
 
 def test_states_of_shared_subwords_have_both_labels(encoder):
-    states = states_of_words(encoder, as_sentences(SHARED), layers=(0,), n_maskings=1, seed=0, **READING)
+    states = reading(encoder, (0,)).states(as_sentences(SHARED), n_maskings=1, seed=0)
     words = np.concatenate([one.words for one in states.values()])
     assert set(words) == set(range(as_sentences(SHARED).n_words))
 
 
 def test_nothing_changed_is_the_loss_of_the_model(encoder, change):
     sentences = as_sentences(TEXTS)
-    found = predict_changed(encoder, sentences, {}, layers=(1,), seed=0, **READING)
+    found = reading(encoder, (1,)).predictions(sentences, {}, seed=0)
     plain = masked_lm_loss(encoder, sentences, share=0.3, seed=0)
     np.testing.assert_array_equal(found.words["masked"], plain.words)
     np.testing.assert_allclose(found.plain["masked"].bits[0], plain.word_bits, rtol=1e-4)
@@ -121,7 +117,7 @@ def test_the_rest_of_the_model_runs_on_changed_states(encoder, change, direction
     """As with a hook that changes the states in a whole pass."""
     sentences, layers = as_sentences(TEXTS), tuple(range(encoder.n_layers + 1))
     change = StateChange(change.erasures, in_random_direction=direction)
-    found = predict_changed(encoder, sentences, {"erased": change}, layers=layers, seed=0, **READING)
+    found = reading(encoder, layers).predictions(sentences, {"erased": change}, seed=0)
     text = MaskedText(encoder, sentences, share=0.3, seed=0, on_long="window")
     (batch,) = word_batches(text)
     for place, layer in enumerate(layers):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bertology.causal import Attributions, PatchingMap, PatchPair, attribute, known_facts, patch, read_facts, trace
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>"
 PAIR = PatchPair("The guards near the dog [MASK] open.", "The guard near the dog [MASK] open.", "are", "is")
@@ -21,11 +21,6 @@ PAIRS = [
     for noun in ("guard", "cook", "farmer")
 ]
 NO_PAIR = PatchPair("The cooks [MASK] open.", "The cook over there [MASK] open.", "are", "is")
-
-
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return load_encoder("pocket")
 
 
 @pytest.fixture(scope="module")

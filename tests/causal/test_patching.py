@@ -10,15 +10,10 @@ import pytest
 import torch
 
 from bertology.causal import PatchPair, patch
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 from bertology.errors import BertologyError, ClozeError, ModelError
 
 PAIR = PatchPair("The guards near the dog [MASK] open.", "The guard near the dog [MASK] open.", "are", "is")
-
-
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return load_encoder("pocket")
 
 
 @pytest.mark.parametrize("direction", ["denoise", "noise"])

@@ -14,11 +14,6 @@ from bertology.pocket import agreement_items
 GOOD, BAD = "The guards near the dog are open.", "The guards near the dog is open."
 
 
-@pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return load_encoder("pocket")
-
-
 def some_pairs(number: int) -> list[tuple[str, str]]:
     texts = (tuple(item.text.replace("[MASK]", form) for form in (item.good, item.bad)) for item in agreement_items())
     return [(good, bad) for good, bad in list(texts)[:number]]

@@ -17,11 +17,6 @@ from bertology.errors import ClozeError, ModelError
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return load_encoder("pocket")
-
-
-@pytest.fixture(scope="module")
 def pairs() -> list[PatchPair]:
     return agreement_pairs(structure="simple", most=30)
 

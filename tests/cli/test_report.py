@@ -54,6 +54,6 @@ def test_names_in_a_run_of_probes_and_prompts(bertology: Command, run: Path) -> 
     header = re.findall(r"<tspan[^>]*>(.*?)</tspan>|<text[^>]*>(.*?)</text>", written["heatmap.svg"])
     assert {"pos", "lama"} <= {part.split("\n")[0].split(" ")[0] for pair in header for part in pair}
     # One model: a line for each question, and one card and chip of each.
-    assert len(view.models().grids[0].lines) == 1 + 2
+    assert len(view.models().tables[0].lines) == 1 + 2
     assert page.count('data-of-model="my-model"') == 2
     assert 'id="models"' not in page

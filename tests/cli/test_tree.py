@@ -14,7 +14,7 @@ from bertology.corpora import load_corpus
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.measures import read_heads
 from bertology.measures.trees import check_tree
-from bertology.results import read_predictions
+from bertology.results.predictions import read_predictions
 
 Command = Callable[..., Any]
 SENTENCE = "The old farmers near the river see the dog ."

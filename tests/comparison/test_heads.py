@@ -13,7 +13,7 @@ from bertology import ModelComparison, compare
 from bertology.comparison._results import paired_ratios
 from bertology.measures import bootstrap_ratio
 from bertology.measures import compare as differences
-from bertology.results import read_head_sums
+from bertology.results.predictions import read_head_sums
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 
 from bertology.corpora import load_corpus
 from bertology.corpora.formats.edge_jsonl import EdgeJsonl
-from bertology.families.splits import choose_splits
-from bertology.families.task_data import TaskData
+from bertology.families.model_corpus import choose_splits
+from bertology.families.vectors import TaskData
 from bertology.finetuning._items import tuning_task
 from bertology.probing import get_probe
 

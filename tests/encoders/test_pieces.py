@@ -364,11 +364,6 @@ def test_every_white_space_character_is_trimmed() -> None:
     assert text[begin:stop] == "x"
 
 
-def test_half_a_surrogate_pair_is_refused() -> None:
-    with pytest.raises(UnicodeEncodeError):
-        code_points("a\ud83d")
-
-
 def context(start: int, first: int, last: int, capacity: int, n_pieces: int) -> float:
     """Pieces on the poorer side of a word; the sentence's own ends limit nothing; −1 where the word is cut."""
     if first < start or last > start + capacity:

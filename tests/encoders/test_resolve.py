@@ -369,7 +369,8 @@ def test_nothing_heavy_is_imported(tiny: Tiny) -> None:
     """Names, hashes and shapes cost no import of torch or transformers."""
     code = (
         "import sys\n"
-        "from bertology.encoders import known_models, model_fingerprint, model_shape, resolve_model\n"
+        "from bertology.encoders import model_fingerprint, model_shape, resolve_model\n"
+        "from bertology.encoders.resolving import known_models\n"
         f"source = resolve_model({str(tiny('bert'))!r})\n"
         "model_fingerprint(source), model_fingerprint(source, init='random'), model_shape(source), known_models()\n"
         "print([name for name in ('torch', 'transformers', 'pandas', 'spacy') if name in sys.modules])"

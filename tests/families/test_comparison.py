@@ -17,8 +17,8 @@ from bertology.errors import BertologyError
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
 from bertology.probing import EncoderComparison, LayerPair, VectorComparison
-from bertology.probing._registry import OF_PROCESS
-from bertology.results.tables.rows import param_of
+from bertology.probing._probes import OF_PROCESS
+from bertology.results.rows import param_of
 from bertology.runner import ProbeRequest, ReferenceModel, RunOptions, make_plan, run_experiment
 from bertology.runner._work import resolve_work
 from bertology.runner.experiment import Experiment, load_experiment

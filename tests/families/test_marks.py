@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertology.families.trees._marks import marks_of_tree
+from bertology.families.trees import marks_of_tree
 from bertology.measures import find_metric
 from bertology.measures.metrics import count_trees, read_root
 

@@ -13,7 +13,6 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders.alignment import SHARED
 from bertology.finetuning._items import IGNORED, NONE_OF_ITS_OWN, encode, tuning_task
 from bertology.finetuning._result import load_tuned
-from bertology.results.render.exports import grid_to_latex
 from tests.finetuning.conftest import Tune, labelled
 from tests.runner.test_shared_subwords import contracted, n_shared
 
@@ -98,5 +97,5 @@ def test_its_tables_have_the_line_on_alignment(tune: Tune, french: Corpus, task:
         "limit 0, texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
     )
     assert [note.text for note in tuned.grid().notes if note.about == "alignment"] == [expected]
-    for written in (tuned.to_markdown(), grid_to_latex(tuned.grid()), (tuned.folder() / "README.md").read_text()):
+    for written in (tuned.to_markdown(), tuned.grid().to_latex(), (tuned.folder() / "README.md").read_text()):
         assert f"sharing all subwords {shared} ({treatment})" in written

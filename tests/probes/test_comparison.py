@@ -32,7 +32,7 @@ def found(tiny_bert: Path, run: Path) -> Results:
     """A model beside other blocks over the same embeddings."""
     other = ReferenceModel(model=str(tiny_bert), init="random_blocks", init_seed=4, model_id="other")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertology.results.render.files.figures_of", lambda view: {})
+        patch.setattr("bertology.results._results.View.figures", lambda view: {})
         return probe(BOTH, model=tiny_bert, reference=other, corpus=SMALL, layers="0,3", controls="none", out=run)
 
 

@@ -92,7 +92,7 @@ def test_restoring_gives_the_scores_of_the_python_call(tiny_bert: Path, tmp_path
 
 def test_what_belongs_to_no_layer_is_shown(tiny_bert: Path) -> None:
     found = probe("comparison:masked_loss", model=tiny_bert, reference=tiny_bert, corpus=SMALL, controls="none")
-    (grid,) = found.view().grids()
+    (grid,) = found.view().shown()
     assert grid.title == "comparison:masked_loss · the whole model"
     assert grid.lines[0].label == "all"
     assert grid.headers[1] == "change bits"

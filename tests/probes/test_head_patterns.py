@@ -11,7 +11,7 @@ from bertology.attention.patterns import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError
-from bertology.results.views.heads import best_head_grid, head_tables
+from bertology.results.heads import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE
 
@@ -88,5 +88,5 @@ def test_rows_of_a_run(tiny_bert, tiny_corpus):
         assert all(row.ci_low <= row.value <= row.ci_high for row in own)
     assert len(rows) == 3 * 4 * len(PATTERNS)
     assert json.loads(rows[0].params_json) == {"pairs": 15, "pairs_apart": 0}
-    (notes,) = {note.text for note in best_head_grid(head_tables(rows)[0]).notes if note.about == "texts"}
+    (notes,) = {note.text for note in head_tables(rows)[0].table().notes if note.about == "texts"}
     assert notes == "15 pairs of neighbouring sentences, for intervals drawn together"

@@ -22,7 +22,7 @@ from bertology.probing import (
     register_probe,
     word_examples,
 )
-from bertology.probing._registry import OF_PROCESS
+from bertology.probing._probes import OF_PROCESS
 
 
 @pytest.fixture(autouse=True)

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from bertology.families.contract import family_of
+from bertology.families.contract import TaskRows, family_of
 from bertology.families.rows import noted
-from bertology.families.tasks import Tables
 from bertology.measures import bootstrap, compare, count_labels
 from bertology.measures.comparisons import selectivity
 from bertology.measures.metrics import Grouped
 from bertology.probing import get_probe
-from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
+from bertology.results import Predictions, ResultRow, Results
+from bertology.results.rows import comparison_rows, score_of
 
 
 def as_noted(rows):
@@ -20,7 +20,7 @@ def as_noted(rows):
     found = []
     for task in dict.fromkeys(row.task for row in rows):
         probe = get_probe(task)
-        found += noted(family_of(probe), probe, Tables(tuple(row for row in rows if row.task == task))).rows
+        found += noted(family_of(probe), probe, TaskRows(tuple(row for row in rows if row.task == task))).rows
     return tuple(found)
 
 

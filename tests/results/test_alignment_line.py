@@ -15,7 +15,6 @@ from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_
 from bertology.encoders.alignment import SHARED
 from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
-from bertology.results.render.exports import grid_to_html, grid_to_latex, grid_to_markdown
 from bertology.results.report import write_report
 from bertology.runner import ProbeRequest, make_plan, run_probes
 
@@ -86,14 +85,14 @@ def test_every_table_of_every_family_has_it(
     assert {json.loads(row.left_out or "")["sentences with two roots"] for row in rows} == {2}
     expected = WORDS.format("left out" if setting == "exclude" else "included")
     view = results.view()
-    grids = view.grids()
+    grids = view.shown()
     assert grids
     for grid in grids:
         (line,) = [note.text for note in grid.notes if note.about == "alignment"]
         assert line.startswith(expected), line
         assert line.endswith("sentences left out 2 (sentences with two roots 2)")
-        for written in (grid_to_markdown, grid_to_latex, grid_to_html):
-            assert expected in html.unescape(written(grid)), written
+        for written in (grid.to_markdown(), grid.to_latex(), grid.to_html()):
+            assert expected in html.unescape(written)
     if {"pos", "structural_distance"} & {task}:
         assert f"{expected}, {OF_CORPUS}" in " ".join(view.to_text(width=400).split())
     page = html.unescape(write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -105,7 +104,7 @@ def test_cloze_tasks_count_the_words_of_their_texts(tmp_path: Path) -> None:
     results = run_probes(request)
     rows = results.rows
     assert {(row.n_unknown, row.n_shared, row.n_long, row.n_repeated) for row in rows} == {(0, 0, 0, None)}
-    for grid in results.view().grids():
+    for grid in results.view().shown():
         assert [note.text for note in grid.notes if note.about == "alignment"] == [
             "words with unknown subwords 0, sharing all subwords 0, in sentences over the length limit 0, sentences "
             "left out 0"

@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from bertology.results.render.plot import plot_tables
-from bertology.results.report._drawings import Curve, curves, head_heatmap
-from bertology.results.views.grid import axis_ends
-from bertology.results.views.layers import Score
+from bertology.results.figures import plot_tables
+from bertology.results.report.comparison import Curve, curves, head_heatmap
+from bertology.results.rows import Score
+from bertology.results.table import axis_ends
 
 POWERS = (-300, -100, -13, -6, -1, 0, 1, 6, 13, 100, 300)
 
@@ -73,7 +73,7 @@ def test_a_page_has_no_tick_past_a_bound():
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.999, 0.001])
 def test_a_figure_ends_at_the_bounds_too(pos, value):
     (table,) = pos.view().tables
-    lines = tuple(dataclasses.replace(line, main=Score(value)) for line in table.lines)
+    lines = tuple(dataclasses.replace(line, scores={**line.scores, "main": Score(value)}) for line in table.lines)
     for shown in (lines, lines[:1]):
         (ax,) = plot_tables([dataclasses.replace(table, lines=shown, baselines=())]).axes
         low, high = ax.get_ylim()
@@ -85,7 +85,8 @@ def test_a_figure_of_any_values_is_drawn(pos, power):
     (table,) = pos.view().tables
     for values in ([10.0**power], [10.0**power] * 2, [0.0, -(10.0**power)], [10.0**power, math.nan]):
         lines = tuple(
-            dataclasses.replace(line, main=Score(value)) for line, value in zip(table.lines, values, strict=False)
+            dataclasses.replace(line, scores={**line.scores, "main": Score(value)})
+            for line, value in zip(table.lines, values, strict=False)
         )
         figure = plot_tables([dataclasses.replace(table, metric="loss_bits", lines=lines, baselines=())])
         figure.draw_without_rendering()

@@ -1,6 +1,5 @@
 """What a masked language model said of every item: written, read, and counted again."""
 
-import dataclasses
 import hashlib
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap
-from bertology.results import Predictions, read_outcomes, write_predictions
-from bertology.results.tables.predictions import prediction_schema, read_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import prediction_schema, read_outcomes, read_predictions, write_predictions
 
 NAN = float("nan")
 
@@ -54,19 +53,13 @@ def test_what_is_written_is_read_back(tmp_path):
     np.testing.assert_array_equal(np.array(found.extra["rival"]), given["rival"].astype(np.float32))
 
 
-def test_columns_are_those_of_labels_and_four_more(tmp_path):
-    write_predictions(tmp_path, "cell", some())
-    schema = pq.read_schema(tmp_path / "predictions" / "cell.parquet")
-    assert schema.equals(prediction_schema(cloze=True), check_metadata=False)
-    assert schema.names == [*prediction_schema().names, "group", "rival", "rank", "reason"]
-
-
-def test_predictions_of_labels_have_no_such_columns(pos, tmp_path):
-    kept = pos.kept["pos-0-0"]
-    assert not kept.is_cloze
-    write_predictions(tmp_path, "cell", kept)
-    assert pq.read_schema(tmp_path / "predictions" / "cell.parquet").names == prediction_schema().names
-    assert not read_predictions(tmp_path, "cell").is_cloze
+def test_columns_are_those_of_labels_and_four_more(pos, tmp_path):
+    for kept, more in ((some(), ["group", "rival", "rank", "reason"]), (pos.kept["pos-0-0"], [])):
+        write_predictions(tmp_path, "cell", kept)
+        schema = pq.read_schema(tmp_path / "predictions" / "cell.parquet")
+        assert schema.equals(prediction_schema(cloze=bool(more)), check_metadata=False)
+        assert schema.names == [*prediction_schema().names, *more]
+        assert kept.is_cloze == read_predictions(tmp_path, "cell").is_cloze == bool(more)
 
 
 def test_the_same_predictions_are_the_same_bytes(tmp_path):
@@ -165,10 +158,3 @@ def test_broken_files_are_one_line(pos, tmp_path):
     assert "\n" not in str(broken.value)
     with pytest.raises(ResultsError, match=r"none\.parquet"):
         read_outcomes(tmp_path, ["none"])
-
-
-def test_predictions_are_shared_by_name_alone():
-    plain = some()
-    assert isinstance(plain, Predictions)
-    assert set(plain.extra) == {"group", "rival", "rank", "reason"}
-    assert dataclasses.replace(plain, extra={}).extra == {}

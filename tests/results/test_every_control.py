@@ -14,13 +14,11 @@ from bertology.cli.probe import probe as probe_command
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.request import CONTROLS as ASKED_FOR
+from bertology.measures.descriptions import CONTROLS, LAYER_COLUMNS
 from bertology.probing import AttentionProbe, ControlNote, Probe, ProbeFamily, registered_probes
 from bertology.results import ResultRow, Results
-from bertology.results.render.exports import latex_escaped
 from bertology.results.report import write_report
-from bertology.results.tables.controls import CONTROLS
-from bertology.results.views.grid import number
-from bertology.results.views.layers import COLUMNS
+from bertology.results.table import latex_escaped, number
 from tests.results.conftest import as_noted
 
 VALUE = 0.1234
@@ -60,7 +58,7 @@ def test_every_control_is_some_familys_and_has_a_note() -> None:
     assert {*ASKED_FOR} - {"random"} <= of_families
     assert all(note.label and note.text for _, note, _ in CASES.values())
     by_layer = {note.name for _, note, is_baseline in CASES.values() if not is_baseline}
-    assert by_layer <= {*COLUMNS}, "a control by layer needs a column of every format"
+    assert by_layer <= {*LAYER_COLUMNS}, "a control by layer needs a column of every format"
 
 
 def test_the_command_names_every_control() -> None:
@@ -89,7 +87,7 @@ def rows_of(probe: Probe, control: ControlNote, *, is_baseline: bool) -> tuple[R
 def test_it_is_in_the_terminal_and_in_every_file(name: str, tmp_path) -> None:
     probe, control, is_baseline = CASES[name]
     found = Results(rows_of(probe, control, is_baseline=is_baseline))
-    title = control.label if is_baseline else COLUMNS[control.name]
+    title = control.label if is_baseline else LAYER_COLUMNS[control.name].title
     shown = number(VALUE, metric="accuracy" if control.name == "control_task" else probe.scores[0].name)
     for text in (str(found), found.to_markdown(), found.to_latex(), found.to_html(), report_of(found, tmp_path)):
         words = " ".join(text.replace(latex_escaped(title), title).split())

@@ -14,18 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError, StoreError
-from bertology.results import (
-    ComparisonRow,
-    PredictionFolder,
-    ResultRow,
-    Results,
-    read_result_rows,
-    read_results,
-    write_predictions,
-)
-from bertology.results.tables.predictions import prediction_schema, read_predictions
-from bertology.results.tables.rows import SCHEMA_VERSION
-from bertology.results.tables.store import row_schema, write_results
+from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results.predictions import PredictionFolder, prediction_schema, read_predictions, write_predictions
+from bertology.results.rows import SCHEMA_VERSION, read_result_rows, row_schema, write_results
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling

@@ -14,9 +14,9 @@ from bertology.corpora import Sentences
 from bertology.encoders import load_reader, resolve_model
 from bertology.errors import BertologyError, ResultsError
 from bertology.results import Results, read_results
-from bertology.results.views.across import GroupTable, group_grid
-from bertology.results.views.frames import group_scores
-from bertology.results.views.layers import Score
+from bertology.results._items import group_scores
+from bertology.results.rows import Score
+from bertology.results.views import GroupTable
 
 LONG = "N-1 P413 position played on team / speciality"
 
@@ -70,7 +70,7 @@ def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path)
 
 def test_a_group_without_a_score_at_a_layer_has_a_dash(facts):
     rows = tuple(r for r in facts.rows if not (r.layer == 2 and r.group == LONG))
-    grid = group_grid(dataclasses.replace(facts, rows=rows).view().groups[0])
+    grid = dataclasses.replace(facts, rows=rows).view().groups[0].table()
     assert columns(grid)["2"][LONG].text == "–"
     assert columns(grid)["3"][LONG].text != "–"
 
@@ -85,7 +85,7 @@ def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
 
 
 def test_grids_say_counts_and_the_last_layers_interval(facts):
-    grid = group_grid(facts.view().groups[0])
+    grid = facts.view().groups[0].table()
     assert grid.title == "lama by group · P@1 by layer, %"
     assert grid.headers == ("items", "skipped", "majority (oracle)", "0", "1", "2", "3", "4")
     shown = columns(grid)
@@ -96,16 +96,16 @@ def test_grids_say_counts_and_the_last_layers_interval(facts):
 
 
 def test_nothing_skipped_needs_no_column(made_up_cloze):
-    grid = group_grid(made_up_cloze(left=0, controls=False).view().groups[0])
+    grid = made_up_cloze(left=0, controls=False).view().groups[0].table()
     assert "skipped" not in grid.headers
 
 
 def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
-    shown = columns(group_grid(pairs.view().groups[0]))
+    shown = columns(pairs.view().groups[0].table())
     assert {name: cell.text for name, cell in shown["chance"].items()} == {"simple": "50.0", "three rivals": "25.0"}
     same = made_up_cloze(tally="choices", groups=("a", "b"), chances={"a": 0.5, "b": 0.5}, controls=False)
-    assert "chance" not in group_grid(same.view().groups[0]).headers
-    assert any("50.0 % of choices" in note.text for grid in same.view().grids() for note in grid.notes)
+    assert "chance" not in same.view().groups[0].table().headers
+    assert any("50.0 % of choices" in note.text for grid in same.view().shown() for note in grid.notes)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
 )
 def test_fewer_layers_run_from_the_first_to_the_last(made_up_cloze, most, kept):
     (groups,) = made_up_cloze(n_layers=12, controls=False).view().groups
-    grid = group_grid(groups, most_layers=most)
+    grid = groups.table().thinned(most)
     assert " ".join(grid.headers[2:]) == kept
     left_out = [note.text for note in grid.notes if note.about == "layers"]
     assert left_out == ([f"{13 - most} more in the other formats, for want of room"] if most < 13 else [])
@@ -231,7 +231,7 @@ def test_one_table_is_chosen_by_its_task(facts, pairs):
         view.plot_groups()
     with pytest.raises(ResultsError, match="the items of task pos do not stand in groups"):
         view.plot_groups("pos")
-    assert len(view.by_group().grids) == 2
+    assert len(view.by_group().tables) == 2
     assert view.plot_groups("agreement").axes[0].get_title(loc="left") == "agreement · choice accuracy, %"
 
 

@@ -8,7 +8,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from bertology.errors import ResultsError
 from bertology.results import Predictions
-from bertology.results.views.frames import confusion, per_label_scores
+from bertology.results._items import confusion, per_label_scores
 
 
 def some(n_items=500):

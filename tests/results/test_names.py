@@ -10,7 +10,8 @@ from bertology._names import short_names
 from bertology.results import Results
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import group_questions, read_runs
-from bertology.results.views.grid import apart, named, number
+from bertology.results.table import apart, number
+from bertology.results.views import named
 from tests.results.conftest import made_up_cloze_results, made_up_results
 
 HERE, THERE = "/data/shared/models/minilm", "/home/me/minilm"
@@ -79,7 +80,7 @@ def test_probing_and_cloze_tasks_of_one_model_are_one_reader(mixed, tmp_path):
     for text in (view.to_text(width=160), view.to_markdown(), view.to_html(), view.to_latex(), view.to_csv()):
         assert "None" not in text
         assert "/data" not in text
-    (models,) = view.models().grids
+    (models,) = view.models().tables
     assert [line.label for line in models.lines if not line.baseline] == ["minilm"]
     runs = read_runs([mixed.save(tmp_path, tables=("md", "csv", "tex"))])
     assert {entry.label for question in group_questions(runs) for entry in question.entries} == {"minilm"}
@@ -102,7 +103,7 @@ def test_two_models_in_folders_of_one_name_stay_apart(tmp_path):
     made = made_up_results(("pos",), controls=False)
     both = Results((*of_model(made, HERE).rows, *of_model(made, THERE, "0ther").rows), made.comparisons, made.kept)
     assert {table.about.model for table in both.view().tables} == {"me/minilm", "models/minilm"}
-    assert {line.label for line in both.view().models().grids[0].lines} == {"models/minilm", "me/minilm"}
+    assert {line.label for line in both.view().models().tables[0].lines} == {"models/minilm", "me/minilm"}
     for name in ("me/minilm", THERE):
         assert {row.model for row in both.only(model=name).rows} == {THERE}
     # In two runs, of which neither knows of the other.

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from bertology.errors import ResultsError
 from bertology.results import Results
-from bertology.results.render.figures import plot_heatmap
+from bertology.results.figures import plot_heatmap
 
 
 def of_two_models(two_tasks):
@@ -33,7 +33,7 @@ def lines_of(view):
 
 def test_models_by_tasks(two_tasks):
     view = of_two_models(two_tasks).view()
-    (grid,) = view.models().grids
+    (grid,) = view.models().tables
     assert grid.corner == "Model"
     assert {*grid.headers[::2]} == {"ner accuracy", "pos accuracy"}
     assert {*grid.headers[1::2]} == {"layer"}
@@ -52,7 +52,7 @@ def test_models_by_tasks(two_tasks):
 
 def test_models_of_one_name_are_told_apart(pos):
     others = [dataclasses.replace(r, pooling="first", cell_id=f"f-{r.cell_id}") for r in pos.rows if r.model]
-    (grid,) = Results((*pos.rows, *others), ()).view().models().grids
+    (grid,) = Results((*pos.rows, *others), ()).view().models().tables
     assert [line.label for line in grid.lines[:2]] == ["pocket · mean", "pocket · first"]
 
 
@@ -69,7 +69,7 @@ def test_heads_by_relations(two_tasks):
         if (row.task, row.layer, row.seed, row.init, row.control, row.metric)
         == ("pos", 1, 0, "pretrained", "none", "accuracy")
     ]
-    (grid,) = Results(tuple(rows), ()).view().heads().grids
+    (grid,) = Results(tuple(rows), ()).view().heads().tables
     assert grid.headers == ("nsubj", "obj")
     assert [line.label for line in grid.lines] == heads
     assert [[cell.score.value for cell in line.cells] for line in grid.lines] == [[0.2, 0.7], [0.5, 0.1], [0.4, 0.3]]
@@ -80,7 +80,7 @@ def test_heads_by_relations(two_tasks):
 
 def test_layers_by_seeds(two_tasks):
     view = two_tasks.view()
-    for grid, table in zip(view.seeds().grids, view.tables, strict=True):
+    for grid, table in zip(view.seeds().tables, view.tables, strict=True):
         assert grid.headers == ("seed 0", "seed 1", "mean", "s.d.")
         for line, found in zip(grid.lines, table.lines, strict=True):
             values = [
@@ -99,7 +99,7 @@ def test_layers_by_seeds(two_tasks):
 
 
 def test_one_seed_has_no_spread(pos):
-    (grid,) = pos.view().seeds().grids
+    (grid,) = pos.view().seeds().tables
     assert grid.headers == ("seed 0", "mean", "s.d.")
     assert all(line.cells[2].text == "–" for line in grid.lines)
 
@@ -124,7 +124,9 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
 
 def test_heatmap_of_nothing(pos):
     (table,) = pos.view().tables
-    empty = dataclasses.replace(table, lines=tuple(dataclasses.replace(line, main=None) for line in table.lines))
+    empty = dataclasses.replace(
+        table, lines=tuple(dataclasses.replace(line, scores={**line.scores, "main": None}) for line in table.lines)
+    )
     with pytest.raises(ResultsError, match="no scores to draw"):
         plot_heatmap([empty])
 

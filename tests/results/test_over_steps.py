@@ -11,10 +11,10 @@ import pytest
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels
 from bertology.measures.comparisons import mean_over_steps
-from bertology.results import Predictions, ResultRow, Results, read_results, score_of
-from bertology.results.over_steps import OverSteps
+from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
+from bertology.results.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
 from bertology.results.report import write_report
-from bertology.results.views.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
+from bertology.results.rows import score_of
 
 STEPS = (0, 10, 100, 1000, 2000)
 RISES = {"pos": (0.3, 0.3, 0.3, 0.9, 0.91), "xpos": (0.3, 0.3, 0.3, 0.35, 0.9)}

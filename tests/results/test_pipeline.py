@@ -63,7 +63,7 @@ def test_the_table_shows_it_in_every_format(tmp_path):
 
 def test_two_ways_of_reading_a_task_are_two_tables_told_apart():
     results, _ = mixed()
-    titles = [grid.title for grid in results.view().grids()]
+    titles = [grid.title for grid in results.view().shown()]
     assert "pos · accuracy by layer, % · edge.v1" in titles
     assert "pos · accuracy by layer, % · edge_cumulative.v1" in titles
 

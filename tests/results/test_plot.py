@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
-from bertology.results.render.plot import plot_tables
-from bertology.results.views.grid import brief
+from bertology.results.figures import plot_tables
+from bertology.results.table import brief
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 
@@ -108,7 +108,8 @@ def test_several_tables_are_several_panels(pos, n_tables, n_panels):
 
 def test_one_layer_and_no_interval_can_be_drawn(pos):
     (table,) = pos.only(layer=3).view().tables
-    line = dataclasses.replace(table.lines[0], main=dataclasses.replace(table.lines[0].main, low=None, high=None))
+    alone = dataclasses.replace(table.lines[0].main, low=None, high=None)
+    line = dataclasses.replace(table.lines[0], scores={**table.lines[0].scores, "main": alone})
     (ax,) = drawn(plot_tables([dataclasses.replace(table, lines=(line,))])).axes
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3"]
 
@@ -179,7 +180,7 @@ def test_a_notebook_shows_the_figure(pos):
 
 
 def test_pyplot_is_never_imported():
-    code = "import sys, bertology.results.render.plot; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, bertology.results.figures; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 

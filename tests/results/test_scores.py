@@ -68,7 +68,7 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
     made = with_params(pos, own, strength=lambda row: 1.0 if row.layer in (1, 4) else 0.01)
     (table,) = made.view().tables
     assert [line.strengths for line in table.lines] == [(0.01,), (1.0,), (0.01,), (0.01,), (1.0,), (0.01,)]
-    said = notes_of(made.view().grids()[0])["C"]
+    said = notes_of(made.view().shown()[0])["C"]
     assert "0.01 in layers 0, 2, 3 and 5; 1 in layers 1 and 4" in said
     assert "selectivity" in said
     lines = made.view().to_csv().splitlines()
@@ -83,7 +83,7 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
 
 def test_one_strength_needs_no_note(pos):
     made = with_params(pos, own, strength=0.1)
-    assert "C" not in notes_of(made.view().grids()[0])
+    assert "C" not in notes_of(made.view().shown()[0])
     assert [line.strengths for line in pos.view().tables[0].lines] == [()] * 6
 
 
@@ -91,18 +91,18 @@ def test_strengths_of_seeds(two_tasks):
     made = with_params(two_tasks, own, strength=lambda row: 10.0**-row.seed if row.layer == 2 else 0.1)
     table = next(table for table in made.view().tables if table.task == "pos")
     assert table.lines[2].strengths == (0.1, 1.0)
-    assert "0.1 or 1 in layer 2" in notes_of(made.only(task="pos").view().grids()[0])["C"]
+    assert "0.1 or 1 in layer 2" in notes_of(made.only(task="pos").view().shown()[0])["C"]
 
 
 def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
     both = Results((*pos.rows, *facts.rows), pos.comparisons)
     view = both.view()
-    lama = next(grid for grid in view.grids() if grid.title.startswith("lama"))
+    lama = next(grid for grid in view.shown() if grid.title.startswith("lama"))
     assert [line.label for line in lama.lines if line.baseline] == [ORACLE]
     assert "of this test itself" in notes_of(lama)[ORACLE]
-    probed = next(grid for grid in view.grids() if grid.title.startswith("pos"))
+    probed = next(grid for grid in view.shown() if grid.title.startswith("pos"))
     assert [line.label for line in probed.lines if line.baseline] == ["majority", "word majority"]
-    summary = next(grid for grid in view.grids() if grid.title.startswith("layers by tasks"))
+    summary = next(grid for grid in view.shown() if grid.title.startswith("layers by tasks"))
     assert [line.label for line in summary.lines if line.baseline] == ["majority", ORACLE, "word majority"]
     assert {row.control for row in both.rows if row.model is None} == {"majority", "word_majority"}
     assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
@@ -113,7 +113,7 @@ def test_counts_are_those_of_the_main_metric_whatever_row_comes_first(pos):
     others = [dataclasses.replace(row, n_items=499, n_clusters=49) for row in pos.rows if not row.main_metric]
     mains = [dataclasses.replace(row, n_items=1166) for row in pos.rows if row.main_metric]
     for rows in ((*others, *mains), (*mains, *others)):
-        (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
+        (grid,) = Results(tuple(rows), pos.comparisons).view().shown()
         assert "test: 1,166 items in " in notes_of(grid)["data"]
 
 
@@ -125,7 +125,7 @@ def test_a_statistic_says_what_its_task_fits(pos):
         ({"readout": "vectors"}, 0, "none: statistics of the vectors themselves"),
     ):
         rows = [dataclasses.replace(row, n_train=n_train, **more) for row in pos.rows if row.control == "none"]
-        grid = Results(tuple(rows), pos.comparisons).view().grids()[0]
+        grid = Results(tuple(rows), pos.comparisons).view().shown()[0]
         assert notes_of(grid)["readout"] == said
 
 
@@ -136,9 +136,9 @@ def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
     params = json.dumps({"note": note[1:]})
     lexical = {"control": "lexical", "params_json": params}
     rows = [dataclasses.replace(row, **lexical) if row.control == "majority" else row for row in pos.rows]
-    (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
+    (grid,) = Results(tuple(rows), pos.comparisons).view().shown()
     assert "layer 0 reads subwords, so it knows more of words new to it" in notes_of(grid)["words alone"]
-    assert "words alone" not in notes_of(pos.view().grids()[0])
+    assert "words alone" not in notes_of(pos.view().shown()[0])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
     ],
 )
 def test_clusters_are_named(results, said):
-    notes = notes_of(results.view().grids()[0])
+    notes = notes_of(results.view().shown()[0])
     assert said in notes["data"]
     noun = said.rpartition(" ")[2]
     assert f"over {noun}" in notes["interval"].replace("test sentences", "sentences")
@@ -176,7 +176,7 @@ def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     results, _ = mixed()
     (line,) = gravity(results, 2.6).view().pipelines
     assert (line.center_of_gravity.value, line.center_of_gravity.low) == (2.6, None)
-    said = notes_of(gravity(results, 2.6).view().pipeline().grids[0])["centre of gravity"]
+    said = notes_of(gravity(results, 2.6).view().pipeline().tables[0])["centre of gravity"]
     assert "no interval" in said
     assert "times" not in said
     made = gravity(results, 2.5, 2.6, 2.9, pace=20.0)
@@ -187,6 +187,6 @@ def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     assert (line.center_of_gravity.low, line.center_of_gravity.high) == pytest.approx(
         (8 / 3 - half, 8 / 3 + half), abs=1e-3
     )
-    said = notes_of(made.view().pipeline().grids[0])["centre of gravity"]
+    said = notes_of(made.view().pipeline().tables[0])["centre of gravity"]
     assert "over seeds" in said
     assert "20 times" in said

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bertology.errors import NameNotFoundError, ResultsError
 from bertology.results import Results
-from bertology.results.views.layers import layer_tables
+from bertology.results.views import layer_tables
 
 LEGEND = "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)"
 
@@ -207,7 +207,7 @@ def test_several_tasks_are_summed_up(two_tasks):
     text = two_tasks.view().to_text()
     assert text.index("ner · accuracy by layer") > 0
     assert text.index("layers by tasks") > text.index("pos · accuracy by layer")
-    grid = two_tasks.view().grids()[-1]
+    grid = two_tasks.view().shown()[-1]
     assert sorted(grid.headers) == ["ner accuracy", "pos accuracy"]
     values = {table.task: table.lines[1].main.value for table in two_tasks.view().tables}
     shown = {header.split()[0]: cell.text for header, cell in zip(grid.headers, grid.lines[1].cells, strict=True)}

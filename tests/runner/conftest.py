@@ -14,8 +14,8 @@ import pytest
 
 from bertology.activations import WordVectors, silent
 from bertology.corpora import Corpus
-from bertology.families.task_data import TaskData
-from bertology.families.tasks import FitCells
+from bertology.families.contract import FitCells
+from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._compute import extract_splits
@@ -33,7 +33,7 @@ def figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     What figures show of which results is tested in ``tests/results``.
     """
     if "figures" not in inspect.signature(request.function).parameters:
-        monkeypatch.setattr("bertology.results.render.files.figures_of", lambda view: {})
+        monkeypatch.setattr("bertology.results._results.View.figures", lambda view: {})
 
 
 @dataclass(frozen=True)

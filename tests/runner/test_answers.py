@@ -13,7 +13,7 @@ from bertology.cloze import Prompt, ask
 from bertology.cloze.prompts import vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
-from bertology.families.cloze._answers import Asked
+from bertology.families.cloze import Asked
 from bertology.probing import ClozeItem, ClozeItems
 from tests.cloze.conftest import encoder as encoder
 from tests.cloze.conftest import tiny as tiny

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from bertology.families.cells import Cell, is_finished, read_cell, write_cell
-from bertology.results import Predictions, read_labels, read_predictions
+from bertology.results import Predictions
+from bertology.results.predictions import read_labels, read_predictions
 
 CELL = Cell({"task": "pos"})
 

@@ -18,10 +18,11 @@ from bertology.cloze import pseudo_log_likelihood
 from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.families.cloze._ask import kind_of, read_vocabulary
+from bertology.families.cloze import kind_of, read_vocabulary
 from bertology.families.request import ReadoutConfig
-from bertology.results import ResultRow, Results, read_outcomes, read_predictions
-from bertology.results.views.layers import layer_tables
+from bertology.results import ResultRow, Results
+from bertology.results.predictions import read_outcomes, read_predictions
+from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, run_probes
 
 FACTS = [
@@ -179,7 +180,7 @@ def test_the_majority_among_the_items_that_are_asked_of_a_model(asking: Asking, 
     (table,) = found.view().tables
     (line,) = table.baselines
     assert (line.n_items, line.main.value, line.model) == (5, rows["p_at_1"].value, "pocket")
-    assert "over all" not in str(found.view().grids()[0].notes)
+    assert "over all" not in str(found.view().shown()[0].notes)
     by_group = found.per_group("lama", None, control="majority", metric="mrr")
     assert by_group["items"].to_dict() == {"N-1 P1 sees": 4, "N-1 P2 sees": 1}
     assert by_group["value"].to_dict() == pytest.approx({"N-1 P1 sees": (1 / 2 + 1 + 1 + 1 / 3) / 4, "N-1 P2 sees": 1})
@@ -209,7 +210,7 @@ def test_each_reading_has_the_majority_of_its_own_items(asking: Asking, facts: P
         pytest.approx((2 / 4 + 1) / 2),
         pytest.approx((2 / 3 + 1) / 2),
     ]
-    grid = found.view().models().grids[0]
+    grid = found.view().models().tables[0]
     assert [line.label.partition(",")[0] for line in grid.lines if line.baseline] == ["majority (oracle)"] * 2
 
 

@@ -16,11 +16,12 @@ import yaml
 from bertology.corpora import Corpus, write_conllu
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import ReadoutConfig
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout
-from bertology.results import read_predictions, read_results
+from bertology.results import read_results
+from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment, run_probes
 from bertology.runner.experiment import load_experiment
 from tests.runner.conftest import Vectors

@@ -11,9 +11,9 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.families import labels
-from bertology.families.contract import family_of, runs_random_weights
+from bertology.families.contract import runs_random_weights
+from bertology.families.model_corpus import Weights, control_seeds
 from bertology.families.request import CONTROLS
-from bertology.families.tasks import Weights, control_seeds
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
@@ -39,7 +39,7 @@ def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
         (pos, ("majority",), 3, False),
     ):
         draws: Any = random_draws
-        assert runs_random_weights(family_of(probe), probe, controls, draws) is expected
+        assert runs_random_weights(probe, controls, draws) is expected
     assert ProbeRequest().n_draws == 1
     assert ProbeRequest(random_draws=4).n_draws == 4
 

@@ -14,7 +14,7 @@ from bertology import Corpus, Results, load_corpus, probe, read_results
 from bertology.cli import main
 from bertology.corpora import Sentence, Sentences, Target, write_conllu
 from bertology.errors import BertologyError, CorpusError
-from bertology.families.splits import choose_folds
+from bertology.families.model_corpus import choose_folds
 from bertology.results import Predictions, ResultRow
 from bertology.results.report import write_report
 from bertology.runner import RunOptions, estimate, resolve_work, run_experiment, verify_run

@@ -10,7 +10,7 @@ import pytest
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.families.request import ReadoutConfig
-from bertology.results import read_predictions
+from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 
 BRIEF = {"max_epochs": 9, "round_steps": 1}

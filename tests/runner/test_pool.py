@@ -20,7 +20,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
-from bertology.results import read_predictions
+from bertology.results.predictions import read_predictions
 from bertology.runner import (
     ProbeRequest,
     RunOptions,

@@ -13,12 +13,12 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
 from bertology.families.request import ReadoutConfig
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures import majority
 from bertology.probing import tree_examples
 from bertology.results import read_results
-from bertology.results.views.heads import head_tables
-from bertology.results.views.layers import layer_tables
+from bertology.results.heads import head_tables
+from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
 from tests.runner.tree_runs import TASKS, asking

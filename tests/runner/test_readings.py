@@ -16,13 +16,14 @@ import pytest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig, sweep
-from bertology.families.task_data import TaskData
+from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.comparisons import expected_layer
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset
-from bertology.results import Results, read_predictions
-from bertology.results.views.layers import layer_tables
+from bertology.results import Results
+from bertology.results.predictions import read_predictions
+from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
 

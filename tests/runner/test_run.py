@@ -18,7 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.families import labels
 from bertology.families.cells import Stopwatch
-from bertology.results import read_predictions, read_results
+from bertology.results import read_results
+from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
 
@@ -37,7 +38,11 @@ def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
 
 def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where something is fitted, counted or read by a model from here on."""
-    for name in ("families.labels.fit", "families.labels.write_baselines", "runner.engines._local.extract_splits"):
+    for name in (
+        "families.labels.fit",
+        "families.vectors.VectorFamily.compute_baselines",
+        "runner.engines._local.extract_splits",
+    ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
 
@@ -150,7 +155,7 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels._fit", "trees._fit", "heads._read", "cloze._ask"):
+    for module in ("labels", "trees", "heads", "cloze"):
         monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
     found = run_probes(replace(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken

@@ -15,9 +15,8 @@ from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
 from bertology.encoders.alignment import SHARED
-from bertology.families.alignment import DIVIDED, fingerprint_of
-from bertology.families.splits import Splits
-from bertology.families.task_data import TaskData
+from bertology.families.model_corpus import DIVIDED, Splits, fingerprint_of
+from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.test_readable import HEAD_TASKS, asking_heads, with_mentions

@@ -14,14 +14,14 @@ from sklearn.metrics import f1_score, multilabel_confusion_matrix
 
 from bertology.corpora import Corpus, Sentence
 from bertology.families.request import ReadoutConfig
-from bertology.families.task_data import TaskData
-from bertology.results import read_predictions, split_sets
+from bertology.families.vectors import TaskData
+from bertology.results.predictions import read_predictions, split_sets
 from bertology.runner import ProbeRequest, make_plan, run_probes
 
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]
 SMALL = {"projection": 8, "hidden": 8, "max_epochs": 3}
-Pair = tuple[str, tuple[tuple[int, int], tuple[int, int]]]
+ModelCorpus = tuple[str, tuple[tuple[int, int], tuple[int, int]]]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError
-from bertology.families.items import ItemColumns, Problem, targets_of
-from bertology.families.splits import Splits, choose_splits
-from bertology.families.task_data import TaskData
+from bertology.families.contract import Problem
+from bertology.families.model_corpus import Splits, choose_splits
+from bertology.families.vectors import ItemColumns, TaskData, targets_of
 from bertology.probing import get_probe
 
 

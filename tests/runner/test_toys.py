@@ -18,7 +18,7 @@ name: toys
 models: ["{model}"]
 corpora: [{{name: "{corpus}", id: tiny}}]
 tasks:
-  - {{name: toy_norms, readout: {{name: norms, settings: {{power: [1.0, 2.0]}}}}}}
+  - {{name: toy_norms, readout: {{name: vectors, settings: {{power: [1.0, 2.0]}}}}}}
   - {{name: pos, readout: {{name: toy, settings: {{shrink: [0.0, 0.5]}}}}}}
 layers: "0-1"
 seeds: 2

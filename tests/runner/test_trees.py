@@ -18,7 +18,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.readouts import TreeProbe
-from bertology.results import read_predictions
+from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
 from tests.runner.tree_runs import LAYERS, QUICK, TASKS, Floats, Ran, asking
 

@@ -9,18 +9,9 @@ viewer.makers.maps = (viewer) => {
 
   const nameOf = (layer) => `${viewer.number}-${state.kind}-${state.level}-${state.weights}-${layer}`;
 
-  function bytes(text) {
-    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-    const plain = atob(text);
-    const made = new Uint8Array(plain.length);
-    for (let i = 0; i < plain.length; i++) made[i] = plain.charCodeAt(i);
-    return made;
-  }
-
   async function unpack(name, nHeads, n, nColumns, kept) {
     await parsed;
-    const packed = new Blob([bytes(document.getElementById(`map-${name}`).textContent)]);
-    const content = await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+    const content = await drawn.unpacked(`map-${name}`).arrayBuffer();
     const nRows = nHeads * n;
     const nCells = nRows * kept;
     const made = { n, nColumns, kept, scale: new Float32Array(content, 0, nRows), total: null, column: null };

@@ -1,9 +1,8 @@
-// What all parts of the page share: the data, what is being looked at, text and elements.
-// Words of the sentence enter the page as text or are drawn, never as HTML.
+// What all parts of the page share: what is being looked at, and text.
 // A panel is one model's attention in one text; `viewer` itself is the first of them, the others derive from it.
 const viewer = (() => {
   "use strict";
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const { byId, data, element, colour } = drawn;
   const sheets = data.panels.flatMap((panel) => Object.values(panel.kinds));
   const kinds = [...new Set(data.panels.flatMap((panel) => Object.keys(panel.kinds)))];
   const heads = [...new Set(sheets.flatMap((sheet) => sheet.layers.flatMap((one) => one.heads)))].sort((a, b) => a - b);
@@ -54,35 +53,21 @@ const viewer = (() => {
   /** The weight below which nothing is drawn: norms are measured by the strongest one. */
   const least = (most) => (state.weights === "norm" ? state.threshold * most : state.threshold);
 
-  let colours = {};
-  document.addEventListener("themechange", () => { colours = {}; });
-  function colour(name) {
-    colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    return colours[name];
-  }
+  let shades = {};
+  document.addEventListener("themechange", () => { shades = {}; });
   const headColour = (head) => colour(`--line-${(head - 1) % 12}`);
   const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
   const mixed = (under, over, part) => under.map((value, at) => value + (over[at] - value) * part);
 
   /** The colour of a cell whose weight is such a part of the strongest, and of what is written on it. */
   function shade(part) {
-    colours.bed ??= mixed(rgb(colour("--raised")), rgb(colour("--grid")), 0.45);
-    colours.hot ??= colour("--heat").split(" ").map(Number);
+    shades.bed ??= mixed(rgb(colour("--raised")), rgb(colour("--grid")), 0.45);
+    shades.hot ??= colour("--heat").split(" ").map(Number);
     const share = Math.sqrt(part);
     const onHot = colour("--raised") === "#ffffff" ? "#ffffff" : "#0d1116";
     // One colour of what would lie upon each other, for there are hundreds of cells in sight.
-    const fill = `rgb(${mixed(colours.bed, colours.hot, 0.92 * share).map(Math.round)})`;
+    const fill = `rgb(${mixed(shades.bed, shades.hot, 0.92 * share).map(Math.round)})`;
     return { fill, ink: share > 0.62 ? onHot : colour("--text") };
-  }
-
-  function element(tag, properties = {}, ...children) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties)) {
-      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
-    }
-    made.append(...children);
-    return made;
   }
 
   /** What a panel shows of the kind, level and weights that are looked at; sides are `from` (rows) and `to` (columns). */
@@ -141,7 +126,7 @@ const viewer = (() => {
 
   const made = {
     data, heads, kinds, hasGold, isPair, hasSet, state, change, onChange, headName, matches, weight, least, colour, headColour,
-    shade, element, makers: {}, byId: (id) => document.getElementById(id),
+    shade, element, makers: {}, byId,
   };
   made.panels = data.panels.map((about, number) => Object.assign(number ? Object.create(made) : made, panelOf(about, number)));
   /** Layers and heads of any panel. */

@@ -1,8 +1,7 @@
-// What all parts of the page share: the points, what is being looked at, colours and elements.
-// Words and sentences enter the page as text or are drawn, never as HTML.
+// What all parts of the page share: the points, what is being looked at, and colours of classes.
 const atlas = (() => {
   "use strict";
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const { byId, data, element, colour } = drawn;
   const kinds = Object.keys(data.kinds);
   const NONE = 65535;
   // Colours in the order in which classes take them: the two blues are far apart.
@@ -33,23 +32,16 @@ const atlas = (() => {
   }
   const onChange = (listener) => listeners.push(listener);
 
-  function bytes(text) {
-    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-    const plain = atob(text);
-    const made = new Uint8Array(plain.length);
-    for (let i = 0; i < plain.length; i++) made[i] = plain.charCodeAt(i);
-    return made;
-  }
+  /** What is packed in a part of the page, which is needed no more. */
   function unpacked(name) {
-    const part = document.getElementById(`packed-${name}`);
-    const stream = new Blob([bytes(part.textContent)]).stream().pipeThrough(new DecompressionStream("gzip"));
-    part.remove();
-    return new Response(stream);
+    const content = drawn.unpacked(`packed-${name}`);
+    byId(`packed-${name}`).remove();
+    return content;
   }
 
   /** Places, texts and values of the points, as the page's maker describes them. */
   async function load() {
-    const content = await (await unpacked("points")).arrayBuffer();
+    const content = await unpacked("points").arrayBuffer();
     let at = 0;
     const take = (Type, length) => {
       const made = new Type(content.slice(at, at + length * Type.BYTES_PER_ELEMENT));
@@ -72,7 +64,7 @@ const atlas = (() => {
     made.begin = take(Uint16Array, n);
     made.end = take(Uint16Array, n);
     made.values = Object.fromEntries(kinds.map((kind) => [kind, take(Uint16Array, n)]));
-    made.texts = JSON.parse(await (await unpacked("texts")).text());
+    made.texts = JSON.parse(await unpacked("texts").text());
   }
 
   /** Values with a colour of their own: the query's own, then the most frequent of its form, then of all words. */
@@ -103,27 +95,11 @@ const atlas = (() => {
   const layout = () => made.layouts[state.layout];
   const layerName = (one) => (one.layer === 0 ? "0 · embeddings" : String(one.layer));
 
-  let colours = {};
-  document.addEventListener("themechange", () => { colours = {}; });
-  function colour(name) {
-    colours[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    return colours[name];
-  }
   const classColour = (number) => colour(number === OTHER ? "--other" : `--line-${COLOURS[number]}`);
-
-  function element(tag, properties = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties)) {
-      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-    }
-    node.append(...children);
-    return node;
-  }
 
   const made = {
     data, n, kinds, state, change, onChange, load, classesOf, word, valueOf, layer, layout, layerName, colour, classColour, element,
-    OTHER, byId: (id) => document.getElementById(id),
+    OTHER, byId,
   };
   return made;
 })();

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Entry, Progress
-from bertology.families.tasks import Read, texts_read
+from bertology.families.model_corpus import StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
@@ -48,7 +48,7 @@ class _Extraction:
 
     plan: Plan
     """Without its sentences."""
-    reads: tuple[Read, ...]
+    reads: tuple[StoredSignal, ...]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
@@ -127,7 +127,7 @@ class _Stage:
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the extractions that the others need."""
-        extractions: dict[tuple[Read, ...], _Extraction] = {}
+        extractions: dict[tuple[StoredSignal, ...], _Extraction] = {}
         for load in together(portion):
             _, unit = load[0]
             if not unit.reads:
@@ -138,7 +138,7 @@ class _Stage:
             extractions[unit.reads].units.append(load[0])
         self._waiting.extend(extractions.values())
 
-    def _extraction(self, plan: Plan, reads: tuple[Read, ...]) -> _Extraction:
+    def _extraction(self, plan: Plan, reads: tuple[StoredSignal, ...]) -> _Extraction:
         files = dict[Path, None]()
         for read in reads:
             pair = read.pair(plan.pair)

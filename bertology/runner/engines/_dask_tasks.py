@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from bertology import __version__
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
-from bertology.families.splits import Splits
-from bertology.families.tasks import Read, texts_read
+from bertology.families.model_corpus import Splits, StoredSignal, texts_read
 from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._sending import loaded
@@ -29,7 +28,7 @@ from bertology.runner.engines._sending import loaded
 if TYPE_CHECKING:
     from bertology.activations import Extraction
 
-EntryKey = tuple[Read, str]
+EntryKey = tuple[StoredSignal, str]
 """An entry of the store for a model and corpus: what is read, and of which split."""
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
@@ -72,7 +71,7 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
 
 
 def missing_shards(
-    context: WorkerContext, plan: Plan, reads: Sequence[Read], splits: Splits
+    context: WorkerContext, plan: Plan, reads: Sequence[StoredSignal], splits: Splits
 ) -> dict[EntryKey, MissingShards] | Exception:
     """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:

@@ -20,7 +20,7 @@ from typing import Literal
 from bertology._temporary import end_with_parent
 from bertology.activations import Progress
 from bertology.errors import BertologyError
-from bertology.families.tasks import Read
+from bertology.families.model_corpus import StoredSignal
 from bertology.runner._compute import (
     Context,
     Numbered,
@@ -201,7 +201,7 @@ def _with_vectors(
     portion: Sequence[Numbered], context: Context
 ) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
-    errors: dict[Read, Exception | None] = {}
+    errors: dict[StoredSignal, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
         for read in unit.reads:

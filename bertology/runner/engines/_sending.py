@@ -12,8 +12,7 @@ from pathlib import Path
 from bertology._files import digest
 from bertology._temporary import temporary_folder
 from bertology.corpora import Corpus, Sentences
-from bertology.families.splits import Splits
-from bertology.families.tasks import Pair
+from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.runner._plan import Plan, Unit
 
 _NOTHING = Sentences()
@@ -52,7 +51,7 @@ class Transport:
         return self._packed[key][1]
 
 
-def _placed(pair: Pair) -> Pair:
+def _placed(pair: ModelCorpus) -> ModelCorpus:
     """Models by the absolute paths of their folders."""
     reference = None if pair.reference is None else _placed(pair.reference)
     return replace(pair, source=replace(pair.source, folder=pair.source.folder.absolute()), reference=reference)

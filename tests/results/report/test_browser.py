@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from bertology.results import read_results
+from bertology.results._items import confusion
 from bertology.results.report import write_report
-from bertology.results.views.frames import confusion
 
 from .conftest import HOSTILE, payload, renamed
 

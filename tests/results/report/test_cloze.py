@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bertology.probing import get_probe
-from bertology.results import Results, read_outcomes, read_results
+from bertology.results import Results, read_results
+from bertology.results.predictions import read_outcomes
 from bertology.results.report import write_report
 
 from .conftest import HOSTILE, page_of, payload, renamed

@@ -13,12 +13,11 @@ import pytest
 from bertology._page import embedded_json
 from bertology.corpora import corpus_is_available, load_corpus
 from bertology.results import Results, read_results
+from bertology.results._items import confusion, per_label_scores
 from bertology.results.report import write_report
-from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, chosen_items, item_budget
 from bertology.results.report._page import render_report
-from bertology.results.report._runs import read_runs
-from bertology.results.tables.rows import SCHEMA_VERSION
-from bertology.results.views.frames import confusion, per_label_scores
+from bertology.results.report._runs import MOST_CONFUSED, MOST_LABELS, chosen_items, item_budget, read_runs
+from bertology.results.rows import SCHEMA_VERSION
 
 from .conftest import HOSTILE, page_of, payload, renamed
 
@@ -269,7 +268,7 @@ def test_a_treebank_that_is_not_here_is_not_fetched(run, made_up, tmp_path):
 
 
 def test_text_outside_the_basic_plane_is_cut_where_the_browser_cuts_it():
-    from bertology.results.report._details import _utf16
+    from bertology.results.report._runs import _utf16
 
     assert _utf16("a😀") == 3
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology.cli import main
-from bertology.results.tables.rows import SCHEMA_VERSION
+from bertology.results.rows import SCHEMA_VERSION
 
 
 @pytest.fixture

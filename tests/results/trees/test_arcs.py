@@ -14,8 +14,8 @@ from bertology._figures import BLUE, PURPLE, VERMILION
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import ResultsError
 from bertology.measures import tree_edges
+from bertology.results._tree_figures import WORD_SIZE
 from bertology.results.trees import plot_arcs
-from bertology.results.trees._arc_plot import WORD_SIZE
 
 
 def drawn(figure):

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.font_manager import fontManager
 from matplotlib.ft2font import FT2Font
 
-from bertology._fonts import Fonts
+from bertology._figures import Fonts
 from bertology.results.trees import plot_arcs
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertology.results.trees._arcs import Arc, Line, levels
+from bertology.results._tree_arcs import Arc, Line, levels
 
 GAP, PORT = 9.0, 5.0
 
@@ -63,11 +63,6 @@ def test_any_tree_is_laid_out_without_collisions(drawn, limit):
         assert low != high or min(one.right, other.right) <= max(one.left, other.left)
 
 
-def test_rows_keep_to_the_limit_and_are_alike():
-    line = laid_out([30.0] * 21, ())
-    assert [len(row) for row in line.rows(300.0)] == [7, 7, 7]
-
-
 def test_a_word_wider_than_a_row_stands_alone():
     line = laid_out([30.0, 500.0, 30.0], ())
     assert [len(row) for row in line.rows(100.0)] == [1, 1, 1]
@@ -79,22 +74,3 @@ def test_words_make_room_for_labels():
     assert right - left > 4 * len(arc.label)
     close = laid_out([10.0, 10.0], (Arc(0, 1, "both"),))
     assert close.length(range(2)) == pytest.approx(20 + GAP)
-
-
-def test_longer_arcs_rise_above_shorter_ones():
-    arcs = (Arc(0, 3, "both"), Arc(1, 2, "both"), Arc(0, 2, "both"), Arc(4, 5, "both"))
-    heights = {(arc.left, arc.right): level for arc, level in levels(arcs).items()}
-    assert heights == {(1, 2): 1, (0, 2): 2, (0, 3): 3, (4, 5): 1}
-
-
-def test_arcs_of_one_word_leave_it_side_by_side():
-    """Leftward ones to the left, shortest outermost, then the root, then rightward ones: so they do not cross."""
-    arcs = (Arc(0, 2, "both"), Arc(1, 2, "both"), Arc(2, 2, "both", 2, "root"), Arc(2, 3, "both"), Arc(2, 4, "both"))
-    (ports,) = laid_out([10.0] * 5, arcs).ports
-    shifts = [ports[2, arc] for arc in (arcs[1], arcs[0], arcs[2], arcs[4], arcs[3])]
-    assert shifts == pytest.approx([-2 * PORT, -PORT, 0, PORT, 2 * PORT])
-
-
-def test_the_line_to_the_root_rises_above_what_is_beside_it():
-    arcs = (Arc(0, 2, "both"), Arc(1, 1, "both", 1, "root"))
-    assert {arc.length: level for arc, level in levels(arcs).items()} == {2: 1, 0: 2}

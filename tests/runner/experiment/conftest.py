@@ -75,6 +75,7 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.readouts, bertology.encoders.loading
 from bertology.activations import _extract
 from bertology.families import labels
+from bertology.families.vectors import VectorFamily
 from bertology.runner.engines import _dask_tasks
 import bertology_probes.words, bertology_probes.pos
 
@@ -109,7 +110,7 @@ def wait_for_another(path):
         time.sleep(0.02)
 
 def install(hooks, folder):
-    real_fit, real_baselines = labels.fit, labels.write_baselines
+    real_fit, real_baselines = labels.fit, VectorFamily.compute_baselines
     real_read = _extract.Extraction.read
     def fit(*args, **options):
         log(folder, "fits")
@@ -128,7 +129,7 @@ def install(hooks, folder):
     def write_baselines(*args, **options):
         log(folder, "baselines")
         return real_baselines(*args, **options)
-    labels.fit, labels.write_baselines, _extract.Extraction.read = fit, write_baselines, read
+    labels.fit, VectorFamily.compute_baselines, _extract.Extraction.read = fit, write_baselines, read
     if "small_shards" in hooks:
         _extract.SHARD_BYTES, _extract.PIECES_IN_BATCH = 8_000, 128
     if "no_model" in hooks:

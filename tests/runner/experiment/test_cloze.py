@@ -121,7 +121,7 @@ def test_each_model_has_the_majority_of_the_items_that_it_is_asked(
     assert {name: table.about.n_items for name, table in tables.items()} == {"whole": 5, "tiny": 2}
     for table in tables.values():
         assert [line.n_items for line in table.baselines] == [table.about.n_items]
-    lines = {line.label: line.cells[0].text for line in found.view().models().grids[0].lines if line.baseline}
+    lines = {line.label: line.cells[0].text for line in found.view().models().tables[0].lines if line.baseline}
     assert lines == {"majority (oracle), whole": "60.0", "majority (oracle), tiny": "100.0"}
     assert verify_run(tmp_path / "run") == ()
     parts = [tmp_path / f"part-{number}" for number in (1, 2)]

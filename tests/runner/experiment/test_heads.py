@@ -14,7 +14,7 @@ import pytest
 from bertology import attention
 from bertology.attention import arcs
 from bertology.errors import BertologyError
-from bertology.families.heads import _read as _heads
+from bertology.families import sums
 from bertology.runner import (
     ClusterChoice,
     RunOptions,
@@ -205,7 +205,7 @@ def test_a_run_that_is_broken_off_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[Any] = []
-    real = _heads.write_cell
+    real = sums.write_cell
 
     def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
         if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
@@ -214,7 +214,7 @@ def test_a_run_that_is_broken_off_goes_on(
         written.append(cell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_heads, "write_cell", breaks_off)
+        patch.setattr(sums, "write_cell", breaks_off)
         with pytest.raises(KeyboardInterrupt):
             run_experiment(asked(), tmp_path / "run", options=SERIAL)
     assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}

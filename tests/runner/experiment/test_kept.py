@@ -18,7 +18,7 @@ from bertology._files import write_derived
 from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.results.report import write_report
-from bertology.results.tables.store import write_results
+from bertology.results.rows import write_results
 from bertology.runner import RunOptions, RunSummary, Shard, merge_runs, rerun, run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
 

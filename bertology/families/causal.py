@@ -1,0 +1,102 @@
+"""Predictions of a model whose states in one layer are changed, by layer (computed by ``bertology.causal``).
+
+The model runs when cells are computed: nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import cast
+
+from bertology.errors import CorpusError
+from bertology.families.cells import Stopwatch
+from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
+from bertology.families.model_corpus import ModelCorpus, text_counts
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, write_sums
+from bertology.geometry import LayerSums
+from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Probe
+
+_WORDS_AN_ITEM = 20
+_PASSES = 12
+"""Passes over the text that a layer takes, roughly: changes and their controls, each through half of the blocks."""
+
+
+class _Causal(SumsFamily):
+    """What does a model no longer predict when states of a layer are changed?"""
+
+    readout = "interventions.v1"
+    about = "what a model predicts when it is changed"
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> CausalProbe:
+        return cast(CausalProbe, super().configured(probe, config))
+
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> CausalItems | None:
+        assert isinstance(probe, CausalProbe)
+        try:
+            items = probe.items(source, columns=columns)
+        except CorpusError as error:
+            raise CorpusError(f"task {probe.task}: {error}") from error
+        return None if items is None else items.some(most)
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                self.configured(probe, config).counts(pair.texts(probe.reads), _items(pair, probe))
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; what settings name and the probe reads besides decides its numbers too."""
+        layers = pair.layers_of(config)
+        return CellGrid(layers, layers, {"on_long": pair.request.on_long, **self.configured(probe, config).sources()})
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Open the model, and measure all layers."""
+        watch, probe = Stopwatch(), self.configured(cells.probe, cells.config)
+        texts, items, found = job.pair.texts(probe.reads), _items(job.pair, probe), list[LayerSums]()
+        with named_task(probe):
+            counts = probe.counts(texts, items)
+            on_long = job.pair.request.on_long
+            for one in probe.measure(job.get_encoder(), texts, items, layers=cells.layers_read, on_long=on_long):
+                if isinstance(one, GeometryCounts):
+                    counts = one
+                else:
+                    found.append(one)
+        if items is None:
+            aligned = job.pair.alignment_counts(leaves_out=False)
+        else:
+            aligned = text_counts(job.get_encoder(), _strings(items))
+        unit = {"unit": counts.unit} if counts.unit != "items" else {}
+        write_sums(
+            cells,
+            job,
+            found,
+            replace(counts, skipped=dict(sorted(counts.skipped.items()))),
+            n_clusters=len(texts["test"]) if "test" in texts else counts.n_items,
+            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
+            params={"clusters": "sentences" if texts else "frames", **unit},
+            aligned=aligned,
+        )
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Some passes over the text for each layer."""
+        probe = groups[0].probe
+        items = _items(pair, probe)
+        n_words = n_words_read(pair, probe) + (0 if items is None else _WORDS_AN_ITEM * len(items))
+        n_cells = sum(len(group.cells) for group in groups)
+        return Cost(n_cells * _PASSES * pair.pass_flops(n_words))
+
+
+def _items(pair: ModelCorpus, probe: Probe) -> CausalItems | None:
+    items: CausalItems | None = pair.splits.items.get(probe.task)
+    return items
+
+
+def _strings(items: CausalItems) -> list[str]:
+    """The texts of items of a probe's own: all of their strings that have several words."""
+    values = (getattr(item, field.name) for item in items.items for field in fields(item))
+    return [value for value in values if isinstance(value, str) and " " in value]
+
+
+FAMILY = _Causal()

@@ -1,0 +1,758 @@
+"""Cloze tasks: what the masked-LM head, or the next-sentence head, answers at every layer; nothing is fitted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
+from bertology._inputs import given_path, read_text
+from bertology._names import folder_name
+from bertology.activations import Progress
+from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError, ClozeError, CorpusError
+from bertology.families.cells import Cell, CellRecord, Stopwatch, versions, write_cell
+from bertology.families.contract import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    Counts,
+    Family,
+    FitCells,
+    FitGroup,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+)
+from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, text_counts
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import (
+    ByControl,
+    Column,
+    Columns,
+    cell_rows,
+    records_of,
+    scored_baselines,
+    scored_rows,
+    task_columns,
+)
+from bertology.families.sums import own_identity, own_readout
+from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
+from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, ControlNote, LeftOut, Probe
+from bertology.results import Predictions, ResultRow
+from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcomes, read_predictions
+
+if TYPE_CHECKING:
+    from bertology.cloze.lens import TunedLens
+    from bertology.encoders import Encoder, OnLong
+
+
+_ORACLE = ControlNote(
+    "majority",
+    "majority (oracle)",
+    "the answer most frequent in each group of this test itself, which no model may look at",
+)
+_BLIND = ControlNote("blind", "blind", "the same texts without what decides")
+
+
+class _Cloze(Family):
+    """What does a model put where a word is left out, or which of two texts does it find more probable?"""
+
+    keeps_items = True
+
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> ClozeItems:
+        assert isinstance(probe, ClozeProbe)
+        try:
+            items = probe.read_items(source, columns=columns)
+            items.check(probe.asks)
+        except CorpusError as error:
+            raise CorpusError(f"task {probe.task}: {error}") from error
+        if most is None:
+            return items
+        as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
+        return items.some_of_each_group(most, whole_clusters=as_wholes)
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
+        assert isinstance(probe, ClozeProbe)
+        about = "what a model says of texts"
+        if probe.asks != "next_sentence":
+            configs = own_readout(probe, asked, "masked_lm.v1", _TUNED_LENS, about=about)
+            for config in configs:
+                if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
+                    raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
+            return configs
+        configs = own_readout(probe, asked, "next_sentence.v1", about=about)
+        for config in configs:
+            if config.settings:
+                raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
+        return configs
+
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        return super().identity(pair, probe) | own_identity(probe)
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; with the texts without what decides, where there are such, on the model that is asked about."""
+        layers = pair.layers_of(config)
+        with_blind = "blind" in pair.request.controls and init == pair.request.init
+        can_be_blind = with_blind and any(item.blind for item in _items_of(pair, probe).items)
+        words = config.settings.get("vocabulary")
+        identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
+        if config.readout == _TUNED_LENS:
+            identity |= {"lens_fingerprint": _lens_text(config, pair).text_fingerprint, "on_long": pair.request.on_long}
+        return CellGrid(layers, layers, identity, ("none", "blind") if can_be_blind else ("none",))
+
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The most frequent answer, where the answer is a word of the vocabulary.
+
+        Of two texts neither is the more frequent answer; and where each item has distractors of its own, the most
+        frequent answer is mostly one that is never a distractor.
+        """
+        assert isinstance(probe, ClozeProbe)
+        return (_ORACLE,) if probe.asks == "answers" else ()
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return (_BLIND,)
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Run the model on the texts of a task."""
+        probe, encoder = self.configured(cells.probe, cells.config), job.get_encoder()
+        assert isinstance(probe, ClozeProbe)
+        if cells.config.readout == _TUNED_LENS:
+            encoder = encoder.through(_kept_lens(encoder, cells.config, job))
+        whole = _items_of(job.pair, probe)
+        ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
+        words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
+        layers = tuple(layer for layer in cells.layers if layer is not None)
+        asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
+        aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
+        for problem in cells.problems:
+            watch = Stopwatch()
+            items = _blinded(whole) if problem.control == "blind" else whole
+            answers = asked.answers(probe.asks, items, job.progress)
+            if all(answers.reason):
+                raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({answers.reason[0]})")
+            provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
+            facts = {"params": _params(cells, probe, items, job), **aligned}
+            for place, cell in enumerate(cells.cells_of(problem)):
+                _write(job.run, cell, items, answers, place, provenance, facts)
+
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
+        items = _items_of(job.pair, baselines.probe)
+        answers = _by_frequency(items)
+        for cell in baselines.cells.values():
+            _write(job.run, cell, items, answers, 0, {"versions": versions("numpy"), "wall_s": 0.0}, {})
+
+    def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
+        """Those of the items, which have a language of their own."""
+        return {**super().columns(pair, probe, config), "language": _items_of(pair, probe).language}
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Scores of all items, of groups of relations or constructions, and of each group."""
+        probe, first, request = draws[0].probe, draws[0], scoring.pair.request
+        assert isinstance(probe, ClozeProbe)
+        # The replicates of single groups are kept where a mean over draws is to be made.
+        columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
+        has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
+
+        def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
+            is_last = control == list(by_control)[-1]
+            return self._majority_of_asked(first, probe, scoring) if is_last and has_majority else ()
+
+        # What a change of the text moves is neither good nor bad: no layer is the best at it.
+        is_ranked = probe.asks != "changes"
+        return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
+
+    def _majority_of_asked(self, cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> Sequence[ResultRow]:
+        """The baseline ``majority``, counted and scored on the items that the layers are scored on.
+
+        They belong to the first cell. There are none where all items were scored: the baseline of all items is the
+        same.
+        """
+        cell, run = cells.cells["none", 0, cells.layers[0]], scoring.run
+        items = _items_of(scoring.pair, probe)
+        outcomes = read_outcomes(run, [cell.id])
+        by_name = {item.id: item for item in items.items}
+        if len(outcomes.item_ids) == len(by_name):
+            return ()
+        answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
+        (record,) = records_of(run, (cell,))
+        settings = {"settings": cells.config.changes} if cells.config.changes else {}
+        record = replace(record, facts={**record.facts, "params": settings})
+        outcomes = replace(outcomes, rank=answers.rank)
+        column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
+        shared = task_columns(self, BaselineCells(probe, cells.config, {"majority": cell}), scoring)
+        where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
+        return cell_rows(column, 0, where, metrics=probe.scores)
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts of the outcomes of items, by group."""
+        outcomes = read_outcomes(run, ids)
+        return outcomes.counts(metrics[0].count_kind), outcomes.groups
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+        """The rows of the most frequent answers."""
+        probe, columns = baselines.probe, dict[Problem, Column]()
+        assert isinstance(probe, ClozeProbe)
+        for problem in baselines.problems:
+            cells = baselines.cells_of(problem)
+            outcomes, records = read_outcomes(scoring.run, [cells[0].id]), records_of(scoring.run, cells)
+            columns[problem] = _scored(outcomes, records, cells, (None,), probe, scoring, only="answers")
+        return scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """A pass over the texts for each set of weights and control, and the fit of a tuned lens."""
+        probe = groups[0].probe
+        assert isinstance(probe, ClozeProbe)
+        members = [cells for group in groups for cells in group.members]
+        n_passes = len({(cells.weights, problem.control) for cells in members for problem in cells.problems})
+        texts = ((item.text, item.other) for item in _items_of(pair, probe).items)
+        n_words = np.array([float(len(text.split()) + len(other.split())) for text, other in texts])
+        if probe.asks == "sentences":  # which are read once for each of their subwords
+            n_words = PIECES_A_WORD * n_words**2 / 2
+        flops = n_passes * pair.pass_flops(float(n_words.sum()))
+        n_lenses = len({cells.weights for cells in members if cells.config.readout == _TUNED_LENS})
+        flops += n_lenses * _LENS_LOGITS * 6 * pair.shape.dim * pair.shape.n_layers
+        return Cost(flops, items=len(_items_of(pair, probe)))
+
+
+def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
+    items: ClozeItems = pair.splits.items[probe.task]
+    return items
+
+
+def _blinded(items: ClozeItems) -> ClozeItems:
+    """The items whose texts have a version without what decides, in that version."""
+    kept = tuple(replace(item, text=item.blind) for item in items.items if item.blind)
+    if not kept:
+        raise CorpusError("no item has a text without what decides: leave out the control blind")
+    without = (LeftOut(item.id, item.group, "no text without what decides") for item in items.items if not item.blind)
+    return replace(items, items=kept, left_out=(*items.left_out, *without))
+
+
+def _by_frequency(items: ClozeItems) -> Answers:
+    """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
+
+    counts: dict[str, Counter[str]] = {}
+    for item in items.items:
+        counts.setdefault(item.group, Counter())[item.answer] += 1
+    ranks_of = {
+        group: {answer: rank for rank, (answer, _) in enumerate(of_group.most_common(), 1)}
+        for group, of_group in counts.items()
+    }
+    answers = Answers.none(1, items.items)
+    for number, item in enumerate(items.items):
+        ranks = ranks_of[item.group]
+        rank = min(ranks.get(word, len(ranks) + 1) for word in (item.answer, *item.accepted))
+        answers.first[0][number] = next(iter(ranks))
+        answers.rank[0, number] = rank - sum(ranks.get(word, rank) < rank for word in set(item.ignored))
+    return answers
+
+
+_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
+"""The questions whose chance level is known."""
+
+
+def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems, job: Resources) -> dict[str, Any]:
+    params: dict[str, Any] = {"clusters": items.clusters}
+    if probe.asks in _CHOICES:
+        params["chance"] = _chances(items)
+    if probe.asks != "next_sentence":
+        params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
+    if cells.config.readout == _TUNED_LENS:
+        params["lens"] = folder_name(_lens_corpus(cells.config, job.pair))
+    if cells.config.changes:
+        params["settings"] = cells.config.changes
+    return params
+
+
+def read_vocabulary(path: str) -> tuple[str, ...]:
+    """The words of a file, one a line."""
+    file = given_path(path, error=CorpusError)
+    lines = read_text(file, error=CorpusError, missing="it should be a vocabulary, one word a line").splitlines()
+    words = tuple(dict.fromkeys(filter(None, map(str.strip, lines))))
+    if not words:
+        raise CorpusError(f"vocabulary {file}: no word in it; write one a line")
+    return words
+
+
+def _chances(items: ClozeItems) -> dict[str, float]:
+    """The chance level of each group: the mean probability of a correct random choice."""
+    by_group: dict[str, list[float]] = {}
+    for item in items.items:
+        by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+    return {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
+
+
+def _write(
+    run: Path,
+    cell: Cell,
+    items: ClozeItems,
+    answers: Answers,
+    layer: int,
+    provenance: Mapping[str, Any],
+    facts: Mapping[str, Any],
+) -> None:
+    left, every = items.left_out, list[ClozeItem | LeftOut]([*items.items, *items.left_out])
+    cluster, clusters = _coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
+    group, groups = _coded([item.group for item in every])
+    reasons = [*answers.reason, *(one.reason for one in left)]
+
+    def filled(values: Any, filling: float) -> Any:
+        return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
+
+    predictions = Predictions.of_cloze(
+        item_ids=[item.id for item in every],
+        cluster=cluster,
+        cluster_ids=clusters,
+        group=group,
+        groups=groups,
+        gold=[*answers.gold[layer], *[""] * len(left)],
+        pred=[*answers.first[layer], *[""] * len(left)],
+        score=filled(answers.score, np.nan),
+        rival=filled(answers.rival, np.nan),
+        rank=filled(answers.rank, 0),
+        reason=reasons,
+    )
+    counts = _counts_of(reasons, cluster, group, groups)
+    fixed = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, "params": {}}
+    write_cell(run, cell, predictions, facts={**fixed, **counts, **facts}, provenance=provenance)
+
+
+def _coded(names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The place of each name among the distinct ones, and these in order of first appearance."""
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array([code_of[name] for name in names], dtype=np.int64), tuple(code_of)
+
+
+def _counts_of(
+    reasons: Sequence[str], cluster: NDArray[np.int64], group: NDArray[np.int64], groups: Sequence[str]
+) -> dict[str, Any]:
+    """Counts of scored items in all and in each group, and the ``[item]`` reasons of the others (empty: scored)."""
+    scored = np.array([not reason for reason in reasons], dtype=bool)
+
+    def counts(inside: NDArray[np.bool_]) -> list[int]:
+        """Items scored, the clusters they stand in, and items left out."""
+        n_scored = int((scored & inside).sum())
+        return [n_scored, len(np.unique(cluster[scored & inside])), int(inside.sum()) - n_scored]
+
+    whole = counts(np.ones(len(reasons), dtype=bool))
+    return {
+        **dict(zip(("n_items", "n_clusters", "n_skipped"), whole, strict=True)),
+        "skip_reasons": dict(Counter(kind_of(reason) for reason in reasons if reason).most_common()),
+        "groups": {name: counts(group == code) for code, name in enumerate(groups)},
+    }
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what differs from item to item: the word it is about, and its details."""
+    if reason[:1] in "'\"" and (end := reason.find(f"{reason[0]} ", 1)) > 0:
+        reason = reason[end + 2 :]
+    return reason.partition(":")[0]
+
+
+Floats = NDArray[np.float64]
+
+# Items whose scores are reduced before more are read: what is kept of an item is a few numbers a layer.
+_AT_ONCE = 8192
+
+
+@dataclass(eq=False)
+class Answers:
+    """The answers of a model to some items, in their order."""
+
+    score: Floats
+    """``[layer, item]`` log probability (natural) of the correct answer; NaN where an item was not scored."""
+    rival: Floats
+    """``[layer, item]`` the same of the distractor that it is compared with; NaN where there is none."""
+    rank: NDArray[np.int64]
+    """``[layer, item]`` rank of the correct answer; 0 where it has none."""
+    first: list[list[str]]
+    """``[layer][item]`` the answer that the model ranks first, or chooses; empty where an item was not scored."""
+    gold: list[list[str]]
+    """``[layer][item]`` the correct answer; for changes the word that each layer ranks first in the original text."""
+    reason: list[str]
+    """``[item]`` the reason why it was not scored; empty where it was."""
+
+    @classmethod
+    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
+        """The empty answers of items that are not scored yet."""
+        shape = n_layers, len(items)
+        return cls(
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+            np.zeros(shape, dtype=np.int64),
+            [[""] * len(items) for _ in range(n_layers)],
+            [[item.answer for item in items] for _ in range(n_layers)],
+            [""] * len(items),
+        )
+
+    def put(self, places: Sequence[int], other: Answers) -> None:
+        """Take over the answers to some of the items."""
+        self.score[:, places], self.rival[:, places], self.rank[:, places] = other.score, other.rival, other.rank
+        rows = zip((*self.first, *self.gold, self.reason), (*other.first, *other.gold, other.reason), strict=True)
+        for row, values in rows:
+            for place, value in zip(places, values, strict=True):
+                row[place] = value
+
+    def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> None:
+        """Note why items were not scored: the first reason of each."""
+        for one in excluded:
+            item = item_of[one.item]
+            word = "" if one.candidate is None else f"{one.candidate!r} "
+            self.reason[item] = self.reason[item] or f"{word}{one.reason}"
+        left = np.array([bool(reason) for reason in self.reason], dtype=bool)
+        self.score[:, left], self.rival[:, left], self.rank[:, left] = np.nan, np.nan, 0
+        for first in self.first:
+            for item in np.flatnonzero(left).tolist():
+                first[item] = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The settings with which items are put to a model."""
+
+    encoder: Encoder
+    layers: tuple[int, ...]
+    form: AnswerForm | None = None
+    """Scoring of words of several subwords and of sentences; None for the default of the question."""
+    ranked: bool = False
+    """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
+    vocabulary: tuple[str, ...] = ()
+    """Words among which answers have their places."""
+
+    def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
+        """The answers to all items, computed for a bounded number of them at a time.
+
+        Raises:
+            ModelError: the model has no such head, or not such a layer.
+            ClozeError: an answer cannot be scored as asked.
+        """
+        # Settings that would change nothing are refused.
+        if self.vocabulary and (asks not in ("answers", "choices") or self.form not in (None, "one_piece")):
+            raise ClozeError("a vocabulary is for answers and choices of one piece: leave it out here")
+        if self.form is not None and asks == "changes":
+            raise ClozeError("what a change moves has no form: leave it out")
+        answers = Answers.none(len(self.layers), items.items)
+        progress.start(len(items), unit="items")
+        for places, words in self._portions(items):
+            some = [items.items[place] for place in places]
+            answers.put(places, _HOW[asks](self, some, words))
+            progress.advance(len(some))
+        progress.finish()
+        for place in np.flatnonzero(np.isnan(answers.score).any(axis=0)).tolist():
+            answers.reason[place] = answers.reason[place] or "the model's score is not a number"
+        return answers
+
+    def _portions(self, items: ClozeItems) -> Sequence[tuple[list[int], tuple[str, ...]]]:
+        """Places of items that are asked together, and the words among which their answers have a place.
+
+        Where there are such words, what stands before the mask decides which entries they are.
+        """
+        by_words: dict[tuple[str, str], list[int]] = {}
+        for place, item in enumerate(items.items):
+            group = item.group if item.group in items.vocabularies else ""
+            limited = bool(group or self.vocabulary)
+            by_words.setdefault((group, anchor_of(_before(item)) if limited else ""), []).append(place)
+        return [
+            (places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary))
+            for (group, _), places in by_words.items()
+            for start in range(0, len(places), _AT_ONCE)
+        ]
+
+
+def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """The place of each answer, or of the best of those that are as right."""
+    if asked.form not in (None, "one_piece"):
+        raise ClozeError(f"answers scored as {asked.form} have no place in a vocabulary: leave the form out")
+    entries = _entries(asked.encoder, words, _before(items[0]))
+    if entries is not None and not entries:
+        return _without_vocabulary(asked, items)
+    prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
+    scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
+    answers = Answers.none(len(asked.layers), items)
+    lost = []
+    for place, item in enumerate(items):
+        n = 1 + len(item.accepted)
+        values, ranks = scores.of(place), scores.ranks_of(place)
+        # An item is lost only if none of its answers can be scored.
+        if np.isnan(values[:, :n]).all():
+            lost += [one for one in scores.excluded if one.item == place]
+            continue
+        best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
+        for layer in range(len(asked.layers)):
+            # Several spellings may be one entry.
+            above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
+            answers.rank[layer, place] = best[layer] - len(above)
+        answers.score[:, place] = np.nanmax(values[:, :n], axis=1)
+    last = scores.mask_starts[1:] - 1
+    answers.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
+    answers.leave_out(lost, range(len(items)))
+    return answers
+
+
+def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Answers beside their rivals at one mask."""
+    prompts: list[Prompt] = []
+    item_of: list[int] = []
+    for place, item in enumerate(items):
+        if item.other:
+            prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
+        else:
+            prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
+        item_of += [place] * (2 if item.other else 1)
+    # The prompts with the answer, and with its rivals, of each item.
+    own = np.searchsorted(item_of, range(len(items))).tolist()
+    against = (np.searchsorted(item_of, range(len(items)), side="right") - 1).tolist()
+    form = asked.form or "one_piece"
+    ranks = asked.ranked and form == "one_piece"
+    entries = _entries(asked.encoder, words, _before(items[0])) if form == "one_piece" else None
+    if entries is not None and not entries:
+        return _without_vocabulary(asked, items)
+    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form, ranks=ranks, vocabulary=entries)
+    answers = Answers.none(len(asked.layers), items)
+    for place, item in enumerate(items):
+        right = scores.of(own[place])[:, 0]
+        wrong = scores.of(against[place])[:, -len(item.rivals) :]
+        answers.score[:, place], answers.rival[:, place] = right, wrong.max(axis=1)
+        if ranks:
+            answers.rank[:, place] = scores.ranks_of(own[place])[:, 0]
+        for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
+            chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
+            answers.first[layer][place] = chosen
+    answers.leave_out(scores.excluded, item_of)
+    return answers
+
+
+def _in_context(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """One answer at the masks of two texts."""
+    prompts = [Prompt(text, (item.answer,), at=-1) for item in items for text in (item.text, item.other)]
+    form = asked.form or "one_piece"
+    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form)
+    return _of_pairs(asked, items, scores.values, scores.excluded)
+
+
+def _sentences(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Whole sentences beside each other, by pseudo-log-likelihood."""
+    texts = [text for item in items for text in (item.text, item.other)]
+    form = asked.form or "original"
+    scores = pseudo_log_likelihood(asked.encoder, texts, layers=asked.layers, form=form)
+    return _of_pairs(asked, items, scores.totals, scores.excluded)
+
+
+def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
+    """Answers from ``[layer, 2 · item]`` values, the correct one of each two first."""
+    answers = Answers.none(len(asked.layers), items)
+    answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
+    # What is chosen is one of two texts, whatever goes into them.
+    answers.gold = [[item.text for item in items] for _ in asked.layers]
+    for layer, better in enumerate((answers.score > answers.rival).tolist()):
+        answers.first[layer] = [(item.text if right else item.other) for item, right in zip(items, better, strict=True)]
+    answers.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
+    return answers
+
+
+def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Ranks and values, in another text, of the word that each layer ranks first."""
+    before = ask(asked.encoder, [Prompt(item.text) for item in items], layers=asked.layers, top=1)
+    ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
+    kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
+    wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
+    answers = Answers.none(len(asked.layers), items)
+    if kept:
+        prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
+        after = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1)
+        last = after.mask_starts[1:] - 1
+        first = _spelled(asked.encoder, after.top_ids[:, last, 0])
+        for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
+            for layer in range(len(asked.layers)):
+                entry = entries.index(int(ids[layer, place]))
+                answers.score[layer, place] = after.of(number)[layer, entry]
+                answers.rank[layer, place] = after.ranks_of(number)[layer, entry]
+                answers.first[layer][place] = first[layer][number]
+        answers.leave_out(after.excluded, kept)
+    answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
+    answers.gold = _spelled(asked.encoder, ids)
+    answers.leave_out(before.excluded, range(len(items)))
+    return answers
+
+
+def _following(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Whether one sentence follows another."""
+    scores = next_sentence(asked.encoder, [(item.text, item.other) for item in items], layers=asked.layers)
+    answers = Answers.none(len(asked.layers), items)
+    right = np.array([item.answer != "next" for item in items], dtype=np.int64)
+    places = np.arange(len(items))
+    answers.score, answers.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
+    for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
+        answers.first[layer] = ["next" if follows else "other" for follows in better]
+    answers.leave_out(scores.excluded, range(len(items)))
+    return answers
+
+
+_HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]], Answers]] = {
+    "answers": _ranked,
+    "choices": _chosen,
+    "contexts": _in_context,
+    "sentences": _sentences,
+    "changes": _changed,
+    "next_sentence": _following,
+}
+
+
+def _without_vocabulary(asked: Asked, items: Sequence[ClozeItem]) -> Answers:
+    """Nothing, where no word of a vocabulary is an entry at the place of the mask."""
+    answers = Answers.none(len(asked.layers), items)
+    answers.reason = ["no word of the vocabulary is a single piece there"] * len(items)
+    return answers
+
+
+def _before(item: ClozeItem) -> str:
+    """The text before the mask that is asked about."""
+    return Prompt(item.text).segments[-2]
+
+
+def _entries(encoder: Encoder, words: tuple[str, ...], before: str) -> Sequence[int] | None:
+    """The entries of a vocabulary given in words; words of several pieces have no place in any."""
+    if not words:
+        return None
+    entries: list[int] = vocabulary_ids(encoder, words, before=before)[0].tolist()
+    return entries
+
+
+def _spelled(encoder: Encoder, ids: NDArray[np.int64]) -> list[list[str]]:
+    """``[layer][item]`` entries as text; empty for none."""
+    distinct = [entry for entry in np.unique(ids).tolist() if entry >= 0]
+    name = dict(zip(distinct, spell_pieces(encoder, distinct), strict=True))
+    return [[name.get(entry, "") for entry in row] for row in ids.tolist()]
+
+
+_TUNED_LENS = "tuned_lens.v1"
+_LENS_LOGITS = 400 * 64 * 30_000
+"""Logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces."""
+
+
+def _lens_corpus(config: ReadoutConfig, pair: ModelCorpus) -> str:
+    """The corpus whose train split the translators are fitted to.
+
+    Raises:
+        BertologyError: none is named, and the texts are not those of the embedded corpus.
+    """
+    if name := config.settings.get("lens_corpus"):
+        return str(name)
+    if pair.request.corpus != "pocket":
+        example = "{name: tuned_lens, settings: {lens_corpus: CORPUS}}"
+        raise BertologyError(f"readout {_TUNED_LENS}: name the corpus that its translators are fitted to: {example}")
+    return "pocket"
+
+
+def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> Sentences:
+    """The text that the translators are fitted to.
+
+    Raises:
+        BertologyError: there is no such corpus, or it has no train split.
+    """
+    name = _lens_corpus(config, pair)
+    splits = load_corpus(name).splits
+    if "train" not in splits:
+        raise CorpusError(f"lens_corpus {name}: a lens is fitted to a train split; this corpus has {', '.join(splits)}")
+    return splits["train"]
+
+
+def _kept_lens(encoder: Encoder, config: ReadoutConfig, job: Resources) -> TunedLens:
+    """The lens of a model, from the run's folder where another task has fitted it already."""
+    from bertology.cloze import fit_lens, load_lens
+
+    text, on_long = _lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
+    decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
+    key = digest([part.encode() for part in decides])[:16]
+    path = job.run / FITS / f"lens-{key}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.stem}.lock")):
+        if not path.exists():
+            fit_lens(encoder, text, on_long=on_long, progress=job.progress).save(path)
+    return load_lens(path, encoder)
+
+
+def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool) -> Columns:
+    """Columns by control and seed: controls are scored on none but the items that the layers are scored on."""
+    columns: dict[Problem, Column] = {}
+    run, scored_items = scoring.run, None
+    for problem in cells.problems:
+        of_problem = cells.cells_of(problem)
+        ids, records = [cell.id for cell in of_problem], records_of(run, of_problem)
+        outcomes = read_outcomes(run, ids, among=scored_items)
+        if scored_items is None:
+            scored_items = outcomes.item_ids
+        elif len(outcomes.item_ids) < records[0].facts["n_items"]:
+            counts = _recounted(run, ids[0], among=cells.cells["none", problem.seed, cells.layers[0]].id)
+            records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
+        columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring, keep=keep)
+    return columns
+
+
+def _recounted(run: Path, cell_id: str, *, among: str) -> dict[str, Any]:
+    """Counts of the items of a cell that are scored in another cell too."""
+    kept, others = (read_predictions(run, name) for name in (cell_id, among))
+    left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
+    reasons = [reason or left_out[item] for item, reason in zip(kept.item_ids, kept.extra["reason"], strict=True)]
+    return _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
+
+
+def _scored(
+    outcomes: ClozeOutcomes,
+    records: tuple[CellRecord, ...],
+    cells: tuple[Cell, ...],
+    layers: tuple[int | None, ...],
+    probe: ClozeProbe,
+    scoring: Scoring,
+    *,
+    only: CountKind | None = None,
+    keep: bool = False,
+) -> Column:
+    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count.
+
+    The replicates of single groups are dropped unless they are to be kept, as many groups would have very many.
+    """
+    scores: dict[str, Bootstrap] = {}
+    by_group: dict[tuple[str, str], Bootstrap] = {}
+
+    def resampled(counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()) -> dict[str, Bootstrap]:
+        return bootstrap(counts, metrics, labels=groups, n_resamples=scoring.n_resamples, seed=scoring.seed)
+
+    for kind in dict.fromkeys(metric.count_kind for metric in probe.scores if only in (None, metric.count_kind)):
+        metrics = [metric for metric in probe.scores if metric.count_kind == kind]
+        counts = outcomes.counts(kind)
+        scores |= resampled(counts, [metric for metric in metrics if metric.which is None], outcomes.groups)
+        for metric in [metric for metric in metrics if metric.which is not None]:
+            members = [n for n, group in enumerate(outcomes.groups) if metric.which and metric.which(group)]
+            # Only the clusters of those groups are drawn: their number decides how sure the score is.
+            clusters = outcomes.clusters_of(*members)
+            if len(clusters):
+                labels = [outcomes.groups[member] for member in members]
+                scores |= resampled(counts[:, clusters][:, :, members], [metric], labels)
+        # Metrics over all items, or over some groups, would repeat themselves in a single group.
+        alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
+        for number, group in enumerate(outcomes.groups if len(outcomes.groups) > 1 else ()):
+            # A group is drawn from its own clusters alone, as above.
+            of_group = counts[:, outcomes.clusters_of(number), number : number + 1]
+            for name, score in resampled(of_group, alone).items() if of_group.shape[1] else ():
+                lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
+                by_group[name, group] = score if keep else lean
+    ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
+    return Column(cells, layers, records, ordered, by_group)
+
+
+FAMILY = _Cloze()

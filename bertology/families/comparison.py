@@ -1,0 +1,501 @@
+"""Differences between a model and its reference by layer: of vectors, attention maps, whole models, frozen readouts.
+
+Statistics are sums over clusters, as those of ``geometry`` and ``heads``. :data:`FROZEN` is a family of its own: what a
+readout fitted to one model predicts from the vectors of the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from bertology._names import name_not_found
+from bertology.attention import HeadRatios, Scope
+from bertology.encoders import ModelShape, OnLong
+from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.families.cells import Stopwatch
+from bertology.families.contract import (
+    CellGrid,
+    Cost,
+    Counts,
+    FitCells,
+    FitGroup,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+    named_task,
+)
+from bertology.families.labels import FAMILY as LABELS
+from bertology.families.model_corpus import ModelCorpus, Signal
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import ByControl, Columns, run_rows
+from bertology.families.sums import (
+    PACKAGES,
+    SumsFamily,
+    head_rows,
+    layers_with_heads,
+    n_words_read,
+    own_readout,
+    sums_rows,
+    write_sums,
+)
+from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
+from bertology.geometry import LayerSums, most_alike
+from bertology.measures import Metric, compare, over_runs
+from bertology.measures.comparisons import difference
+from bertology.probing import (
+    AttentionComparison,
+    ControlNote,
+    EncoderComparison,
+    GeometryCounts,
+    LayerPair,
+    Probe,
+    ReadoutComparison,
+    VectorComparison,
+)
+from bertology.readouts import readout_kind
+from bertology.results import ComparisonRow, ResultRow
+from bertology.results.predictions import Kept
+from bertology.results.rows import comparison_rows, counterpart
+
+_MATCHES = ("depth", "cka")
+
+
+class _Comparison(SumsFamily):
+    """What differs between a model and its reference, and in which layer?"""
+
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """Vectors of words, where vectors are compared."""
+        return ("words",) if isinstance(probe, VectorComparison) else ()
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        if isinstance(probe, EncoderComparison):
+            return own_readout(probe, asked, "encoders.v1", about="the models themselves")
+        if isinstance(probe, AttentionComparison):
+            return own_readout(probe, asked, "attention.v1", about="attention maps")
+        if not isinstance(probe, VectorComparison):
+            kinds = "derive it from VectorComparison, AttentionComparison or EncoderComparison"
+            raise BertologyError(f"task {probe.task}: a {type(probe).__name__} is of no kind that is computed; {kinds}")
+        configs = super().configs(probe, asked, shape)
+        for config in configs:
+            if (match := _configured_vectors(probe, config).match) not in _MATCHES:
+                raise name_not_found(f"match of task {probe.task}", match, _MATCHES)
+        return configs
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                chosen = self.configured(probe, config)
+                if isinstance(chosen, VectorComparison):
+                    chosen.words(pair.texts(probe.reads))
+                elif isinstance(chosen, EncoderComparison):
+                    chosen.check(pair.texts(probe.reads))
+        if isinstance(probe, AttentionComparison):
+            _check_heads(pair, probe)
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer, or the whole model; where layers are matched by content, cells depend on which are read."""
+        layers, on_long = pair.layers_of(config), {"on_long": pair.request.on_long}
+        if isinstance(probe, EncoderComparison):
+            of_layers = () if probe.columns == "model" else layers
+            return CellGrid(of_layers if probe.columns == "layers" else (*of_layers, None), of_layers, on_long)
+        if isinstance(probe, AttentionComparison):
+            with_heads = layers_with_heads(pair, layers, f"task {probe.task}: ")
+            return CellGrid(with_heads, with_heads, on_long)
+        grid, asked = super().cells(pair, probe, config, init), _configured_vectors(probe, config)
+        if pair.reference is None or not (asked.compares_layers or asked.match != "depth"):
+            return grid
+        read = {"layers": list(layers), "reference_layers": list(pair.reference.layers)}
+        return replace(grid, identity={**grid.identity, **read})
+
+    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
+        """None is certain, as models without a reference are left out."""
+        return 0
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Measure stored vectors, or open the two models."""
+        with named_task(cells.probe):
+            if isinstance(cells.probe, VectorComparison):
+                _measure_vectors(cells, job)
+            elif isinstance(cells.probe, AttentionComparison):
+                _measure_attention(cells, job)
+            else:
+                _measure_encoders(cells, job)
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Every statistic of every head or layer, then those of the whole model, which are not compared with layers."""
+        if isinstance(draws[0].probe, AttentionComparison):
+            return head_rows(self, draws[0], scoring)
+        by_layer = [_with_cells(one, is_layer=True) for one in draws]
+        of_model = [_with_cells(one, is_layer=False) for one in draws]
+        parts = [sums_rows(self, part, scoring) for part in (by_layer, of_model) if part[0].cells]
+        rows = tuple(row for part in parts for row in part.rows)
+        return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Products of dimensions over all words for each two layers; or a pass over the text for each layer."""
+        probe, n_layers, dim = groups[0].probe, len(pair.layers), pair.shape.dim
+        if not isinstance(probe, VectorComparison):
+            return Cost(2 * n_layers * pair.pass_flops(n_words_read(pair, probe)))
+        if not probe.compares_layers:
+            return super().cost(pair, groups)
+        return Cost(2.0 * n_words_read(pair, probe) * dim**2 * n_layers**2, 4.0 * dim**2 * n_layers**2)
+
+
+def _configured_vectors(probe: Probe, config: ReadoutConfig) -> VectorComparison:
+    """The question with the settings of a configuration."""
+    return cast(VectorComparison, probe.with_settings(config.settings))
+
+
+def _check_heads(pair: ModelCorpus, probe: Probe) -> None:
+    reference = pair.reference
+    if reference is not None and reference.shape.n_heads != pair.shape.n_heads:
+        heads = f"{pair.source.title} has {pair.shape.n_heads} heads in a layer, {reference.source.title} "
+        problem = f"{heads}{reference.shape.n_heads}: heads are compared one with one, which takes the same number"
+        raise ModelError(f"task {probe.task}: {problem}")
+
+
+def _with_cells(cells: FitCells, *, is_layer: bool) -> FitCells:
+    """The cells of layers, or that of the whole model."""
+    return replace(cells, cells={key: cell for key, cell in cells.cells.items() if (key[2] is not None) == is_layer})
+
+
+def _reference(job: Resources) -> Resources:
+    """The resources of the reference model."""
+    assert job.reference is not None
+    return job.reference
+
+
+def _pairs_by_depth(layers: Sequence[int], pair: ModelCorpus, reference: ModelCorpus) -> tuple[LayerPair, ...]:
+    """Each layer with that of the same number, or where depths differ of the same relative depth."""
+    depths = pair.shape.n_layers, reference.shape.n_layers
+    return tuple((layer, counterpart(layer, *depths)) for layer in layers)
+
+
+def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
+    """The parameters of rows that name the reference."""
+    return {
+        "reference": reference.source.name,
+        "reference_fingerprint": reference.fingerprints[reference.weights],
+    }
+
+
+def _write(
+    cells: FitCells,
+    job: Resources,
+    found: Sequence[LayerSums] | Sequence[HeadRatios],
+    pairs: Sequence[LayerPair],
+    counts: GeometryCounts,
+    *,
+    n_clusters: int,
+    watch: Stopwatch,
+    device: str,
+) -> None:
+    """Write the cells of a configuration with the statistics of their layers, and the layers compared with them."""
+    reference = _reference(job).pair
+    leaves_out = isinstance(cells.probe, VectorComparison)
+    write_sums(
+        cells,
+        job,
+        {"test": found},
+        replace(counts, skipped=dict(sorted(counts.skipped.items()))),
+        n_clusters=n_clusters,
+        provenance=watch.provenance(*PACKAGES, device=device, n_cells=len(cells.cells)),
+        params={**_reference_params(reference), "clusters": "sentences"},
+        layer_params={layer: {"reference_layer": other} for layer, other in pairs},
+        aligned=job.pair.alignment_counts(leaves_out=leaves_out, beside=reference),
+    )
+
+
+def _measure_vectors(cells: FitCells, job: Resources) -> None:
+    """Compute the statistics of the vectors of the same words in both models, of all layers."""
+    watch, probe, other = Stopwatch(), _configured_vectors(cells.probe, cells.config), _reference(job)
+    texts, both = job.pair.texts(probe.reads), (job, other)
+    asked = probe.words(texts)
+    left_out = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in both)) for name in texts}
+    read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
+    model, reference = (
+        {name: one.vectors(name, layers, words) for name, words in read.items()}
+        for one, layers in ((job, cells.layers_read), (other, other.pair.layers))
+    )
+    # On one thread every engine computes the same bits.
+    with threadpool_limits(1):
+        if probe.match == "depth":
+            pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+        else:  # by likeness on dev, or on test where there is no dev
+            split = "dev" if "dev" in model and len(model["dev"]) else "test"
+            pairs = most_alike(model[split], reference[split])
+        found = list(probe.statistics(model, reference, texts, layers=pairs))
+    counts, why = probe.counts(texts, read), left_out["test"]
+    skipped = Counter(counts.skipped) + Counter(
+        why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
+    )
+    n_clusters = len(np.unique(texts["test"].sentence_of_word[read["test"]]))
+    counts = replace(counts, skipped=skipped)
+    _write(cells, job, found, pairs, counts, n_clusters=n_clusters, watch=watch, device="cpu")
+
+
+_LEFT_OUT = "in a sentence that is not read whole by both models"
+
+
+def _measure_attention(cells: FitCells, job: Resources) -> None:
+    """Compare the maps of each head in the same sentences, and their mean over the heads of a layer."""
+    from bertology.attention import paired_maps
+
+    watch, other, text = Stopwatch(), _reference(job), job.pair.splits.test
+    probe = cells.probe.with_settings(cells.config.settings)
+    assert isinstance(probe, AttentionComparison)
+    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+    model, reference = job.get_encoder(), other.get_encoder()
+    scope = Scope(len(text), tuple(layer for layer, _ in pairs), model.n_heads, "word")
+    clusters, n_words, n_sentences = scope.clusters(np.arange(len(text))), 0, 0
+    over, under = dict[str, NDArray[np.float64]](), dict[str, NDArray[np.float64]]()
+    on_long = cast(OnLong, job.pair.request.on_long)
+    for maps in paired_maps(model, reference, text, layers=pairs, on_long=on_long, progress=job.progress):
+        cluster = int(clusters[maps.sentence])
+        for name, (numerator, denominator) in probe.of_sentence(maps.model, maps.reference).items():
+            shape = len(scope.layers), scope.n_heads, scope.n_clusters
+            over.setdefault(name, np.zeros(shape))[..., cluster] += numerator
+            under.setdefault(name, np.zeros(scope.n_clusters))[cluster] += denominator
+        n_words += maps.model.shape[2]
+        n_sentences += 1
+    if not n_words:
+        raise CorpusError("there is no word to compare attention by")
+    names, numerators = tuple(over), np.stack(list(over.values()))  # [metric, layer, head, cluster]
+    denominators = np.stack(list(under.values()))[:, None, None]
+    means = numerators.mean(axis=2, keepdims=True)
+    found = (
+        HeadRatios(names, scope.layers, numerators, denominators),
+        HeadRatios(names, scope.layers, means, denominators, unit="layer"),
+    )
+    counts = GeometryCounts(n_words, skipped={_LEFT_OUT: left} if (left := text.n_words - n_words) else {})
+    _write(cells, job, found, pairs, counts, n_clusters=n_sentences, watch=watch, device=job.device)
+
+
+def _measure_encoders(cells: FitCells, job: Resources) -> None:
+    """Measure the models themselves, which are both open."""
+    watch, probe, other = Stopwatch(), cells.probe.with_settings(cells.config.settings), _reference(job)
+    assert isinstance(probe, EncoderComparison)
+    texts, on_long = job.pair.texts(probe.reads), job.pair.request.on_long
+    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+    models = job.get_encoder(), other.get_encoder()
+    found = list(probe.measure(*models, texts, layers=pairs, on_long=on_long, progress=job.progress))
+    n_words, n_sentences = (texts["test"].n_words, len(texts["test"])) if "test" in texts else (0, 0)
+    _write(cells, job, found, pairs, GeometryCounts(n_words), n_clusters=n_sentences, watch=watch, device=job.device)
+
+
+FAMILY = _Comparison()
+
+
+# Frozen readouts: fitted to the reference's vectors, applied to the model's, next to readouts fitted to the model.
+
+_CONTROLS = ("none", "rescaled", "refit", "reference")
+"""The frozen readout on the model; on its vectors with mean and spread of the reference's in each dimension, of the
+training items; a readout fitted to the model; the frozen one on the reference."""
+_NOTES = (
+    ControlNote("rescaled", "rescaled", "the frozen readout on vectors with the reference's mean and spread"),
+    ControlNote("refit", "refitted", "a readout fitted to the model itself"),
+    ControlNote("reference", "reference", "the frozen readout on the reference, to which it was fitted"),
+)
+_CHANGES = {
+    "scale_change": ("rescaled", "none"),
+    "form_change": ("refit", "rescaled"),
+    "content_change": ("reference", "refit"),
+}
+"""The two scores whose difference each metric is."""
+
+
+class _Frozen(VectorFamily):
+    """How well does a readout fitted to one model predict from the vectors of another?"""
+
+    about, readouts, count_kinds = LABELS.about, LABELS.readouts, LABELS.count_kinds
+    has_control_task = False
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Those of the task, of readouts that read one layer and predict labels."""
+        assert isinstance(probe, ReadoutComparison)
+        if probe.of.family != "labels":
+            raise BertologyError(f"task {probe.task}: the task after the colon has no labels of words or spans")
+        configs = LABELS.configs(probe.of, asked, shape)
+        for config in configs:
+            if readout_kind(str(config.readout)).columns != "layer":
+                problem = f"{config.readout} mixes layers, of which a frozen readout reads one: take {probe.of.readout}"
+                raise BertologyError(f"task {probe.task}: {problem}")
+            if config.codelength or config.erase:
+                what = "codelength" if config.codelength else "erase"
+                raise BertologyError(f"task {probe.task}: a frozen readout predicts labels: leave {what} out")
+        return configs
+
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """Each by itself."""
+        return tuple((config,) for config in configs)
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The models are of one width, and the corpus has the labels."""
+        _check_widths(pair, probe)
+        LABELS.check(pair, _of(probe), configs)
+
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        """The identity of the task whose labels are predicted, with its version."""
+        return {**LABELS.identity(pair, _of(probe)), "of_version": _of(probe).version}
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer: of the frozen readout, of one fitted anew, and of the reference itself."""
+        return replace(LABELS.cells(pair, _of(probe), config, init), controls=_CONTROLS)
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The other three."""
+        return _NOTES
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        _fit_both(cells, job)
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        return LABELS.count(run, ids, metrics)
+
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        return dict.fromkeys(_CONTROLS, probe.scores)
+
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """The differences of the four scores."""
+        return _changes(by_control, shared, cells.probe.scores[0].name) if control == "none" else ()
+
+    def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
+        """The four scores of each layer with each other."""
+        return _compared(cells, columns, scoring)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Two fits of the task."""
+        _check_widths(pair, groups[0].probe)
+        of_task = [replace(one, members=tuple(replace(c, probe=_of(c.probe)) for c in one.members)) for one in groups]
+        cost = LABELS.cost(pair, of_task)
+        return replace(cost, flops=cost.flops * 2 / len(_CONTROLS), memory=2 * cost.memory)
+
+
+def _of(probe: Probe) -> Any:
+    """The task whose labels are predicted."""
+    assert isinstance(probe, ReadoutComparison)
+    return probe.of
+
+
+def _check_widths(pair: ModelCorpus, probe: Probe) -> None:
+    if pair.reference is not None and pair.shape.dim != pair.reference.shape.dim:
+        widths = f"vectors of {pair.reference.source.title} have {pair.reference.shape.dim} dimensions"
+        problem = f"{widths}, those of {pair.source.title} {pair.shape.dim}"
+        raise ModelError(f"task {probe.task}: {problem}: a readout can be put to vectors of its own width alone")
+
+
+def _fit_both(cells: FitCells, job: Resources) -> None:
+    """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
+    from bertology.readouts import get_readout, moments, rescaled
+
+    _check_widths(job.pair, cells.probe)
+    watch, other = Stopwatch(), _reference(job)
+    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+    problems = [Problem("none", seed) for seed in dict.fromkeys(problem.seed for problem in cells.problems)]
+    of_task = replace(cells, probe=_of(cells.probe))
+    of_reference = replace(of_task, layers_read=tuple(layer for _, layer in pairs))
+    data = _readable(of_task, job, other)
+
+    def vectors(of: FitCells, where: Resources, split: str) -> Any:
+        return vectors_of(of, data, where, split, memory=job.memory // 2 if split == "train" else 0)
+
+    def fit(of: FitCells, where: Resources) -> Any:
+        readout = get_readout(cells.readout, **cells.config.settings)
+        targets = targets_of(data, problems, "train", fraction=cells.config.fraction)
+        dev, dev_targets = vectors(of, where, "dev"), targets_of(data, problems, "dev")
+        train = vectors(of, where, "train")
+        return readout.fit(
+            train, targets, dev=dev, dev_targets=dev_targets, device=job.device, progress=job.progress.say
+        )
+
+    frozen, refitted = fit(of_reference, other), fit(of_task, job)
+    job.progress.finish()
+    test = vectors(of_task, job, "test")
+    own, others = (moments(vectors(*which, "train")) for which in ((of_task, job), (of_reference, other)))
+    predicted = {
+        "none": (frozen, frozen.predict(test)),
+        "rescaled": (frozen, frozen.predict(rescaled(test, own, others))),
+        "refit": (refitted, refitted.predict(test)),
+        "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
+    }
+    writer = CellWriter(
+        cells, data, job, watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
+    )
+    for (control, seed, layer), cell in cells.cells.items():
+        fitted, answers = predicted[control]
+        at = problems.index(Problem("none", seed)), cells.layers.index(layer)
+        params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
+        params["reference_layer"] = dict(pairs)[int(layer or 0)]
+        kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
+        writer.write(cell, kept, seed, params, n_params=fitted.n_params, beside=other.pair)
+
+
+def _readable(cells: FitCells, job: Resources, other: Resources) -> TaskData:
+    """The items of the task that both models can read."""
+    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
+    return data.without(other.pair.unreadable, other.pair.joined)
+
+
+def _changes(by_control: ByControl, shared: Sequence[Mapping[str, Any]], metric: str) -> Iterator[ResultRow]:
+    """Differences of the four scores by layer, as rows of the frozen readout's own cells."""
+    for name, (one, less) in _CHANGES.items():
+        columns = [
+            {
+                seed: replace(
+                    frozen,
+                    scores={name: difference(of_one[seed].scores[metric], of_less[seed].scores[metric], metric=name)},
+                    by_group={},
+                )
+                for seed, frozen in of_frozen.items()
+            }
+            for of_frozen, of_one, of_less in zip(by_control["none"], by_control[one], by_control[less], strict=True)
+        ]
+        yield from run_rows(columns, shared, "none")
+
+
+def _compared(cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
+    """The four scores of each layer with each other, corrected together; with several seeds their means."""
+    pair, metric = scoring.pair, cells.probe.scores[0].name
+    by_control = {
+        control: over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
+        for control in _CONTROLS
+    }
+    scores = list(by_control.values())
+    n = len(cells.layers)
+    pairs = [
+        (a * n + layer, b * n + layer)
+        for layer in range(n)
+        for a, b in itertools.combinations(range(len(_CONTROLS)), 2)
+    ]
+    by_run = [one.by_run for one in scores if one.by_run is not None]
+    compared = compare(
+        np.concatenate([one.values for one in scores]),
+        np.concatenate([one.replicates for one in scores], axis=1),
+        n_clusters=scores[0].n_clusters,
+        by_run=np.concatenate(by_run, axis=1) if by_run else None,
+        pairs=pairs,
+    )
+    reference = pair.reference
+    assert reference is not None
+    first = min(seed for _, seed in columns)
+    family = f"{cells.probe.task} on {pair.corpus.name}: {pair.source.name} and {reference.source.name} by {metric}"
+    if len(pair.request.configs_of(cells.probe.task)) > 1:
+        family += f", {cells.config.title}"
+    ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
+    layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
+    yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
+
+
+FROZEN = _Frozen()

@@ -1,0 +1,138 @@
+"""Statistics of stored vectors by layer, to which nothing is fitted (``bertology.geometry`` computes them)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from bertology.corpora import Sentences
+from bertology.encoders import Encoding, ModelShape
+from bertology.families.cells import Stopwatch, item_facts
+from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Resources, named_task
+from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
+from bertology.geometry import LayerSums
+from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
+
+
+class _Geometry(SumsFamily):
+    """What shape do the vectors of a text have, and how does it change from layer to layer?"""
+
+    has_settings_in_baselines = True
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> GeometryProbe:
+        return cast(GeometryProbe, super().configured(probe, config))
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        assert isinstance(probe, GeometryProbe)
+        return own_readout(probe, asked, self.readout, about=self.about, pools=probe.pools)
+
+    def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """Vectors of words, in the encodings of the probe too, and of special tokens that are vectors of sentences."""
+        others = (encoding for config in configs for encoding in _encodings(self.configured(probe, config)).values())
+        pools: tuple[Signal, ...] = ("cls",) if any(config.pool == "cls" for config in configs) else ()
+        return ("words", *dict.fromkeys(others), *pools)
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                self.configured(probe, config).words(pair.texts(probe.reads))
+        if any(config.pool == "cls" for config in configs):
+            pair.check_cls()
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; where layers are compared, the content of a cell depends on which others are read."""
+        grid = super().cells(pair, probe, config, init)
+        is_compared = self.configured(probe, config).compares_layers
+        return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Compute the statistics of all layers."""
+        watch, probe = Stopwatch(), self.configured(cells.probe, cells.config)
+        texts = job.pair.texts(probe.reads)
+        with named_task(probe):
+            asked = probe.words(texts)
+            others, layers = _encodings(probe), cells.layers_read
+            left_out = {name: dict(job.pair.unreadable.get(name, {})) for name in texts}
+            for encoding in others.values():
+                left_out["test"] = {**skipped_in(job.stored[encoding]["test"]), **left_out["test"]}
+            read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
+            vectors = {name: job.vectors(name, layers, read[name]) for name in texts}
+            vectors |= {name: job.vectors("test", layers, read["test"], signal=one) for name, one in others.items()}
+            if cells.config.pool == "cls":
+                sentences = {name: np.arange(len(text)) for name, text in texts.items()}
+                vectors |= {
+                    f"cls:{name}": job.vectors(name, layers, of, signal="cls") for name, of in sentences.items()
+                }
+            # Decompositions of small matrices on two threads that share a core with another job take 150 times as long;
+            # and on one thread every engine computes the same bits.
+            with threadpool_limits(1):
+                found = list(probe.statistics(vectors, texts))
+        counts = probe.counts(texts, read)
+        skipped, n_clusters = _left_out(counts, texts, asked, read, left_out.get("test", {}))
+        aligned = job.pair.alignment_counts()
+        provenance = watch.provenance(*PACKAGES, device="cpu", n_cells=len(cells.cells))
+        write_sums(
+            cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, skipped=skipped, aligned=aligned
+        )
+
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """Compute what needs no vector, on the words that the model can read."""
+        probe = self.configured(baselines.probe, baselines.config)
+        texts = job.pair.texts(probe.reads)
+        with named_task(probe):
+            asked = probe.words(texts)
+        read = {name: np.setdiff1d(asked[name], list(baselines.unreadable.get(name, ()))) for name in texts}
+        counts = probe.counts(texts, read)
+        skipped, n_clusters = _left_out(counts, texts, asked, read, baselines.unreadable.get("test", {}))
+        facts = item_facts(
+            counts.n_items,
+            n_clusters,
+            n_train=counts.n_train,
+            n_classes=counts.n_classes,
+            skipped=skipped,
+            n_unseen_label=counts.n_unseen_label,
+            changes=baselines.config.changes,
+        )
+
+        def measure(control: Any) -> Iterator[LayerSums]:
+            return probe.baseline(control, texts, read)
+
+        write_baseline_sums(baselines, job, measure, facts, "numpy", "scikit-learn")
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
+        members = [member for group in groups for member in group.members]
+        if not any(self.configured(one.probe, one.config).compares_layers for one in members):
+            return super().cost(pair, groups)
+        times, dim = len(pair.layers) ** 2, pair.shape.dim
+        return Cost(2.0 * n_words_read(pair, groups[0].probe) * dim**2 * times, 4.0 * dim**2 * times)
+
+
+def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
+    """The encodings that a probe reads besides the plain one, by name."""
+    return probe.encodings if isinstance(probe, EncodingProbe) else {}
+
+
+_Words = Mapping[str, NDArray[np.int64]]
+
+
+def _left_out(
+    counts: GeometryCounts, texts: Mapping[str, Sentences], asked: _Words, read: _Words, why: Reasons
+) -> tuple[dict[str, int], int]:
+    """Numbers of test items left out, by reason, and the number of sentences with words that are read."""
+    skipped = Counter(counts.skipped) + Counter(
+        why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
+    )
+    return dict(sorted(skipped.items())), len(np.unique(texts["test"].sentence_of_word[read["test"]]))
+
+
+FAMILY = _Geometry()

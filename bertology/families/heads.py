@@ -1,0 +1,252 @@
+"""Attention heads: what is read off attention maps in one pass, and what a model loses without its heads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from bertology.attention import HeadRatios
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError
+from bertology.families.cells import Stopwatch, item_facts
+from bertology.families.contract import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    FitCells,
+    FitGroup,
+    Resources,
+    Scoring,
+    TaskRows,
+    named_task,
+    one_by_one,
+)
+from bertology.families.model_corpus import ModelCorpus, Splits, Unreadable
+from bertology.families.request import Init, ReadoutConfig, parse_layers
+from bertology.families.sums import (
+    PACKAGES,
+    SumsFamily,
+    head_rows,
+    layers_with_heads,
+    n_words_read,
+    own_readout,
+    write_baseline_sums,
+    write_sums,
+)
+from bertology.probing import AttentionProbe, GateProbe, GeometryCounts, HeadProbe, Probe
+
+if TYPE_CHECKING:
+    from bertology.attention import MakeStatistic
+
+MapsRead = tuple[Literal["word", "piece"], bool, bool]
+"""Units of the maps, whether norms are read as well, whether sentences are read in pairs."""
+
+
+class _Heads(SumsFamily):
+    """What do attention heads look at, and what does the model lose without them?"""
+
+    has_settings_in_baselines = True
+
+    def configured(self, probe: Probe, config: ReadoutConfig) -> HeadProbe:
+        return cast(HeadProbe, super().configured(probe, config))
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        if isinstance(probe, GateProbe):
+            return own_readout(probe, asked, "gates.v1", about="what a model loses without its heads")
+        return own_readout(probe, asked, "attention.v1", about="attention maps")
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer that has heads; with gates also the whole model, as ever more of its heads are off."""
+        asked = pair.layers if config.layers is None else parse_layers(config.layers, pair.shape.n_layers)
+        layers = layers_with_heads(pair, asked)
+        columns = (*layers, None) if isinstance(probe, GateProbe) else layers
+        sharing = pair.sharing if isinstance(probe, AttentionProbe) else {}
+        return CellGrid(columns, layers, {"on_long": pair.request.on_long, **sharing})
+
+    def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
+        """Words that the model cannot read, and the windows of the others: no head sees across two windows."""
+        unreadable, windows = pair.windows
+        splits = [name for name in probe.reads if name in windows]
+        return {name: unreadable[name] for name in splits}, {name: windows[name] for name in splits}
+
+    def pass_key(self, group: FitGroup) -> Hashable | None:
+        """The kind of maps that are read; None where none are."""
+        probe = self.configured(group.probe, group.members[0].config)
+        return (probe.level, probe.norms, probe.pairs) if isinstance(probe, AttentionProbe) else None
+
+    def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
+        """Compute groups that read the same maps in one pass over each split; gates are closed task by task.
+
+        Yields:
+            Each group when its cells are written, or with what went wrong: the model gives no maps (``ModelError``), a
+            split has nothing of what is asked about (``CorpusError``). That does not stop the others.
+        """
+        if self.pass_key(groups[0]) is None:
+            yield from super().compute(groups, job)
+            return
+        asked = []
+        for group in groups:
+            try:
+                probe = self.configured(group.probe, group.members[0].config)
+                asked.append(_Question.of(group, cast(AttentionProbe, probe), job.pair.splits))
+            except Exception as error:
+                yield group, error
+        outcomes: Iterable[tuple[list[_Question], Exception | None]]
+        outcomes = every = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
+        if len(asked) > 1 and every[0][1] is not None:
+            # Which of several questions a failure comes from is not known: each is read alone.
+            outcomes = one_by_one([[one] for one in asked], lambda some: _read_together(some, job))
+        for some, failure in outcomes:
+            yield from ((one.group, failure) for one in some)
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Measure what the model loses without its heads."""
+        probe = self.configured(cells.probe, cells.config)
+        assert isinstance(probe, GateProbe)
+        watch, sentences, on_long = Stopwatch(), job.pair.splits.test, job.pair.request.on_long
+        layers = _layers(cells)
+        ratios = probe.measure(job.get_encoder(), sentences, layers=layers, on_long=on_long, progress=job.progress)
+        write_sums(
+            cells,
+            job,
+            {"test": ratios},
+            GeometryCounts(sentences.n_words),
+            n_clusters=len(sentences),
+            provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),
+            aligned=job.pair.alignment_counts(leaves_out=False),
+        )
+
+    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+        """Score what needs no head on what the model can read: chosen on dev, scored on test."""
+        probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
+        assert isinstance(probe, AttentionProbe)
+        chosen_on, windows = "dev" if len(splits.dev) else "test", baselines.windows
+        left_out = baselines.unreadable.get("test", {})
+        read = np.delete(splits.test.sentence_of_word, list(left_out))
+        facts = item_facts(
+            len(read), len(np.unique(read)), skipped=Counter(left_out.values()), changes=baselines.config.changes
+        )
+
+        def measure(control: Any) -> Sequence[HeadRatios]:
+            return probe.baseline(
+                control,
+                chosen_on=splits.by_name[chosen_on],
+                sentences=splits.test,
+                chosen_windows=windows.get(chosen_on),
+                windows=windows.get("test"),
+            )
+
+        write_baseline_sums(baselines, job, measure, facts, "numpy")
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Every ratio of every head."""
+        return head_rows(self, draws[0], scoring)
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+        """Every ratio of every baseline."""
+        return head_rows(self, baselines, scoring)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Once over the text for all maps, and once for each head that is closed."""
+        probe = groups[0].probe
+        if isinstance(probe, AttentionProbe):
+            return Cost(pair.pass_flops(max(n_words_read(pair, group.probe) for group in groups)))
+        times = len(groups[0].members[0].layers) * pair.shape.n_heads
+        return Cost(times * pair.pass_flops(pair.splits.test.n_words))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The statistics of attention maps that the cells of a task need."""
+
+    group: FitGroup
+    probe: AttentionProbe
+    makers: Mapping[str, Sequence[MakeStatistic]]
+    """The statistics of each split: of dev none where no head is chosen, or there is no dev."""
+
+    @classmethod
+    def of(cls, group: FitGroup, probe: AttentionProbe, splits: Splits) -> _Question:
+        names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+        with named_task(probe):
+            return cls(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
+
+
+@dataclass(frozen=True)
+class _SplitRatios:
+    """The ratios of one split."""
+
+    ratios: tuple[HeadRatios, ...]
+    n_words: int
+    n_sentences: int
+    skipped: Mapping[str, int]
+    pairs: Mapping[str, int]
+    """Numbers of sentence pairs that were read together, and of those too long for that."""
+
+
+def _read_together(asked: Sequence[_Question], job: Resources) -> None:
+    """Read the maps of each split in one pass for several questions, and write their cells."""
+    watch, splits = Stopwatch(), job.pair.splits
+    names = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
+    by_split = {split: _from_maps(asked, split, job) for split in names}
+    n_cells = sum(len(one.group.cells) for one in asked)
+    provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
+    for number, one in enumerate(asked):
+        of_splits = {split: by_split[split][number] for split in one.makers}
+        test = of_splits["test"]
+        chosen_on = {"chosen_on": splits.chosen_on} if len(of_splits) > 1 else {}
+        write_sums(
+            one.group.members[0],
+            job,
+            {split if split == "test" else splits.chosen_on: each.ratios for split, each in of_splits.items()},
+            GeometryCounts(test.n_words, skipped=test.skipped),
+            n_clusters=test.n_sentences,
+            provenance=provenance,
+            params={**chosen_on, **test.pairs},
+            aligned=job.pair.alignment_counts(),
+        )
+
+
+def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> list[_SplitRatios]:
+    """The ratios of one split for each question; none for those that ask nothing of it."""
+    from bertology.attention import stream_maps
+
+    makers = [one.makers.get(split, ()) for one in asked]
+    first = asked[0].probe
+    read = stream_maps(
+        job.get_encoder(),
+        job.pair.splits.by_name[split],
+        [maker for own in makers for maker in own],
+        layers=sorted({layer for one in asked for layer in _layers(one.group.members[0])}),
+        level=first.level,
+        norms=first.norms,
+        pairs=first.pairs,
+        on_long=job.pair.request.on_long,  # type: ignore[arg-type]
+        exclude_shared=job.pair.request.shared_subwords == "exclude",
+        progress=job.progress,
+    )
+    results = iter(read.results)
+    pairs = {"pairs": read.n_pairs, "pairs_apart": read.n_apart} if first.pairs else {}
+    facts = read.n_words, read.n_sentences, read.skipped, pairs
+    parts = (tuple(_ratios(one.probe, own, results)) for one, own in zip(asked, makers, strict=True))
+    return [_SplitRatios(ratios, *facts) for ratios in parts]
+
+
+def _ratios(probe: AttentionProbe, makers: Sequence[Any], results: Iterator[Any]) -> Iterator[HeadRatios]:
+    """The next results of a pass, those of one probe."""
+    for _, result in zip(makers, results, strict=False):
+        for part in result if isinstance(result, tuple) else (result,):
+            if not isinstance(part, HeadRatios):
+                kind = type(part).__name__
+                raise BertologyError(f"task {probe.task}: a statistic finishes to a {kind}; it should be HeadRatios")
+            yield part
+
+
+def _layers(cells: FitCells) -> tuple[int, ...]:
+    return tuple(layer for layer in cells.layers if layer is not None)
+
+
+FAMILY = _Heads()

@@ -1,0 +1,473 @@
+"""Labels of words and spans: predicted from vectors by a fitted readout, or encoded with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.errors import BertologyError, FitError
+from bertology.families.cells import Stopwatch
+from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
+from bertology.families.model_corpus import ModelCorpus, Splits
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import (
+    NO_INTERVALS,
+    ByControl,
+    Column,
+    Columns,
+    Score,
+    Scored,
+    cell_rows,
+    records_of,
+    run_rows,
+)
+from bertology.families.vectors import (
+    Baseline,
+    CellWriter,
+    ItemColumns,
+    TaskData,
+    VectorFamily,
+    are_compared,
+    check_pools,
+    control_task_notes,
+    keep_fit,
+    labels_of,
+    readable,
+    sentence_names,
+    targets_of,
+    task_data,
+    training_memory,
+    vectors_of,
+)
+from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
+from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
+from bertology.measures.comparisons import expected_layer, over_layers
+from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
+from bertology.readouts import ReadoutKind, get_readout, readout_kind
+from bertology.results import Predictions, ResultRow
+from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
+
+if TYPE_CHECKING:
+    from bertology.readouts import Codelength, Erasure, FittedReadout
+
+
+_MAJORITY = ControlNote("majority", "majority", "the label most frequent in training")
+_BY_FORM = ControlNote(
+    "word_majority",
+    "word majority",
+    "the label most frequent in training for the same word form, else majority",
+)
+_LENGTH = ControlNote("length", "length alone", "the label most frequent in training, of texts with as many words")
+_LEXICAL = ControlNote(
+    "lexical",
+    "words alone",
+    "a logistic regression on the words and their places: no vector, no context; layer 0 reads subwords, so it knows "
+    "more of words new to it",
+)
+_BASELINES = {
+    "words": (_MAJORITY, _BY_FORM),
+    "spans": (_MAJORITY, _BY_FORM, _LEXICAL),
+    "sentences": (_MAJORITY, _LENGTH, _LEXICAL),
+}
+_FORMS = {
+    "words": "each word form",
+    "spans": "each span's wording",
+    "sentences": "each text, however often it occurs,",
+}
+"""The unit that has one label in the control task, by kind of items."""
+
+
+_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
+_COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
+_ACCURACY = find_metric("accuracy")
+
+
+class _Labels(VectorFamily):
+    """Can a label of a word or span be read off its vectors, and in which layer?"""
+
+    about, readouts, count_kinds = "labels", ("words", "spans"), ("labels",)
+
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        if config.codelength == "variational" and not kind.has_posterior:
+            return f"{kind.name} has no variational code: take readout bayes, or online"
+        if config.pool != "mean" and kind.reads == "spans":
+            return f"{kind.name} reads all words of a span: leave pool out, or take readout linear or mlp"
+        if config.pool == "cls" and config.erase is not None:
+            return "what is erased is found in vectors of words, not in cls: pool mean, max or last"
+        return ""
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The corpus has the labels, those of tasks that are to be erased, and items that can be pooled."""
+        super().check(pair, probe, configs)
+        for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
+            _erased_data(task, pair.splits)
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """The cells of the task; comparisons of pairs and erased tasks are part of their identity."""
+        grid = super().cells(pair, probe, config, init)
+        identity: dict[str, str | int] = {"pairs": "compared"} if _are_compared(pair, probe) else {}
+        if config.erase is not None:
+            erased = get_probe(config.erase)
+            if not is_installed(erased):
+                problem = f"{config.erase} is known to this process alone"
+                raise BertologyError(f"task {probe.task}: {problem}; only an installed task can be erased")
+            identity["erased_version"] = erased.version
+        return replace(grid, identity={**grid.identity, **identity})
+
+    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
+        """The most frequent label, that of the word's form, and of spans what their words tell."""
+        return _BASELINES[_items_of(probe)]
+
+    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
+        return control_task_notes(_FORMS[_items_of(probe)], "a random label")
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Fit all layers, controls and seeds at once."""
+        fit(cells, job)
+
+    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+        """A baseline from the labels and words of the training split."""
+        watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
+        if control == "lexical":
+            predicted, facts["params"] = _lexical(data)
+            provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
+        else:
+            predicted = _most_frequent(data, control)
+        kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
+        return kept, facts, provenance
+
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """Accuracy for control tasks, unless it is how short their code is."""
+        own = control != "control_task" or cells.config.codelength
+        return self.scored_by(cells)[0].name if own else "accuracy"
+
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts of labels."""
+        kept = read_labels(run, ids)
+        labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
+        counts = count_labels(
+            kept.gold, kept.pred, kept.cluster, n_labels=len(labels), n_clusters=kept.n_clusters, members=members
+        )
+        if tuple(metrics) == (_ACCURACY,):
+            # It asks how many were right, and not of which label.
+            return counts.sum(axis=2, keepdims=True), ()
+        return counts, labels
+
+    def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
+        """The metrics of a probe, and accuracy among them: the labels of a control task mean nothing, so that it has
+        no other."""
+        known = any(metric.name == _ACCURACY.name or metric.count_kind != "labels" for metric in probe.scores)
+        return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
+
+    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+        return (_COMPRESSION, _BITS) if cells.config.codelength else cells.probe.scores
+
+    def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
+        return _code_columns(cells, scoring) if cells.config.codelength else super().scores(cells, scoring)
+
+    def more_rows(
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterable[ResultRow]:
+        """Selectivity, and where mixtures of layers gain."""
+        if control == "none":
+            return _depth_rows(cells, by_control[control], shared, self.scored_by(cells)[0])
+        return super().more_rows(cells, control, by_control, shared)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        data = task_data(groups[0].probe, pair.splits)
+        check_pools(pair, data, [member.config for group in groups for member in group.members])
+        size = len(data.train), pair.shape.dim, len(data.labels)
+        flops = 0.0
+        for member in (member for group in groups for member in group.members):
+            flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
+        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
+
+
+def _items_of(probe: Probe) -> str:
+    assert isinstance(probe, RepresentationProbe)
+    return "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
+
+
+def _are_compared(pair: ModelCorpus, probe: Probe) -> bool:
+    """Whether items are pairs that are compared; of a task that cannot be computed its cells report why."""
+    try:
+        return are_compared(task_data(probe, pair.splits))
+    except BertologyError:
+        return False
+
+
+def fit(cells: FitCells, job: Resources) -> None:
+    """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
+    from bertology.readouts import KeptFit, get_readout
+
+    watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
+    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
+    erasure = _erasure(cells, job) if cells.config.erase is not None else None
+    sources = {
+        split: vectors_of(cells, data, job, split, memory=job.memory if split == "train" else 0, erasure=erasure)
+        for split in data.items
+    }
+    if cells.config.codelength is not None:
+        _write_codes(cells, data, sources, job)
+        return
+    fitted = get_readout(cells.readout, **cells.config.settings).fit(
+        sources["train"],
+        targets_of(data, problems, "train", fraction=fraction),
+        dev=sources["dev"],
+        dev_targets=targets_of(data, problems, "dev"),
+        device=job.device,
+        progress=job.progress.say,
+        n_threads=job.n_threads,
+    )
+    job.progress.finish()
+    predicted = fitted.predict(sources["test"])
+    provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance)
+    is_kept = cells.weights.init == job.pair.request.init and erasure is None
+    for number, problem in enumerate(problems):
+        gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
+        for place, cell in enumerate(cells.cells_of(problem)):
+            if is_kept and problem.control == "none":
+                keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
+            kept = writer.columns.predictions(gold, predicted.labels[number, place], predicted.log_prob[number, place])
+            writer.write(cell, kept, problem.seed, _fit_params(fitted, number, place), n_params=fitted.n_params)
+    for note in _notes(cells, fitted):
+        job.progress.note(note)
+
+
+def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
+    """The label most frequent in training: of all items (``majority``), of those of the same form (``word_majority``)
+    or of as many words (``length``)."""
+    train = data.train.codes
+    if control == "majority":
+        return np.repeat(majority(train)[None], len(data.test), axis=0)
+    if control == "length":
+        train_words, test_words = (np.diff(part.spans).sum(axis=(1, 2)) for part in (data.train, data.test))
+        n_words = int(train_words.max()) + 1
+        test_words = np.where(np.isin(test_words, train_words), test_words, -1)
+    else:
+        train_words, test_words, n_words = data.word_forms()
+    return word_majority(train_words, train, test_words, n_words=n_words)
+
+
+def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
+    """The labels that a regression on words and places predicts, and the strength that dev chose."""
+    train, dev, test = (
+        SpanWords(
+            [sentences.written.values[code] for code in sentences.written.codes.tolist()],
+            sentences.starts,
+            data.items[split].spans,
+        )
+        for split, sentences in data.splits.by_name.items()
+    )
+    labels, dev_labels = (
+        data.items[split].codes if data.train.is_multi_label else data.targets(split) for split in ("train", "dev")
+    )
+    predicted = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
+    return predicted.labels, {"strength": predicted.strength, "dev_score": round(predicted.dev_score, 6)}
+
+
+def _fit_params(fitted: FittedReadout, problem: int, column: int) -> dict[str, Any]:
+    """The parameters of one fit: strengths that were tried, and how it converged."""
+    report, at = fitted.report, (problem, column)
+    chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
+    gradient_norm = float(report.gradient_norm[at][chosen])
+    tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
+    params: dict[str, Any] = {
+        "strength": float(report.chosen[at]),
+        "strengths": [float(report.strengths[place]) for place in tried],
+        "dev_accuracy": [round(float(report.dev_accuracy[at][place]), 6) for place in tried],
+        "iterations": int(report.iterations[at][chosen]),
+        "converged": bool(report.converged[at][chosen]),
+        # JSON knows no NaN, which is what a readout without iterations has to say.
+        "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
+    }
+    if end := report.end(*at):
+        params["path_end"] = end
+    if details := fitted.details(*at):
+        params["details"] = dict(details)
+    return params
+
+
+def _notes(cells: FitCells, fitted: FittedReadout) -> Iterator[str]:
+    """A line on each kind of fits that need attention."""
+    facts = {
+        (str(problem), layer): _fit_params(fitted, number, place)
+        for number, problem in enumerate(cells.problems)
+        for place, layer in enumerate(cells.layers)
+    }
+    model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.weights.init, "pretrained")
+    model += f" (seed {cells.weights.seed})" if cells.weights.seed else ""
+    for what, key, value in (
+        ("fits that stopped before they converged", "converged", False),
+        ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
+        ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
+    ):
+        by_problem: dict[str, list[int | None]] = {}
+        for (problem, layer), params in facts.items():
+            if params.get(key) == value:
+                by_problem.setdefault(problem, []).append(layer)
+        if by_problem:
+            where = [f"{_layers_named(layers)} of {problem}" for problem, layers in by_problem.items()]
+            yield f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}"
+
+
+def _layers_named(layers: Sequence[int | None]) -> str:
+    return "all layers" if layers == [None] else f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+
+
+def _erased_data(task: str, splits: Splits) -> TaskData:
+    """The items of a task that is to be erased.
+
+    Raises:
+        CorpusError: there are none.
+        FitError: they are not words of one label each.
+    """
+    erased = task_data(get_probe(task), splits)
+    if not erased.train.are_words or erased.train.is_multi_label:
+        raise FitError(f"task {task} cannot be erased: its items are not words of one label each")
+    return erased
+
+
+def _erasure(cells: FitCells, job: Resources) -> Erasure:
+    """The directions of another task in each layer, or as many random ones."""
+    from bertology.activations import WordVectors
+    from bertology.readouts import fit_erasure, random_erasure
+
+    erased = _erased_data(str(cells.config.erase), job.pair.splits).without(job.pair.unreadable, job.pair.joined)
+    vectors = WordVectors(job.entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
+    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=job.device)
+    return erasure if cells.config.eraser == "leace" else random_erasure(erasure)
+
+
+def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], job: Resources) -> None:
+    """Measure the codelength of all layers, controls and seeds, from the vectors of each split, and write the cells.
+
+    The predictions of a cell are kept by training sentence: the number of its labels, and the natural logarithm of the
+    probability that the code gives to all of them.
+    """
+    from bertology.readouts import get_readout, online_codelength, variational_codelength
+
+    watch, fraction = Stopwatch(), cells.config.fraction
+    encode: Any = online_codelength if cells.config.codelength == "online" else variational_codelength
+    clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
+    # A code holds each label once: a seed changes only their order.
+    by_seed: dict[int, list[Problem]] = {}
+    for problem in cells.problems:
+        by_seed.setdefault(problem.seed, []).append(problem)
+    codes: dict[Problem, tuple[Codelength, int]] = {}
+    for seed, of_seed in by_seed.items():
+        code = encode(
+            get_readout(cells.readout, **cells.config.settings),
+            sources["train"],
+            targets_of(data, of_seed, "train", fraction=fraction, resampled=False),
+            dev=sources["dev"],
+            dev_targets=targets_of(data, of_seed, "dev"),
+            clusters=of_item,
+            seed=seed,
+            device=job.device,
+            progress=job.progress.say,
+        )
+        codes |= {problem: (code, place) for place, problem in enumerate(of_seed)}
+    job.progress.finish()
+    provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance)
+    names = sentence_names(data.splits.train, clusters.tolist())
+    for problem in cells.problems:
+        code, place = codes[problem]
+        n_items, skipped = code.cluster_items[place], data.train.skipped
+        facts = {
+            "n_items": int(n_items.sum()),
+            "n_clusters": int(np.count_nonzero(n_items)),
+            "n_skipped": sum(skipped.values()),
+            "skip_reasons": dict(skipped),
+            "n_unseen_label": 0,
+            "n_params": 0,
+            **job.pair.alignment_counts("train"),
+        }
+        for column, cell in enumerate(cells.cells_of(problem)):
+            kept = _by_sentence(names, n_items, code.cluster_bits[place, column])
+            writer.write(cell, kept, problem.seed, _code_params(code, place, column), **facts)
+
+
+def _by_sentence(names: Sequence[str], n_items: NDArray[np.int64], bits: NDArray[np.float64]) -> Predictions:
+    used = np.flatnonzero(n_items)
+    numbers, codes = np.unique(n_items[used], return_inverse=True)
+    ids = [names[place] for place in used.tolist()]
+    score = -bits[used] * math.log(2)
+    return Predictions(ids, np.arange(len(used)), ids, codes, codes, score, tuple(map(str, numbers.tolist())))
+
+
+def _code_params(code: Codelength, place: int, column: int) -> dict[str, Any]:
+    return {
+        "converged": True,
+        "details": {
+            "method": code.method,
+            "bits": round(float(code.bits[place, column]), 3),
+            "item_bits": code.item_bits,
+            "uniform_bits": round(float(code.uniform_bits[place]), 3),
+            "model_bits": round(float(code.model_bits[place, column]), 3),
+            "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],
+            "block_items": [int(number) for number in code.block_items[place]],
+        },
+    }
+
+
+def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
+    """Columns of codelengths, whose predictions are kept by training sentence."""
+    columns: dict[Problem, Column] = {}
+    for problem in cells.problems:
+        of_problem = cells.cells_of(problem)
+        log_probs, n_items = read_scores(scoring.run, [cell.id for cell in of_problem])
+        records = records_of(scoring.run, of_problem)
+        bits = -log_probs / math.log(2)
+        facts = records[0].facts
+        # Where a cell does not say what an item takes, each has one label.
+        item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
+        uniform = np.array(n_items, dtype=np.float64) * item_bits
+        chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
+        per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
+        scores = {
+            _COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=_COMPRESSION.name, **chosen),
+            _BITS.name: bootstrap_ratio(bits, per_sentence, metric=_BITS.name, **chosen),
+        }
+        columns[problem] = Column(of_problem, cells.layers, records, scores)
+    return columns
+
+
+def _depth_rows(
+    cells: FitCells, columns: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]], main: Scored
+) -> Iterator[ResultRow]:
+    """Rows on the depth at which a task is solved, from mixtures of layers, kept with the deepest cell."""
+    mixes = readout_kind(cells.readout).columns
+    where = {"control": "none"}
+    if mixes == "below" and len(cells.layers) > 1:
+        layers, name = cells.layers_read, main.name
+        deepest = [{seed: _expected_layer(one, layers, name) for seed, one in of_draw.items()} for of_draw in columns]
+        yield from run_rows(deepest, shared, "none")
+    elif mixes == "all":
+        for of_draw, about in zip(columns, shared, strict=True):
+            for seed, column in of_draw.items():
+                details = column.records[0].facts["params"].get("details", {})
+                first = cell_rows(column, 0, {**about, **where, "seed": seed, "layer": None}, metrics=(main,))[0]
+                for name in ("center_of_gravity", "kl_from_uniform_bits"):
+                    if name in details:
+                        yield replace(first, metric=name, value=details[name], main_metric=False, **NO_INTERVALS)
+
+
+def _expected_layer(column: Column, layers: Sequence[int], metric: str) -> Column:
+    """The layer at which mixtures of layers gain, from their scores."""
+    depth = over_layers(
+        column.scores[metric],
+        lambda scores: expected_layer(scores, layers=np.array(layers)).value,
+        metric="expected_layer",
+    )
+    return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
+
+
+FAMILY = _Labels()

@@ -1,0 +1,490 @@
+"""A model and a corpus: the sentences of each split, how the model reads their words, and which vectors are stored."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
+from bertology.activations import Entry, Recipe
+from bertology.attention.arcs import NOT_APART
+from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.corpora.prompts import with_masks
+from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
+from bertology.encoders.alignment import SHARED
+from bertology.encoders.sources import MemorySource
+from bertology.errors import BertologyError, CorpusError, quoted
+from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder, Pieces
+
+
+_HELD_OUT_EVERY = 10
+T = TypeVar("T")
+
+
+class TaskItems(Protocol):
+    """Items of a task's own, such as the prompts of a cloze task."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything in them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The sentences of each split, and the items that tasks bring themselves."""
+
+    train: Sentences
+    dev: Sentences
+    test: Sentences
+    notes: tuple[str, ...]
+    items: Mapping[str, Any] = field(default_factory=dict)
+    """Items of tasks that bring their own, by task."""
+    chosen_on: str = "dev"
+    """The corpus's name of the split that is used to choose."""
+    tested_on: str = "test"
+    """The corpus's name of the split that is scored."""
+    folds: tuple[Splits, ...] = ()
+    """The folds of a cross-validation, in each of which readouts are fitted apart; here all three splits are all of the
+    sentences, and so they are in each fold, whose items are limited by ``within``."""
+    fold: int | None = None
+    """The number of the fold; None outside of a cross-validation."""
+    within: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """The sentences of each split that are in the fold."""
+    _prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def by_name(self) -> Mapping[str, Sentences]:
+        """``train``, ``dev`` and ``test``, whatever the corpus calls them."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+    def prepared(self, key: Any, make: Callable[[], T]) -> T:
+        """The result of ``make``, made once for each key in this process and kept as long as the splits are.
+
+        A :class:`bertology.BertologyError` is kept as well and raised again.
+        """
+        if key not in self._prepared:
+            try:
+                self._prepared[key] = make()
+            except BertologyError as error:
+                self._prepared[key] = error
+        made: T = self._prepared[key]
+        if isinstance(made, BertologyError):
+            raise made
+        return made
+
+    @property
+    def folds_fingerprint(self) -> str:
+        """Hash of what is fitted on, chosen by and scored on in each fold."""
+        return digest(fold.within[name].tobytes() for fold in self.folds for name in self.by_name)
+
+    @property
+    def n_repeated(self) -> int | None:
+        """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
+        fitted, and so no train is read."""
+
+        def count() -> int | None:
+            train, test = ([split.text(number) for number in range(len(split))] for split in (self.train, self.test))
+            if not train:
+                return None
+            every = {name: np.ones(len(of), dtype=bool) for name, of in (("train", train), ("test", test))}
+            repeated = 0
+            for within in [fold.within for fold in self.folds] or [every]:
+                known = set(itertools.compress(train, within["train"]))
+                repeated += sum(text in known for text in itertools.compress(test, within["test"]))
+            return repeated
+
+        return self.prepared("texts of test in train", count)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of the sentences is made again where they are sent to.
+        return {**self.__dict__, "_prepared": {}}
+
+
+def choose_folds(corpus: Corpus, n_folds: int, *, train: str, test: str) -> tuple[Corpus, Splits]:
+    """The folds of a corpus without splits, or of train, dev and test together, and the corpus as their one split.
+
+    Raises:
+        CorpusError: there are too few groups, or sentences.
+    """
+    whole, folds = corpus.in_folds(n_folds, {train, "dev", test})
+    ((name, sentences),) = whole.splits.items()
+    sizes = [int(within["test"].sum()) for within in folds]
+    note = f"{name} of {corpus.name}: {min(sizes):,} to {max(sizes):,} sentences in a fold"
+    every = (sentences,) * 3
+    parts = (Splits(*every, (note,), tested_on=name, fold=n, within=within) for n, within in enumerate(folds))
+    return whole, Splits(*every, (note,), tested_on=name, folds=tuple(parts))
+
+
+def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
+    """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place.
+
+    Raises:
+        NameNotFoundError: there is no train or test split of that name.
+        CorpusError: one split would do two jobs, or is too small.
+    """
+    for role, name in (("train", train), ("test", test)):
+        if name not in corpus:
+            remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
+            raise corpus.split_not_found(name, remedy=remedy)
+    if train == test:
+        remedy = "choose another by --train-split or --test-split"
+        raise CorpusError(f"split {quoted(train)} cannot both train and test: {remedy}")
+    if "dev" in corpus and "dev" not in (train, test):
+        return Splits(corpus[train], corpus["dev"], corpus[test], (), tested_on=test)
+    whole = corpus[train]
+    held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
+    if not held_out:
+        n = len(whole)
+        raise CorpusError(f"split {quoted(train)} of {corpus.name} has {n} sentences: too few to hold some out")
+    kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
+    none = "no dev split is left" if "dev" in corpus else "no dev split"
+    note = f"{none}: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
+    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,), tested_on=test)
+
+
+def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
+    """The splits of ``corpus`` where nothing is fitted: what is scored and, to choose by, dev or else train.
+
+    Raises:
+        NameNotFoundError: there is no test split of that name.
+    """
+    if test not in corpus:
+        remedy = "choose another by --test-split, or give a corpus that has it"
+        raise corpus.split_not_found(test, remedy=remedy)
+    nothing = Sentences()
+    if not choose:
+        return Splits(nothing, nothing, corpus[test], (), tested_on=test)
+    to_choose = next((name for name in ("dev", "train") if name in corpus and name != test), None)
+    if to_choose is None:
+        note = f"{corpus.name} has no split to choose heads on: they are chosen on {test}, which flatters them"
+        return Splits(nothing, nothing, corpus[test], (note,), tested_on=test)
+    notes = () if to_choose == "dev" else (f"no dev split: heads are chosen on {to_choose}",)
+    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose, tested_on=test)
+
+
+Reasons = Mapping[int, str]
+"""Words of a split that are left out, by number, and why."""
+Windows = Mapping[str, NDArray[np.int64]]
+"""The window that each word of a split is read from, −1 where there is none."""
+DIVIDED = "spans that divide words sharing all subwords"
+"""The reason for leaving out a span of words whose vectors are those of another span."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The alignment of the words of a text with the subwords of a model."""
+
+    skipped: Reasons = field(default_factory=dict)
+    """Words without a vector, and why."""
+    joined: frozenset[int] = frozenset()
+    """Words with exactly the subwords of the word before them."""
+    n_unknown: int = 0
+    """Number of words with an unknown subword."""
+    n_long: int = 0
+    """Number of words in sentences longer than the model takes: read in several windows, or skipped."""
+
+    @classmethod
+    def of_pieces(cls, pieces: Pieces) -> Alignment:
+        """The alignment of a text that was tokenised."""
+        skipped = {one.word: _without_numbers(one.reason) for one in pieces.skipped}
+        return cls(skipped, frozenset(pieces.joined.tolist()), pieces.n_unknown, pieces.n_long)
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> Alignment:
+        """The alignment of a text whose vectors are stored."""
+        stored = entry.manifest
+        return cls(skipped_in(entry), frozenset(stored.joined), stored.n_unknown, stored.n_long)
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """Words with exactly the subwords of another word."""
+        return self.joined | {word - 1 for word in self.joined}
+
+    def left_out(self, shared: str) -> Reasons:
+        """Words that are left out under a treatment of words that share all their subwords, and why."""
+        return {**self.skipped, **(dict.fromkeys(self.shared, SHARED) if shared == "exclude" else {})}
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """The columns of rows that count words of the text."""
+        return {"n_unknown": self.n_unknown, "n_shared": len(self.shared), "n_long": self.n_long}
+
+
+def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
+    """The same columns of texts that are no sentences of a corpus: their words are what spaces part."""
+    mask = str(encoder.tokenizer.mask_token)
+    sentences = [Sentence.from_words(with_masks(text, mask).split()) for text in dict.fromkeys(texts)]
+    return Alignment.of_pieces(encoder.tokenize(Sentences(sentences))).counts
+
+
+def skipped_in(entry: Entry) -> Reasons:
+    """Words without a vector in stored vectors, and why."""
+    return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
+
+
+def fingerprint_of(
+    unreadable: Mapping[str, Reasons], windows: Windows, joined: Mapping[str, frozenset[int]] = MappingProxyType({})
+) -> str:
+    """Hash of which words of which splits are left out, and, where it matters, of the windows of the others.
+
+    Words that share all their subwords are left out alone, and not with the spans that they are part of: which of them
+    do so with the word before (``joined``) is in the hash as well.
+    """
+    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
+    shared = {name: sorted(some) for name, some in joined.items() if some and name in unreadable}
+    return digest([canonical_json([words, shared] if shared else words)])
+
+
+def _without_numbers(reason: str) -> str:
+    """A reason as it is counted: without the length of the sentence, which differs from one to the next."""
+    return re.sub(r"\d+", "…", reason)
+
+
+PIECES_A_WORD = 1.3
+"""Subwords of a word in running text, roughly."""
+Signal = Literal["words", "cls"] | Encoding
+"""Stored vectors of a corpus: of its words, or of the special token before each sentence; or of the words of the test
+split in another encoding."""
+Unreadable = tuple[Mapping[str, Reasons], Windows]
+"""Words of each split that are left out, and the windows in which the others are read, where they matter."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a model: pretrained ones, or a draw of random ones."""
+
+    init: Init
+    seed: int = 0
+    """Seed of random weights; 0 for pretrained ones."""
+
+
+@dataclass(frozen=True)
+class ModelCorpus:
+    """One model and one corpus, resolved: everything but the tasks."""
+
+    request: ProbeRequest
+    source: ModelSource
+    shape: ModelShape
+    corpus: Corpus
+    splits: Splits
+    layers: tuple[int, ...]
+    """The layers that are asked about."""
+    fingerprints: Mapping[Weights, str]
+    """Fingerprints of the model by weights; those of the model that was asked for come first."""
+    reference: ModelCorpus | None = None
+    """The model that this one is compared with, on the same corpus and splits, with its own weights alone."""
+
+    @property
+    def inits(self) -> tuple[Init, ...]:
+        """The initialisations of the model, in order."""
+        return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
+
+    @property
+    def weights(self) -> Weights:
+        """Those of the model that was asked for."""
+        return next(iter(self.fingerprints))
+
+    def on(self, corpus: Corpus, splits: Splits) -> ModelCorpus:
+        """The same model, and the one that it is compared with, on other sentences."""
+        reference = None if self.reference is None else self.reference.on(corpus, splits)
+        return replace(self, corpus=corpus, splits=splits, reference=reference)
+
+    def texts(self, names: Iterable[str]) -> dict[str, Sentences]:
+        """The sentences of some splits, by ``train``, ``dev`` and ``test``."""
+        return {name: self.splits.by_name[name] for name in names}
+
+    def pass_flops(self, n_words: float) -> float:
+        """Floating-point operations of a forward pass over so many words, up to the deepest layer that is read."""
+        return n_words * PIECES_A_WORD * 24 * self.shape.dim**2 * max(self.layers, default=0)
+
+    def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
+        """The layers that a readout configuration reads, which have to be among those that are asked about."""
+        if config.layers is None:
+            return self.layers
+        chosen = parse_layers(config.layers, self.shape.n_layers)
+        others = [layer for layer in chosen if layer not in self.layers]
+        if others:
+            problem = f"is to read layer {others[0]}, which is not among the layers asked about"
+            raise BertologyError(f"readout {config.title} {problem}: name it in layers too")
+        return chosen
+
+    def recipe(self, weights: Weights, sentences: Sentences, signal: Signal = "words") -> Recipe:
+        """The recipe of the stored vectors of a split."""
+        return Recipe(
+            model_fingerprint=self.fingerprints[weights],
+            text_fingerprint=sentences.text_fingerprint,
+            pooling="cls" if signal == "cls" else self.request.pooling,
+            compute_dtype=self.request.dtype,
+            stored_dtype=self.request.stored_dtype,  # type: ignore[arg-type]
+            on_long=self.request.on_long,
+            max_pieces=self.request.max_pieces,
+            encoding=signal if isinstance(signal, Encoding) else None,
+        )
+
+    def check_cls(self) -> None:
+        """Raise unless the model puts a special token before the text, as its tokenizer shows."""
+        self._reader.first_tokens(Sentences())
+
+    def called(self, weights: Weights) -> str:
+        """Display name of the model with these weights."""
+        if weights.init != "random":
+            return self.source.title
+        return f"random {self.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of rows about the sentences of the corpus."""
+        corpus, splits = self.corpus, self.splits
+        return {
+            "corpus_fingerprint": corpus.fingerprint,
+            "split": splits.tested_on,
+            "language": corpus.language,
+            "annotation": "silver" if corpus.is_silver else "gold",
+            "n_repeated": splits.n_repeated,
+            "left_out": json.dumps({kind: len(places) for kind, places in corpus.skipped.items()}, sort_keys=True),
+        }
+
+    @property
+    def reading_identity(self) -> dict[str, Any]:
+        """The settings that decide the vectors, besides model, corpus and dtype."""
+        return {name: getattr(self.request, name) for name in ("pooling", "stored_dtype", "on_long")} | self.sharing
+
+    @cached_property
+    def alignments(self) -> Mapping[str, Alignment]:
+        """The alignment of the words of each split.
+
+        It is known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
+        ``on_long`` forbids is no concern here: it is refused when it is read.
+        """
+        splits, weights = self.splits.by_name, self.weights  # subwords are the same for all weights
+        try:
+            entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
+            return {
+                name: self._aligned(name) if entry is None else Alignment.of_entry(entry)
+                for name, entry in entries.items()
+            }
+        except BertologyError:
+            return {}  # The cells that read the model or the text report what is wrong with it.
+
+    def _aligned(self, split: str) -> Alignment:
+        """A split as the tokenizer cuts it; made once for all checkpoints of a training."""
+        if not self.splits.by_name[split].n_words:
+            return Alignment()
+        # Configuration and tokenizer files decide the subwords, whatever the weights.
+        is_in_files = not isinstance(self.source, MemorySource)
+        same = model_fingerprint(self.source, init="random") if is_in_files else next(iter(self.fingerprints.values()))
+        key = ("alignment", same, self.request.on_long, self.request.max_pieces, split)
+        return self.splits.prepared(key, lambda: Alignment.of_pieces(self._tokenized([split])[split]))
+
+    @cached_property
+    def unreadable(self) -> Mapping[str, Reasons]:
+        """The words that are left out, by split: those without a vector and, unless
+        ``shared_subwords`` includes them, those that share all their subwords with another word."""
+        shared = self.request.shared_subwords
+        left_out = {name: one.left_out(shared) for name, one in self.alignments.items()}
+        return {name: reasons for name, reasons in left_out.items() if reasons}
+
+    @cached_property
+    def joined(self) -> Mapping[str, frozenset[int]]:
+        """The words of each split whose subwords are those of the word before them, where such words are left out."""
+        is_excluded = self.request.shared_subwords == "exclude"
+        return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
+
+    def alignment_counts(
+        self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None
+    ) -> dict[str, Any]:
+        """Columns of rows that count words of a split by how the model reads them; none where it cannot be known.
+
+        Words that share all their subwords are included whatever is asked for by tasks that have no way to leave them
+        out (``leaves_out``). Of a model that is compared with another (``beside``) they are those that share them in
+        one of the two, which are left out of both.
+        """
+        first, other = (one.alignments.get(split) for one in (self, beside or self))
+        if first is None or other is None:
+            return {}
+        treatment = self.request.shared_subwords if leaves_out else "include"
+        return {**first.counts, "n_shared": len(first.shared | other.shared), "shared_subwords": treatment}
+
+    @property
+    def sharing(self) -> dict[str, str]:
+        """The treatment of words that share all their subwords, which decides numbers where there are such words."""
+        has_shared = any(one.joined for one in self.alignments.values())
+        return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
+
+    @cached_property
+    def windows(self) -> Unreadable:
+        """The words of dev and test that are left out for attention heads, and the windows of the others.
+
+        Only splits that have such words, or sentences that are read in several windows.
+        """
+        try:
+            tokenized = self._tokenized(["dev", "test"])
+        except BertologyError:
+            return {}, {}  # as above
+        unreadable, windows = dict[str, Reasons](), dict[str, NDArray[np.int64]]()
+        for name, pieces in tokenized.items():
+            left_out = Alignment.of_pieces(pieces).left_out(self.request.shared_subwords)
+            if left_out or pieces.n_windows > len(np.unique(pieces.window_sentence)):
+                unreadable[name], windows[name] = left_out, pieces.word_window.astype(np.int64)
+                windows[name][list(left_out.keys() - {one.word for one in pieces.skipped})] = NOT_APART
+        return unreadable, windows
+
+    def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
+        """Splits as pieces of the model, whose weights are not loaded."""
+        on_long: Literal["skip", "window"] = "skip" if self.request.on_long == "skip" else "window"
+        return {name: self._reader.tokenize(self.splits.by_name[name], on_long=on_long) for name in splits}
+
+    @cached_property
+    def _reader(self) -> Any:
+        from bertology.encoders import load_reader
+
+        code, most = self.request.trust_remote_code, self.request.max_pieces
+        return load_reader(self.source, trust_remote_code=code, max_pieces=most)
+
+
+@dataclass(frozen=True)
+class StoredSignal:
+    """Stored vectors that cells need: a signal of one model of a pair."""
+
+    weights: Weights
+    signal: Signal
+    of_reference: bool = False
+    """Whether they are of the model that the other one is compared with."""
+
+    def pair(self, pair: ModelCorpus) -> ModelCorpus:
+        """The model that is read, and the corpus."""
+        if not self.of_reference:
+            return pair
+        assert pair.reference is not None
+        return pair.reference
+
+
+def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
+    """The splits of which a signal is stored; one of folds, which share their sentences."""
+    return {"test": splits.test} if isinstance(signal, Encoding) or splits.folds else splits.by_name
+
+
+def entries_of_splits(splits: Splits, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """The stored entries by split, given those of :func:`texts_read`."""
+    return dict.fromkeys(splits.by_name, entries["test"]) if splits.folds else entries
+
+
+_APART = 10_000
+
+
+def control_seeds(n_draws: int) -> tuple[int, ...]:
+    """Seeds of the random initialisations of the control ``random``: 0, then far from seeds that people choose."""
+    return tuple(range(0, n_draws * _APART, _APART))

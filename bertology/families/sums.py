@@ -1,0 +1,399 @@
+"""Families whose cells keep sums by cluster: statistics of layers and of attention heads, fitted to no label.
+
+A statistic is a ratio of two sums over clusters of items, such as sentences: :class:`bertology.geometry.LayerSums` of
+layers, :class:`bertology.attention.HeadRatios` of heads. Cells keep the numerators and denominators of their layer;
+values, intervals and comparisons are made from these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.attention import HeadRatios
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError, listed
+from bertology.families.cells import Cell, Stopwatch, columns_of, item_facts, versions, write_cell
+from bertology.families.contract import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    Family,
+    FitCells,
+    FitGroup,
+    Problem,
+    Resources,
+    Scoring,
+    TaskRows,
+    named_task,
+)
+from bertology.families.model_corpus import ModelCorpus
+from bertology.families.request import Init, ReadoutConfig
+from bertology.families.rows import ByControl, Column, Mean, cell_rows, records_of, scored_rows, task_columns
+from bertology.geometry import LayerSums
+from bertology.measures import Bootstrap, Metric, bootstrap_ratio, ratio_intervals
+from bertology.probing import GeometryCounts, Probe, is_installed, source_fingerprint
+from bertology.readouts import readout_kind
+from bertology.results import ResultRow
+from bertology.results.predictions import HeadSums, read_head_sums
+from bertology.results.rows import score_of
+
+Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
+"""Statistics by name of the split that they were measured on."""
+PACKAGES = ("torch", "transformers", "numpy")
+"""The packages that statistics are computed with."""
+_CLUSTERS = {
+    "sentences": "sentences",
+    "types": "word types of these documents",
+    "blocks": "blocks of neighbouring sentences",
+    "documents": "blocks of whole documents",
+    "frames": "frames of pairs",
+}
+"""Display names of what is resampled."""
+
+
+def own_identity(probe: Probe) -> dict[str, Any]:
+    """The identity of the cells of a probe that is not installed: a hash of its source; empty for an installed one."""
+    return {} if is_installed(probe) else {"source_fingerprint": source_fingerprint(probe)}
+
+
+def own_readout(
+    probe: Probe, asked: Sequence[ReadoutConfig], *readouts: str, about: str, pools: Sequence[str] = ("mean",)
+) -> tuple[ReadoutConfig, ...]:
+    """Configurations of a task whose readouts are not fitted to labels, with settings of the probe.
+
+    The first of ``readouts`` is taken where none is named.
+
+    Raises:
+        NameNotFoundError: there is no readout of the name, or the probe has no such setting.
+        BertologyError: another readout is named, or something that only fits have.
+    """
+    registered = {name: readout for readout in readouts for name in (readout, readout.rpartition(".")[0])}
+    chosen = [(config.readout or readouts[0]).strip().lower().replace("-", "_") for config in asked]
+    for named in chosen:
+        if named not in registered:
+            problem = f"is about {about}, which {readout_kind(named).name} cannot read"
+            raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {' or '.join(readouts)}")
+    for config in asked:
+        if config.codelength or config.erase or config.fraction != 1 or config.pool not in pools:
+            pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
+            consequence = f"there is no share of training data, no codelength, and {pooled}"
+            raise BertologyError(f"task {probe.task}: no readout is fitted, so that {consequence}")
+    for config in asked:
+        probe.with_settings(config.settings)
+    return tuple(replace(config, readout=registered[named]) for config, named in zip(asked, chosen, strict=True))
+
+
+class SumsFamily(Family):
+    """A family whose cells keep sums by cluster. :meth:`measure`, or else :meth:`compute_cells`, has to be written."""
+
+    readout: ClassVar[str] = "vectors.v1"
+    """Registered name of what stands in the column ``readout``."""
+    about: ClassVar[str] = "the vectors themselves"
+    """The subject of the task, for messages."""
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Settings of the probe; nothing that only fits have."""
+        return own_readout(probe, asked, self.readout, about=self.about)
+
+    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        """Fingerprints of what is read, and of the source of a probe that is not installed."""
+        return super().identity(pair, probe) | own_identity(probe)
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer that is asked about."""
+        layers = pair.layers_of(config)
+        return CellGrid(layers, layers, pair.reading_identity)
+
+    def measure(self, cells: FitCells, job: Resources) -> Mapping[str, tuple[NDArray[Any], NDArray[Any]]]:
+        """``[layer, sentence]`` numerators and ``[sentence]`` denominators of each metric, of the sentences of test."""
+        raise BertologyError(f"task {cells.probe.task} needs measure or compute_cells, of which its family has none")
+
+    def compute_cells(self, cells: FitCells, job: Resources) -> None:
+        """Measure all layers; the items are the words of test."""
+        watch, test = Stopwatch(), job.pair.splits.test
+        found = [
+            LayerSums(metric, cells.layers, over, under[None], "sentences")
+            for metric, (over, under) in self.measure(cells, job).items()
+        ]
+        counts, aligned = GeometryCounts(test.n_words), job.pair.alignment_counts()
+        provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells))
+        write_sums(cells, job, found, counts, n_clusters=len(test), provenance=provenance, aligned=aligned)
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+        """Every statistic of every layer."""
+        return sums_rows(self, draws, scoring)
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+        """Every statistic of every baseline."""
+        return baseline_rows(self, baselines, scoring)
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Some products of all vectors with one another's dimensions, for each layer."""
+        probe, dim = groups[0].probe, pair.shape.dim
+        times = 4 * len(pair.layers)
+        return Cost(2.0 * n_words_read(pair, probe) * dim**2 * times, 4.0 * dim**2 * times)
+
+
+def n_words_read(pair: ModelCorpus, probe: Probe) -> int:
+    """The number of words in the splits that a probe reads."""
+    return sum(pair.splits.by_name[name].n_words for name in probe.reads)
+
+
+def layers_with_heads(pair: ModelCorpus, layers: Sequence[int], where: str = "") -> tuple[int, ...]:
+    """Those of some layers that have attention heads.
+
+    Raises:
+        BertologyError: there is none among them.
+    """
+    with_heads = tuple(layer for layer in layers if layer > 0)
+    if not with_heads:
+        problem = "layer 0 is the embeddings, which have no attention heads"
+        raise BertologyError(f"{where}{problem}: ask for layers 1…{pair.shape.n_layers}")
+    return with_heads
+
+
+# What cells keep.
+
+
+def write_sums(
+    cells: FitCells,
+    job: Resources,
+    found: Statistics | Sequence[LayerSums],
+    counts: GeometryCounts,
+    *,
+    n_clusters: int,
+    provenance: Mapping[str, Any],
+    skipped: Mapping[str, int] | None = None,
+    params: Mapping[str, Any] | None = None,
+    layer_params: Mapping[int, Mapping[str, Any]] | None = None,
+    aligned: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the cells of a configuration, each with the sums of its layer.
+
+    Args:
+        cells: the cells.
+        job: the run directory, and the corpus with the notes of its splits.
+        found: what was measured, on test unless splits are named.
+        counts: numbers of items.
+        n_clusters: number of clusters of all items.
+        provenance: versions, device and time, by :data:`PACKAGES`.
+        skipped: items left out, by reason; those of ``counts`` by default.
+        params: parameters of all cells.
+        layer_params: further parameters of the cells of single layers.
+        aligned: columns that count words by how the model reads them.
+    """
+    by_split = found if isinstance(found, Mapping) else {"test": found}
+    for (_, _, layer), cell in cells.cells.items():
+        facts = item_facts(
+            counts.n_items,
+            n_clusters,
+            n_train=counts.n_train,
+            n_classes=counts.n_classes,
+            skipped=counts.skipped if skipped is None else skipped,
+            n_unseen_label=counts.n_unseen_label,
+            params={**(params or {}), **((layer_params or {}).get(layer, {}) if layer is not None else {})},
+            changes=cells.config.changes,
+        )
+        kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
+        write_cell(
+            job.run, cell, kept, facts={**facts, **(aligned or {})}, provenance=provenance, notes=job.pair.splits.notes
+        )
+
+
+def write_baseline_sums(
+    baselines: BaselineCells,
+    job: Resources,
+    measure: Callable[[str], Iterable[LayerSums | HeadRatios]],
+    facts: Mapping[str, Any],
+    *packages: str,
+) -> None:
+    """Measure each baseline by its name, and write its cell."""
+    for control, cell in baselines.cells.items():
+        with named_task(baselines.probe):
+            kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
+        write_cell(job.run, cell, kept, facts=facts, provenance={"versions": versions(*packages), "wall_s": 0.0})
+
+
+def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "test") -> Iterator[HeadSums]:
+    """The sums of a statistic that belong to one layer, or with None to none."""
+    if isinstance(found, LayerSums):
+        if layer in found.layers:
+            place = found.layers.index(layer)
+            over, under = found.over[[place]], found.under[[min(place, len(found.under) - 1)]]
+            used = np.flatnonzero((under != 0).any(axis=0))
+            yield HeadSums(split, found.metric, found.group, found.clusters, used, over[:, used], under[:, used])
+        return
+    if (layer is None) != (found.unit == "model") or (layer is not None and layer not in found.layers):
+        return
+    place = 0 if layer is None else found.layers.index(layer)
+    for number, name in enumerate(found.names):
+        over, under = np.broadcast_arrays(
+            found.over[number, place], found.under[number, min(place, found.under.shape[1] - 1)]
+        )
+        used = np.flatnonzero(under.any(axis=0))
+        metric, group = (found.metric, name) if found.metric else (name, "")
+        yield HeadSums(split, metric, group, found.unit, used, over[:, used], under[:, used])
+
+
+# Rows of layers.
+
+
+def sums_rows(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
+    """The rows and comparisons of the statistics of layers, on each draw of the weights."""
+    metrics = family.configured(draws[0].probe, draws[0].config).scores
+    scored = [_column(list(one.cells.values()), one.layers, scoring, metrics) for one in draws]
+
+    def by_group(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
+        mean = Mean.of([[column] for column in scored])
+        for column, of_draw in zip(scored, shared, strict=True):
+            yield from _group_rows(column, {**of_draw, "control": "none", "seed": 0}, metrics, mean, len(scored))
+
+    plain = [{Problem("none", 0): replace(column, by_group={})} for column in scored]
+    # What no sampling decides has one cluster, and layers are not told apart by it.
+    is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
+    tables = scored_rows(family, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
+    every = [sums for cell in draws[0].cells.values() for sums in read_head_sums(scoring.run, cell.id)]
+    return replace(tables, rows=_counted(tables.rows, scored[0], every))
+
+
+def baseline_rows(family: Family, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    """The rows of baselines: the same statistics, of no layer."""
+    metrics, rows = family.configured(baselines.probe, baselines.config).scores, list[ResultRow]()
+    for control, cell in baselines.cells.items():
+        where = {**task_columns(family, baselines, scoring), "control": control}
+        column = _column([cell], (None,), scoring, metrics)
+        made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
+        made += _group_rows(column, where, metrics)
+        rows += _counted(made, column, read_head_sums(scoring.run, cell.id))
+    return TaskRows.of(rows)
+
+
+def _group_rows(
+    column: Column, where: Mapping[str, Any], metrics: Sequence[Metric], mean: Mean | None = None, n_runs: int = 1
+) -> Iterator[ResultRow]:
+    """The rows of the statistics of single groups."""
+    better = {metric.name: metric.higher_is_better for metric in metrics}
+    for (metric, group), scores in column.by_group.items():
+        for place, (layer, record) in enumerate(zip(column.layers, column.records, strict=True)):
+            score = score_of(scores, place, mean=mean.by_group[metric, group] if mean else None, n_runs=n_runs)
+            yield ResultRow(
+                **{**where, **columns_of(record), "layer": layer, "group": group, **score},
+                higher_is_better=better.get(metric, True),
+                main_metric=metric == metrics[0].name,
+            )
+
+
+def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums]) -> tuple[ResultRow, ...]:
+    """Rows with the clusters of their own statistic, which may be other ones than those of the next.
+
+    Where clusters are types, they are the items; where a statistic divides by numbers of items, these are.
+    One that is not defined for a layer, such as likeness with the layer before of the first, has no row.
+    """
+    n_clusters = {(name, ""): scores.n_clusters for name, scores in column.scores.items()}
+    n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
+    kinds = {(sums.metric, sums.group): sums.unit for sums in every}
+    of_sentences = [sums for sums in every if sums.unit == "sentences"]
+    n_items = {(s.metric, s.group): s.under.sum() for s in of_sentences if s.group or _counts_items(s.under)}
+    counted = []
+    for row in rows:
+        if row.value is None or not np.isfinite(row.value):
+            continue
+        key = row.metric, row.group or ""
+        params = json.dumps({**json.loads(row.params_json), "clusters": _CLUSTERS[kinds[key]]}, sort_keys=True)
+        items = n_clusters[key] if kinds[key] == "types" else round(n_items.get(key, row.n_items))
+        counted.append(replace(row, n_items=items, n_clusters=n_clusters[key], params_json=params))
+    return tuple(counted)
+
+
+def _counts_items(under: NDArray[np.float64]) -> bool:
+    """Whether denominators are numbers of items; those that are all 1 weight clusters alike."""
+    return bool((under == np.round(under)).all() and (under != 1).any())
+
+
+def _column(
+    cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+) -> Column:
+    """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
+    bounds = {metric.name: metric.bounds for metric in metrics}
+    kept: dict[tuple[str, str], dict[int, HeadSums]] = {}
+    for place, cell in enumerate(cells):
+        for sums in read_head_sums(scoring.run, cell.id):
+            kept.setdefault((sums.metric, sums.group), {})[place] = sums
+    scores: dict[tuple[str, str], Bootstrap] = {}
+    for (metric, group), by_place in kept.items():
+        clusters = np.unique(np.concatenate([sums.clusters for sums in by_place.values()]))
+        over, under = np.zeros((2, len(cells), len(clusters)))
+        for place, sums in by_place.items():
+            columns = np.searchsorted(clusters, sums.clusters)
+            over[place, columns], under[place, columns] = sums.over[0], sums.under[0]
+        resampling: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
+        limits = bounds.get(metric, "none")
+        scores[metric, group] = bootstrap_ratio(over, under, metric=metric, bounds=limits, **resampling)
+    return Column(
+        tuple(cells),
+        layers,
+        records_of(scoring.run, cells),
+        {metric: values for (metric, group), values in scores.items() if not group},
+        {key: values for key, values in scores.items() if key[1]},
+    )
+
+
+# Rows of heads.
+
+
+def head_rows(family: Family, cells: FitCells | BaselineCells, scoring: Scoring) -> TaskRows:
+    """The rows of the statistics of heads, or of their baselines, which have no comparisons of layers."""
+    probe, shared = family.configured(cells.probe, cells.config), task_columns(family, cells, scoring)
+    better = {metric.name: metric.higher_is_better for metric in probe.scores}
+    shares = {metric.name for metric in probe.scores if metric.bounds == "share"}
+    main = probe.scores[0].name
+    rows = []
+    for problem in cells.problems:
+        control = {"control": problem.control} if isinstance(cells, BaselineCells) else {}
+        for layer, cell in zip(cells.layers, cells.cells_of(problem), strict=True):
+            (record,) = records_of(scoring.run, (cell,))
+            of_cell = {**shared, **control, **columns_of(record), "layer": layer}
+            kept = read_head_sums(scoring.run, cell.id)
+            for split in dict.fromkeys(sums.split for sums in kept):
+                where = {**of_cell, "split": shared["split"] if split == "test" else split}
+                for columns in _ratio_rows([sums for sums in kept if sums.split == split], shares, where, scoring):
+                    metric = columns["metric"]
+                    is_better = better.get(metric, True)
+                    rows.append(ResultRow(**columns, higher_is_better=is_better, main_metric=metric == main))
+    return TaskRows.of(rows)
+
+
+def _ratio_rows(
+    kept: Sequence[HeadSums], shares: set[str], shared: Mapping[str, Any], scoring: Scoring
+) -> Iterator[dict[str, Any]]:
+    """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
+    n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
+    ratios = [(sums, number) for sums in kept for number in range(len(sums.over))]
+    over, under = np.zeros((2, len(ratios), n_clusters))
+    for place, (sums, number) in enumerate(ratios):
+        over[place, sums.clusters], under[place, sums.clusters] = sums.over[number], sums.under[number]
+    are_shares = [sums.metric in shares for sums, _ in ratios]
+    intervals = ratio_intervals(over, under, are_shares=are_shares, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    for place, (sums, number) in enumerate(ratios):
+        # Where a ratio divides by a number of items, it has these items and their clusters.
+        divisor, counts = sums.under[number], dict[str, int]()
+        if np.array_equal(divisor, np.round(divisor)):
+            counts = {"n_items": int(divisor.sum()), "n_clusters": int(np.count_nonzero(divisor))}
+        yield {
+            **shared,
+            **counts,
+            "group": sums.group or None,
+            "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
+            "metric": sums.metric,
+            "value": float(intervals.values[place]),
+            "stderr": float(intervals.stderr[place]),
+            "ci_low": float(intervals.ci_low[place]),
+            "ci_high": float(intervals.ci_high[place]),
+            "ci_method": intervals.ci_methods[place],
+        }

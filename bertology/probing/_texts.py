@@ -1,0 +1,345 @@
+"""Probes that put texts to a running model: cloze items, and texts that are read with states changed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from bertology._files import canonical_json, digest
+from bertology.cloze import AnswerForm
+from bertology.corpora import Sentences
+from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
+from bertology.errors import CorpusError, quoted
+from bertology.probing._probes import Probe, SplitName
+from bertology.probing._statistics import GeometryCounts
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+    from bertology.geometry import LayerSums
+
+
+ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
+"""What is asked of a text.
+
+- ``answers``: at which place of the vocabulary the answer stands at the mask.
+- ``choices``: whether the answer is more probable at the mask than each of the rivals.
+- ``contexts``: whether the answer is more probable at the mask of the text than at that of the other one.
+- ``sentences``: whether the text is more probable than the other one, as whole sentences.
+- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
+- ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeItem:
+    """One thing that is asked. Masks are written ``{mask}``."""
+
+    id: str
+    """No two items of a task have the same."""
+    cluster: str
+    """Items of one cluster are drawn together where intervals are made: those about one fact, or from one frame."""
+    group: str
+    """The relation, construction or condition, by which scores are told apart and over which they are averaged."""
+    text: str
+    """A prompt with one mask, or a sentence."""
+    answer: str = ""
+    """The correct word at the mask."""
+    accepted: tuple[str, ...] = ()
+    """Other words that are as right (for ``answers``): the best of all counts."""
+    ignored: tuple[str, ...] = ()
+    """Words that are right in another item (for ``answers``), which are left out of ranks."""
+    rivals: tuple[str, ...] = ()
+    """The distractors at the mask, for ``choices``."""
+    other: str = ""
+    """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
+    blind: str = ""
+    """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
+
+
+@dataclass(frozen=True)
+class ClozeItems:
+    """All items of a task.
+
+    Raises:
+        CorpusError: there is none, or two have one name.
+    """
+
+    items: tuple[ClozeItem, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """Items of the source that cannot be asked, whatever the model."""
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The words among which answers are ranked, by group (for ``answers``); the model's own vocabulary if none."""
+    language: str | None = "en"
+    clusters: str = "clusters"
+    """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            reason = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
+            raise CorpusError(f"no item to ask{f' (of all: {reason})' if reason is not None else ''}")
+        counts = Counter(item.id for item in self.items)
+        doubled = next((name for name, times in counts.items() if times > 1), None)
+        if doubled is not None:
+            raise CorpusError(f"two items are called {quoted(doubled)}: give each a name of its own")
+
+    def check(self, asks: ClozeAsks) -> None:
+        """See that every item has what is asked of it.
+
+        Raises:
+            CorpusError: one has not.
+        """
+        for item in self.items:
+            if problem := _problem(item, asks):
+                raise CorpusError(f"item {quoted(item.id)} {problem}")
+
+    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
+        """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
+
+        Items made by a grammar come in a rhythm, into which every n-th would fall.
+
+        Args:
+            n: how many; of fewer all are taken.
+            whole_clusters: take as many whole clusters as hold about ``n`` items, and one at least.
+        """
+        units = [(item.group, item.cluster if whole_clusters else item.id) for item in self.items]
+        names_of: dict[str, set[str]] = {}
+        for group, name in units:
+            names_of.setdefault(group, set()).add(name)
+        kept: set[tuple[str, str]] = set()
+        for group, n_items in Counter(item.group for item in self.items).items():
+            names = names_of[group]
+            wanted = max(1, min(len(names), n * len(names) // n_items))
+            kept.update((group, name) for name in sorted(names, key=lambda name: digest([name.encode()]))[:wanted])
+        return replace(self, items=tuple(item for item, unit in zip(self.items, units, strict=True) if unit in kept))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups in the order in which they come."""
+        return tuple(dict.fromkeys(item.group for item in self.items))
+
+    @cached_property
+    def reasons(self) -> Mapping[str, int]:
+        """Numbers of items left out, by reason."""
+        return dict(Counter(left.reason for left in self.left_out))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that is asked, and of what could not be."""
+        parts = [
+            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
+            for i in self.items
+        ]
+        left = [(one.id, one.group, one.reason) for one in self.left_out]
+        return digest([canonical_json([parts, dict(self.vocabularies), left])])
+
+
+def _of_row(row: TableItem, asks: ClozeAsks) -> ClozeItem:
+    if asks == "sentences":
+        return ClozeItem(row.id, row.cluster, row.group, row.good, other=row.bad[0])
+    return ClozeItem(
+        row.id, row.cluster, row.group, row.text, row.good, rivals=row.bad, other=row.other, blind=row.blind
+    )
+
+
+def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
+    """Items whose text has several answers, each right in an item of its own: the others take no place before it."""
+    answers: dict[tuple[str, str], dict[str, None]] = {}
+    for item in items:
+        answers.setdefault((item.group, item.text), {})[item.answer] = None
+    others = (tuple(word for word in answers[item.group, item.text] if word != item.answer) for item in items)
+    return [replace(item, ignored=ignored) for item, ignored in zip(items, others, strict=True)]
+
+
+def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
+    """The mistake in an item; empty if there is none."""
+    if not item.text.strip():
+        return "has no text"
+    masked = [item.text] if asks in ("answers", "choices", "contexts", "changes") else []
+    if asks in ("contexts", "changes") or (asks == "choices" and item.other):
+        masked.append(item.other)
+    if any(text.strip() and text.count("{mask}") != 1 for text in masked):
+        return "should have one {mask} in each of its texts"
+    if asks in ("answers", "choices", "contexts", "next_sentence") and not item.answer:
+        return "has no answer"
+    if asks == "choices" and not item.rivals:
+        return "has no rival to choose from"
+    if asks in ("contexts", "sentences", "changes", "next_sentence") and not item.other.strip():
+        return "has no other text to compare with"
+    if asks == "next_sentence" and item.answer not in ("next", "other"):
+        return f"has the answer {quoted(item.answer)}: write next or other"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClozeProbe(Probe):
+    """A question put to the head of a masked language model: prompts and answers in, scores by layer out.
+
+    Subclasses are frozen dataclasses without state. They define the items (:meth:`items`) and how they are scored;
+    the family runs the model, with every layer through its head, and makes baselines, intervals and tables.
+    """
+
+    asked_by = "items"
+    family = "cloze"
+    reads = ()
+
+    form: AnswerForm | None = None
+    """Scoring of words of several subwords and of sentences; when left out ``one_piece`` for words and ``original`` for
+    sentences. See :data:`bertology.cloze.AnswerForm`."""
+    vocabulary: str | None = None
+    """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
+    al. 2019, section 4.1.2); the model's own vocabulary when left out."""
+    lens_corpus: str | None = None
+    """Of the readout ``tuned_lens``: the corpus whose train split its translators are fitted to; with texts of the
+    embedded corpus that one when left out."""
+
+    @property
+    @abstractmethod
+    def asks(self) -> ClozeAsks:
+        """What is asked of a text."""
+
+    @property
+    def knows_chance(self) -> bool:
+        """Whether the answer is a choice among given words, or between two texts."""
+        return self.asks in ("choices", "sentences", "next_sentence")
+
+    @abstractmethod
+    def items(self, source: str) -> ClozeItems:
+        """What is asked.
+
+        Args:
+            source: ``pocket``, or the path of a file or folder.
+
+        Raises:
+            CorpusError: there is nothing there that could be asked.
+        """
+
+    def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
+        """The rows of a table of items as what is asked; of any other source what :meth:`items` makes of it.
+
+        Args:
+            source: ``pocket``, the path of a file or folder, or a table in memory or its name.
+            columns: which columns of a table hold what, as ``"good=sen,bad=wrong_sen,group=phenomenon"``.
+
+        Raises:
+            CorpusError: there is nothing there that could be asked.
+            NameNotFoundError: there is no such column.
+        """
+        rows = read_item_table(source, self.asks, columns=columns)
+        if rows is None:
+            return self.items(source)
+        every = list(rows)
+        items = [_of_row(row, self.asks) for row in every if isinstance(row, TableItem)]
+        if self.asks == "answers":
+            items = with_ignored(items)
+        return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)
+
+
+@dataclass(frozen=True)
+class CausalItems:
+    """Texts of a probe's own, such as pairs that differ in one word.
+
+    Raises:
+        CorpusError: there is none.
+    """
+
+    items: tuple[Any, ...]
+    """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
+    language: str | None = None
+    """Language of the texts, by whose rules words are found, where items do not state it themselves."""
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise CorpusError("no text to ask about")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all items."""
+        language = [] if self.language is None else [self.language.encode()]
+        return digest([*(repr(item).encode() for item in self.items), *language])
+
+    def some(self, most: int | None) -> CausalItems:
+        """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""
+        if most is None or most >= len(self.items):
+            return self
+        names = {repr(item): number for number, item in enumerate(self.items)}
+        chosen = sorted(names, key=lambda name: digest([name.encode()]))[:most]
+        return replace(self, items=tuple(self.items[number] for number in sorted(names[name] for name in chosen)))
+
+
+class CausalProbe(Probe):
+    """A question put to a running model: what happens to its predictions when states of one layer are changed?
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    A model of random weights predicts nothing that it could lose, which one initialisation shows.
+    """
+
+    asked_by = "counts"
+    family = "causal"
+    most_draws = 1
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits that are read; none where the probe has texts of its own."""
+        return ()
+
+    def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
+        """Texts of the probe's own; None of a probe that reads splits.
+
+        Args:
+            source: the name or path of a corpus, or the name of a table in memory.
+            columns: which columns of a table hold what.
+
+        Raises:
+            BertologyError: the source cannot be read.
+        """
+        return None
+
+    def sources(self) -> Mapping[str, str]:
+        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs.
+
+        Raises:
+            BertologyError: it cannot be read.
+        """
+        return {}
+
+    @abstractmethod
+    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
+        """How many items are asked about.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+
+    @abstractmethod
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Mapping[str, Sentences],
+        items: CausalItems | None,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+    ) -> Iterator[LayerSums | GeometryCounts]:
+        """The statistics of each layer; and counts in place of those of :meth:`counts`, where the model tells more.
+
+        Args:
+            encoder: the model, to be left as it is found.
+            sentences: by split.
+            items: what :meth:`items` gave.
+            layers: those that are asked about; a statistic may be of fewer.
+            on_long: what to do with sentences longer than the model takes.
+
+        Raises:
+            ModelError: the model has no masked-LM head, or not what is changed.
+            FitError: there is nothing to change.
+        """

@@ -1,1 +1,0 @@
-"""Views in every format: terminal, Markdown, LaTeX, HTML, CSV, JSON, figures."""

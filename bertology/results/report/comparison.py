@@ -1,0 +1,548 @@
+"""The page of a comparison: what differs between a model and its reference, where, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
+
+from bertology._files import explained_system_errors
+from bertology._names import layer_label
+from bertology._page import full_page, write_page
+from bertology.measures.descriptions import CHANGE, ITSELF, NULL, REFERENCE, RETAINED, metric_form
+from bertology.results._results import Results
+from bertology.results.compared import (
+    ComparedTask,
+    Difference,
+    PairStatistic,
+    at_null,
+    compared_tasks,
+    pair_statistics,
+)
+from bertology.results.heads import head_place
+from bertology.results.report._runs import probe_of
+from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
+from bertology.results.table import (
+    NOTHING,
+    STAR,
+    Note,
+    alignment_notes,
+    axis_ends,
+    layers_named,
+    metric_title,
+    number,
+    titled,
+    unit,
+    written,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HERE = "results/report/assets/"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one thing by layer."""
+
+    name: str
+    scores: Mapping[int, Score]
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table that is shown as it is, such as one of sizes."""
+
+    title: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PageCurves:
+    """A chart of values by layer, such as retained knowledge."""
+
+    title: str
+    metric: str
+    lines: tuple[Curve, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """Contents of a comparison's page besides the results."""
+
+    reference: str
+    """Name of the reference in the rows."""
+    tables: tuple[PageTable, ...] = ()
+    curves: tuple[PageCurves, ...] = ()
+    failures: tuple[str, ...] = ()
+    """Measures that failed, a line each."""
+    verdicts: tuple[str, ...] = ()
+    """The outcome of the comparison, shown before the findings."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Heading and value, shown above the findings."""
+
+
+def render_comparison(results: Results, page: ComparisonPage) -> str:
+    """The whole page; it makes no request, and needs no script but for the choice of a theme.
+
+    Args:
+        results: of the reference and the models, with the comparisons of models.
+        page: what else is shown.
+
+    Raises:
+        ResultsError: there are no rows of the reference.
+    """
+    tasks = compared_tasks(results.rows, results.comparisons, reference=page.reference)
+    statistics = pair_statistics(results.rows)
+    asked = {one.task for one in tasks}
+    models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
+    named = [one.reference for one in tasks] + [one.reference for one in statistics]
+    reference = named[0] if named else page.reference
+    questions: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
+    for task in tasks:
+        questions[task.task, task.metric, task.reading].append(task)
+    return full_page(
+        _HERE + "comparison.html",
+        title=f"bertology comparison: {reference} and {', '.join(models)}",
+        styles=[_HERE + "comparison.css"],
+        scripts=(),
+        data={},
+        headline=f"{', '.join(models)} compared with {reference}, layer by layer.",
+        about=page.about,
+        words=[*page.verdicts, *findings(tasks, statistics)],
+        tables=page.tables,
+        charts=page.curves,
+        tasks=list(map(_task, questions.values())),
+        aligned=_aligned(row for row in results.rows if row.task in asked),
+        sections=list(_sections(statistics)),
+        failures=page.failures,
+        provenance=list(_provenance(results)),
+        curves=curves,
+        head_heatmap=head_heatmap,
+    )
+
+
+@explained_system_errors()
+def write_comparison(results: Results, path: str | Path, page: ComparisonPage) -> Path:
+    """Write :func:`render_comparison` as one HTML file, which is returned.
+
+    Raises:
+        ResultsError: there are no rows of the reference.
+        StoreError: the file cannot be written.
+    """
+    return write_page(path, render_comparison(results, page))
+
+
+def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> list[str]:
+    """The changes: a sentence for each task and model, and for the main statistic of each measure by layer."""
+    found = []
+    for task in tasks:
+        for model, differences in task.differences.items():
+            found.append(f"{_title(task)}, {model}: {_changed(differences, task.metric)}")
+    for one in statistics:
+        if one.metric.endswith(CHANGE):
+            found.append(f"{_named(one, statistics)}: {_apart(one)}")
+        spread = {layer: score.value for layer, score in one.by_layer.items()}
+        if one.about.main_metric and len(spread) > 1 and max(spread.values()) > min(spread.values()):
+            low, high = min(spread, key=lambda layer: spread[layer]), max(spread, key=lambda layer: spread[layer])
+            values = [number(spread[layer], metric=one.metric) + unit(one.metric)[1:] for layer in (low, high)]
+            where = f"least in layer {low} ({values[0]}), most in layer {high} ({values[1]})"
+            found.append(f"{_named(one, statistics)}: {where}.")
+    return found
+
+
+def _named(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
+    """A statistic and its model, with the corpus where there are several."""
+    several = len({other.corpus for other in others}) > 1
+    return f"{metric_title(one.metric)} ({one.task}{f' on {one.corpus}' if several else ''}), {one.model}"
+
+
+def _changed(differences: Mapping[int, Difference], metric: str) -> str:
+    if not differences:
+        return "no layer was compared with the reference."
+    sure = {layer: one.value for layer, one in differences.items() if one.is_sure}
+    if not sure:
+        return f"no layer differs from the reference (of {len(differences)}, at a false discovery rate of 5 %)."
+    higher = {layer: value for layer, value in sure.items() if value > 0}
+    lower = {layer: value for layer, value in sure.items() if value < 0}
+    points = " points" if unit(metric) else ""
+    return "; ".join(_by_side({"higher": higher, "lower": lower}, metric, points)) + "."
+
+
+def _apart(one: PairStatistic) -> str:
+    """The layers in which a change is apart from 0."""
+    sure = {layer: score for layer, score in one.by_layer.items() if score.low is not None and score.high is not None}
+    above = {layer: score.value for layer, score in sure.items() if score.low is not None and score.low > 0}
+    below = {layer: score.value for layer, score in sure.items() if score.high is not None and score.high < 0}
+    parts = _by_side({"above 0": above, "below 0": below}, one.metric, "")
+    return f"{'; '.join(parts) or 'in no layer apart from 0'}, by 95 % intervals."
+
+
+def _by_side(sides: Mapping[str, Mapping[int, float]], metric: str, points: str) -> Iterator[str]:
+    """The layers on each side that has any, and how far the farthest of them is."""
+    for word, values in sides.items():
+        if values:
+            most = max(values, key=lambda layer: abs(values[layer]))
+            amount = number(abs(values[most]), metric=metric) + points
+            yield f"{word} in {layers_named(list(values))}, by {amount} at most (layer {most})"
+
+
+def _title(task: ComparedTask) -> str:
+    reading = f", {task.reading}" if task.reading else ""
+    return f"{task.task} on {task.corpus}{reading}"
+
+
+def _task(tasks: Sequence[ComparedTask]) -> dict[str, Any]:
+    """One task: for each corpus a chart of all models, and a table of differences with columns for each corpus."""
+    first, several, charts = tasks[0], len(tasks) > 1, []
+    layers = sorted({layer for task in tasks for scores in task.scores.values() for layer in scores})
+    lines, headings = {layer: [layer_label(layer)] for layer in layers}, ["layer"]
+    for task in tasks:
+        label = f"{_title(task)}: {metric_title(task.metric)} by layer of {', '.join(task.scores)}"
+        charts.append((task.corpus, label, [Curve(model, scores) for model, scores in task.scores.items()]))
+        of = f"{task.corpus}: " if several else ""
+        headings.append(of + task.reference)
+        headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
+        for layer, line in lines.items():
+            line.append(_value(task.scores[task.reference].get(layer), task.metric))
+            for model, differences in task.differences.items():
+                line.append(_value(task.scores[model].get(layer), task.metric))
+                line.append(_difference(differences.get(layer), layer, task.metric))
+    corpora = " and ".join(task.corpus for task in tasks)
+    title = f"{_title(replace(first, corpus=corpora))}: {titled(first.metric)}"
+    common = {"title": title, "metric": first.metric, "charts": charts}
+    return {**common, "headings": headings, "lines": list(lines.values())}
+
+
+def _sections(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, Any]]:
+    """The charts of each task of comparison: for each metric a curve a model, and a heatmap of heads a model."""
+    for task in dict.fromkeys(one.task for one in statistics):
+        of_task = [one for one in statistics if one.task == task]
+        probe = probe_of(of_task[0].about)
+        metrics = list(dict.fromkeys(one.metric for one in of_task))
+        own = [metric for metric in metrics if _beside(metric) not in metrics]
+        anchor = "of-" + "".join(letter if letter.isalnum() else "-" for letter in task)
+        yield {
+            "title": task,
+            "anchor": anchor,
+            "question": "" if probe is None else str(probe.question),
+            "charts": [
+                _chart(metric, [one for one in of_task if metric in (one.metric, _beside(one.metric))])
+                for metric in own
+            ],
+            "aligned": _aligned(one.about for one in of_task),
+        }
+
+
+def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
+    """The line on data and alignment of some rows, one for each task, corpus and model."""
+    first = {(row.task, row.corpus, row.model): row for row in rows if row.control == ITSELF}
+    return list(alignment_notes(*first.values()))
+
+
+_AT_NULL = " · at its null"
+_BESIDE = {NULL: "words in random order", REFERENCE: "reference"}
+"""Endings of metrics that are drawn in the chart of the one without them, and what their curves are called."""
+
+
+def _beside(metric: str) -> str:
+    """The metric in whose chart another belongs; empty for one that has its own."""
+    return next((metric.removesuffix(ending) for ending in _BESIDE if metric.endswith(ending)), "")
+
+
+def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
+    """The curves, heatmaps and numbers of one metric."""
+    by_layer = [one for one in statistics if one.by_layer]
+    lines = [Curve(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
+    nulls = [at_null(one, by_layer) for one in by_layer]
+    rows = []
+    for layer in sorted({layer for one in by_layer for layer in one.by_layer}):
+        scores = [_score(one.by_layer.get(layer), metric) for one in by_layer]
+        texts = (text + _AT_NULL * (layer in null) for text, null in zip(scores, nulls, strict=True))
+        rows.append((layer_label(layer), *texts))
+    heads = [(_pair_name(one, statistics), one.by_head) for one in statistics if one.by_head]
+    wholes = [one for one in statistics if one.of_model is not None]
+    probe, name = probe_of(statistics[0].about), metric_title(metric)
+    known = () if probe is None else probe.scores
+    return {
+        "title": titled(metric),
+        "name": name,
+        "note": next((score.description for score in known if score.name == metric), ""),
+        "metric": metric,
+        "lines": lines,
+        "label": f"{name} by layer",
+        "headings": ["layer", *(line.name for line in lines)],
+        "rows": rows,
+        "heads": [(of, by_head, f"{name} of heads, {of}") for of, by_head in heads],
+        "wholes": [(_pair_name(one, wholes), _score(one.of_model, metric)) for one in wholes],
+    }
+
+
+def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
+    several = len({other.corpus for other in others}) > 1
+    name = f"{one.model}, {one.corpus}" if several else one.model
+    kinds = {other.metric for other in others}
+    ending = next((text for end, text in _BESIDE.items() if one.metric.removesuffix(end) in kinds - {one.metric}), "")
+    return f"{name}, {ending}" if ending else name
+
+
+def _score(score: Score | None, metric: str) -> str:
+    return NOTHING if score is None else written(score, metric)
+
+
+def _value(score: Score | None, metric: str) -> str:
+    """A score without its interval, which the chart shows."""
+    return _score(score and Score(score.value), metric)
+
+
+def _difference(found: Difference | None, layer: int, metric: str) -> str:
+    """A difference; of models of unlike depth with the layer of the reference that a score was compared with."""
+    if found is None:
+        return NOTHING
+    text = written(Score(found.value, found.low, found.high), metric)
+    sign = "+" if float(number(found.value, metric=metric).replace("−", "-")) > 0 else ""
+    other = "" if found.reference_layer == layer else f" (layer {found.reference_layer})"
+    return f"{sign}{text}{f' {STAR}' if found.is_sure else ''}{other}"
+
+
+def _provenance(results: Results) -> Iterator[tuple[str, str]]:
+    sizes: dict[tuple[str, str], int] = {}
+    for row in results.rows:
+        sizes[row.corpus, row.split] = max(row.n_clusters, sizes.get((row.corpus, row.split), 0))
+    facts = {
+        "models": [f"{row.model} (weights {str(row.model_fingerprint)[:12]})" for row in results.rows if row.model],
+        "corpora": [f"{corpus}, {split}: {size:,} sentences" for (corpus, split), size in sizes.items()],
+        "versions": [row.versions.strip("{}").replace('"', "") for row in results.rows],
+    }
+    yield from ((name, "; ".join(dict.fromkeys(texts))) for name, texts in facts.items() if texts)
+
+
+_SHOWN_HEADS = 3
+
+
+def size_table(sizes: pd.DataFrame) -> PageTable:
+    """A line for each model."""
+    headings = ("model", "MB on disk", "weights, millions", "not zero", "pieces a second", "speed-up")
+    lines = tuple(
+        (
+            str(row["model"]),
+            f"{row['bytes_on_disk'] / 1e6:.2f}",
+            f"{row['parameters'] / 1e6:.2f}",
+            f"{row['nonzero'] / row['parameters']:.0%}",
+            f"{row['pieces_per_second']:,.0f}",
+            f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
+        )
+        for row in sizes.to_dict("records")
+    )
+    return PageTable("Size and speed", headings, lines, "On this machine; the brackets are the least and the largest.")
+
+
+def retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
+    """The curves of all models, a chart for each task and metric."""
+    note = (
+        "(model − floor) / (reference − floor), the floor the better of baselines and random weights; 95 % intervals."
+    )
+    for (task, corpus, metric), of_task in frame.groupby(["task", "corpus", "metric"], sort=False):
+        lines = []
+        for model, rows in of_task.groupby("model", sort=False):
+            values = rows[["layer", "retained", "ci_low", "ci_high"]].itertuples(index=False)
+            lines.append(Curve(str(model), {int(layer): Score(*bounds) for layer, *bounds in values}))
+        title = f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %"
+        yield PageCurves(title, RETAINED, tuple(lines), note)
+
+
+def head_findings(heads: pd.DataFrame) -> Iterator[str]:
+    """A sentence for each model and task of heads.
+
+    Args:
+        heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
+    """
+    for (task, corpus, model), of_task in heads.groupby(["task", "corpus", "model"], sort=False):
+        sure = _clearest(of_task)
+        text = f"{task} on {corpus}, {model}: {len(sure):,} of {len(of_task):,} statistics of heads differ"
+        for row in sure[:1].to_dict("records"):
+            text += f", most clearly {_head_name(row)} ({_shown(row, 'reference_value')} to {_shown(row, 'value')})"
+        yield text + "."
+
+
+def head_table(heads: pd.DataFrame) -> PageTable:
+    """The statistics that change most clearly, a few of each kind: by model and task."""
+    sure = _clearest(heads)
+    groups = ["model", "task", "corpus"] if heads["corpus"].nunique() > 1 else ["model", "task"]
+    first = sure.groupby([*groups, "metric"]).head(_SHOWN_HEADS).sort_values(groups, kind="stable")
+    lines = tuple(
+        (
+            *(str(row[name]) for name in groups),
+            _head_name(row),
+            _shown(row, "reference_value"),
+            _shown(row, "value"),
+            f"{_shown(row, 'difference')} [{_shown(row, 'difference_low')}, {_shown(row, 'difference_high')}]",
+        )
+        for row in first.to_dict("records")
+    )
+    headings = (*groups, "statistic", "reference", "model's", "difference")
+    note = f"Of {len(heads):,} statistics {len(sure):,} differ at a false discovery rate of 5 %; all are in heads.csv."
+    return PageTable("Heads that change most clearly", headings, lines, note)
+
+
+def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
+    """The statistics that differ, the clearest first: by the difference over the width of its interval."""
+    sure = heads[heads["p_adj"] < FALSE_DISCOVERY_RATE]
+    width = sure["difference_high"] - sure["difference_low"]
+    return sure.loc[(sure["difference"].abs() / width).sort_values(ascending=False, kind="stable").index]
+
+
+def _head_name(row: Mapping[Any, Any]) -> str:
+    group = f" of {row['group']}" if isinstance(row["group"], str) else ""
+    return f"{metric_title(str(row['metric']))}{group}, {row['head']}"
+
+
+def _shown(row: Mapping[Any, Any], column: str) -> str:
+    return number(row[column], metric=str(row["metric"])) + unit(str(row["metric"]))[1:]
+
+
+# Charts are SVG inside the page, in the colours of its theme, so that they are there where scripts are off.
+_WIDTH, _HEIGHT = 560.0, 270.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 14.0, 14.0, 44.0
+_COLOURS = 6
+"""Number of line colours in the page's style sheet."""
+_TICKS, _MOST_LAYERS = 5, 13
+_CELL = 30.0
+_MOST_PLAIN = 1e7
+"""Ticks from here on are written with exponents."""
+
+
+def curves(lines: Sequence[Curve], *, metric: str, label: str, axis: str = "layer") -> Markup:
+    """Scores by layer, one line a curve with its 95 % intervals as a band.
+
+    Args:
+        lines: at most six are told apart by colour.
+        metric: name of the metric, which decides how values are written.
+        label: what the chart is for a reader who does not see it.
+        axis: name of the horizontal axis.
+
+    Returns:
+        An ``svg`` element with a legend; each point has its value as its title. Without any finite score, a sentence.
+    """
+    values = [v for one in lines for s in one.scores.values() for v in (s.value, s.low, s.high) if v is not None]
+    values = [value for value in values if math.isfinite(value)]
+    layers = sorted({layer for one in lines for layer in one.scores})
+    if not values or not layers:
+        return Markup("<p>No layer has a score.</p>")
+    # Round numbers that enclose all values.
+    ends = axis_ends(min(values), max(values), metric=metric)
+    ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
+    frame = _Frame(layers[0], layers[-1], ticks[0], ticks[-1])
+    parts = []
+    for tick, text in zip(ticks, _labels(ticks, metric), strict=True):
+        y = frame.y(tick)
+        parts.append(f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, text, "end"))
+    shown = layers[:: math.ceil(len(layers) / _MOST_LAYERS)]
+    parts += [_text(frame.x(layer), _HEIGHT - _BOTTOM + 18, str(layer)) for layer in shown]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis))
+    parts += [_curve(one, frame, place % _COLOURS, metric) for place, one in enumerate(lines)]
+    legend = "".join(
+        f'<li><span class="key fill-{place % _COLOURS}"></span>{escape(one.name)}</li>'
+        for place, one in enumerate(lines)
+    )
+    drawing = _svg("plot", f'viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}"', label, parts)
+    return Markup(f'{drawing}<ul class="legend">{legend}</ul>')
+
+
+def head_heatmap(heads: Mapping[str, Score], *, metric: str, label: str) -> Markup:
+    """Values of attention heads: rows are layers, the first at the bottom, columns are heads.
+
+    Shades run from the smallest to the largest value, which are written below.
+
+    Args:
+        heads: values by name, such as ``L2H1``.
+        metric: name of the metric, which decides how values are written.
+        label: what the drawing is for a reader who does not see it.
+    """
+    places = {name: head_place(name) for name in heads}
+    layers = sorted({layer for layer, _ in places.values()}, reverse=True)
+    n_heads = max(head for _, head in places.values())
+    values = [score.value for score in heads.values() if math.isfinite(score.value)]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    parts = []
+    for name, (layer, head) in places.items():
+        x, y = _LEFT + (head - 1) * _CELL, _TOP + layers.index(layer) * _CELL
+        score = heads[name]
+        shade = (score.value - low) / ((high - low) or 1.0) if math.isfinite(score.value) else 0.0
+        parts.append(
+            f'<rect class="cell" x="{x:.0f}" y="{y:.0f}" width="{_CELL - 2:g}" height="{_CELL - 2:g}" rx="3" '
+            f'fill-opacity="{shade:.3f}"><title>{escape(f"{name}: {written(score, metric)}")}</title></rect>'
+        )
+    width, height = _LEFT + n_heads * _CELL + _RIGHT, _TOP + len(layers) * _CELL + _BOTTOM
+    parts += [_text(_LEFT - 10, _TOP + (row + 0.6) * _CELL, f"L{layer}", "end") for row, layer in enumerate(layers)]
+    bottom = _TOP + len(layers) * _CELL + 16
+    parts += [_text(_LEFT + (head + 0.5) * _CELL, bottom, str(head + 1)) for head in range(n_heads)]
+    parts.append(_text(_LEFT + n_heads * _CELL / 2, bottom + 20, "head"))
+    drawing = _svg("plot heads", f'viewBox="0 0 {width:g} {height:g}" width="{width:g}"', label, parts)
+    ends = " to ".join(number(value, metric=metric) for value in (low, high))
+    return Markup(f'{drawing}<p class="hint">Shades from {ends}{escape(unit(metric))[1:]}.</p>')
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where values of a chart stand on the drawing."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+
+    def x(self, layer: float) -> float:
+        span = (self.last - self.first) or 1.0
+        inside = _WIDTH - _LEFT - _RIGHT
+        return _LEFT + inside * ((layer - self.first) / span if self.last > self.first else 0.5)
+
+    def y(self, value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (self.high - value) / (self.high - self.low)
+
+
+def _labels(ticks: Sequence[float], metric: str) -> list[str]:
+    """Ticks as text, all with the decimals that their steps need; very large and very small ones with exponents."""
+    scale = 100 if metric_form(metric).is_fraction else 1
+    most, step = scale * max(map(abs, ticks)), scale * (ticks[1] - ticks[0])
+    digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
+    form = f".{digits}f" if digits is not None and most < _MOST_PLAIN else ".7g"
+    return [f"{scale * tick + 0.0:{form}}".replace("-", "−") for tick in ticks]
+
+
+def _curve(one: Curve, frame: _Frame, colour: int, metric: str) -> str:
+    points = [(layer, score) for layer, score in sorted(one.scores.items()) if math.isfinite(score.value)]
+    path = " ".join(f"{frame.x(layer):.1f},{frame.y(score.value):.1f}" for layer, score in points)
+    band = [(layer, s.low, s.high) for layer, s in points if s.low is not None and s.high is not None]
+    parts = []
+    if len(band) > 1 and np.isfinite([bounds[1:] for bounds in band]).all():
+        outline = [(layer, high) for layer, _, high in band] + [(layer, low) for layer, low, _ in reversed(band)]
+        corners = " ".join(f"{frame.x(layer):.1f},{frame.y(value):.1f}" for layer, value in outline)
+        parts.append(f'<polygon class="band fill-{colour}" points="{corners}"/>')
+    parts.append(f'<polyline class="line stroke-{colour}" points="{path}"/>')
+    for layer, score in points:
+        title = escape(f"{one.name}, {layer}: {written(score, metric)}")
+        place = f'cx="{frame.x(layer):.1f}" cy="{frame.y(score.value):.1f}"'
+        parts.append(f'<circle class="fill-{colour}" {place} r="3.5"><title>{title}</title></circle>')
+    return "".join(parts)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(kind: str, box: str, label: str, parts: Iterable[str]) -> str:
+    return f'<svg class="{kind}" {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'

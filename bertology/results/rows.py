@@ -1,0 +1,592 @@
+"""Rows of the tidy tables: their fields, which are checked, what is derived from rows, and their Parquet files."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import operator
+import re
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from bertology._files import parse_json, shortened, write_atomically
+from bertology._names import layer_number, training_name
+from bertology.errors import BertologyError, ResultsError
+from bertology.measures import Bootstrap
+from bertology.measures.comparisons import Comparison
+from bertology.measures.descriptions import ITSELF, Control
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+ATTENTION = frozenset({"attention", "gates"})
+"""Readouts of attention heads, and of the model with heads closed."""
+OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
+"""Readouts that are parts of the model itself; of the tuned lens translators of its layers are fitted to other text."""
+VECTORS = "vectors"
+"""The readout of statistics of vectors, to which nothing is fitted."""
+INTERVENTIONS = "interventions"
+"""The readout of predictions with states of a layer changed."""
+STATISTICS = frozenset({VECTORS, "encoders", INTERVENTIONS})
+"""Readouts of statistics: of vectors, of two models side by side, and of a model that is changed."""
+
+
+FALSE_DISCOVERY_RATE = 0.05
+INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
+"""Kinds of a model's weights, and their names in tables."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value with its interval; fractions, not percentages."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class _Row:
+    """Checks and converts the fields: rows come from JSON, where nothing is checked."""
+
+    def __post_init__(self) -> None:
+        for name, (kind, optional, allowed) in _KINDS[type(self)].items():
+            value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
+            if allowed and value is not None and value not in allowed:
+                known = ", ".join(allowed)
+                raise ResultsError(f"{name} of a row is {shortened(repr(value))}; it should be one of {known}")
+            if name in _WRITTEN and value is not None:
+                _check_text(name, value)
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow(_Row):
+    """One score of one cell: a row of ``results.parquet``.
+
+    A cell is one task read from one layer of one model with one readout and seed, or a baseline that reads none.
+    """
+
+    # identity
+    experiment: str
+    cell_id: str
+    status: Literal["ok", "failed"] = "ok"
+    # model; all None for a baseline that looks at no vector
+    model: str | None = None
+    model_fingerprint: str | None = None
+    init: Literal["pretrained", "random", "random_blocks"] | None = None
+    init_seed: int | None = None
+    """Seed of the random initialisation; None for pretrained weights."""
+    pretraining_seed: int | None = None
+    """Seed of the pretraining, where several trainings differ in it alone."""
+    step: int | None = None
+    """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints."""
+    layer: int | None = None
+    """0 is the embedding output."""
+    n_layers: int | None = None
+    """Number of blocks L; there are L + 1 layers to read."""
+    head: str | None = None
+    pooling: str | None = None
+    # task
+    task: str
+    task_version: str
+    corpus: str
+    corpus_fingerprint: str
+    split: str
+    group: str | None = None
+    """The group of items, such as a relation or construction, that is scored alone; None for all items."""
+    language: str | None = None
+    annotation: Literal["gold", "silver"] = "gold"
+    n_train: int
+    n_items: int
+    n_clusters: int
+    """Units that intervals resample: sentences; of cloze tasks what ``clusters`` in ``params_json`` names."""
+    n_classes: int
+    n_skipped: int = 0
+    """Items of the split that could not be scored."""
+    skip_reasons: str = "{}"
+    """JSON: reason → number of items."""
+    n_unseen_label: int = 0
+    """Scored items whose label training never saw."""
+    # data and alignment: numbers of words of the split; None where not known, as of baselines
+    n_unknown: int | None = None
+    """Words with an unknown subword."""
+    n_shared: int | None = None
+    """Words with exactly the subwords of another word, as *de* and *le* of French *du*, in either model."""
+    shared_subwords: Literal["exclude", "include"] | None = None
+    n_long: int | None = None
+    """In sentences longer than the model takes."""
+    n_repeated: int | None = None
+    """Texts of test that are in train as well; None where nothing is fitted."""
+    left_out: str | None = None
+    """JSON: reason → number of sentences, in all splits, that were left out of the corpus."""
+    # probe
+    readout: str | None = None
+    readout_version: str | None = None
+    n_params: int | None = None
+    params_json: str = "{}"
+    control: Control = ITSELF
+    seed: int | None = None
+    # score
+    metric: str
+    higher_is_better: bool = True
+    main_metric: bool = False
+    """Whether this is the metric by which the task's layers are ranked."""
+    value: float | None = None
+    """A fraction, not a percentage; None where undefined or failed."""
+    stderr: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    ci_method: str | None = None
+    """Method and number of resamples of the interval: ``cluster-bootstrap-bca-10000``."""
+    # the mean over all runs of the same cell: fits from several seeds, draws of random weights
+    n_runs: int = 1
+    """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
+    mean: float | None = None
+    """Mean of their values; this and the following fields are None where there is one run."""
+    mean_stderr: float | None = None
+    mean_ci_low: float | None = None
+    """The interval covers other runs and other test sentences."""
+    mean_ci_high: float | None = None
+    mean_ci_method: str | None = None
+    # provenance
+    versions: str = "{}"
+    """JSON: component → version."""
+    device: str | None = None
+    dtype: str | None = None
+    wall_s: float | None = None
+    """Seconds. Cells that are computed together take equal shares of their time, and the rows of a cell of its own, so
+    that sums over rows are totals."""
+    started_utc: str | None = None
+    predictions_sha256: str | None = None
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow(_Row):
+    """One paired comparison of two layers: a row of ``comparisons.parquet``.
+
+    With several seeds the scores compared are means over them, and ``cell_a`` and ``cell_b`` are the cells of the
+    first seed.
+    """
+
+    family: str
+    """Name of the comparisons that were adjusted together."""
+    metric: str
+    cell_a: str
+    cell_b: str
+    layer_a: int | None = None
+    layer_b: int | None = None
+    n_pairs: int
+    diff: float | None
+    """Score of a less score of b."""
+    ci_low: float | None
+    ci_high: float | None
+    p_raw: float
+    p_adj: float
+
+
+def score_of(scores: Bootstrap, column: int, *, mean: Bootstrap | None = None, n_runs: int = 1) -> dict[str, Any]:
+    """The score fields of a :class:`ResultRow` for one column (layer) of a bootstrap.
+
+    Those about the ``mean`` over several runs are made of its own bootstrap, where there is one.
+    """
+    fields = {"metric": scores.metric, "value": float(scores.values[column]), **_spread(scores, column)}
+    if mean is not None:
+        fields |= {"n_runs": n_runs, "mean": float(mean.values[column])}
+        fields |= {f"mean_{name}": value for name, value in _spread(mean, column).items()}
+    return fields
+
+
+def _spread(scores: Bootstrap, column: int) -> dict[str, Any]:
+    bounds = {name: float(getattr(scores, name)[column]) for name in ("stderr", "ci_low", "ci_high")}
+    return {**bounds, "ci_method": scores.ci_methods[column]}
+
+
+_COMPARED = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")
+
+
+def comparison_rows(
+    comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
+) -> tuple[ComparisonRow, ...]:
+    """Rows of one ``family`` of comparisons between columns, each the scores of one of the ``cells`` and ``layers``."""
+    return tuple(
+        ComparisonRow(
+            family=family,
+            metric=metric,
+            cell_a=cells[pair.a],
+            cell_b=cells[pair.b],
+            layer_a=layers[pair.a],
+            layer_b=layers[pair.b],
+            **{name: getattr(pair, name) for name in _COMPARED},
+        )
+        for pair in comparisons
+    )
+
+
+def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
+    """The comparison behind a row, as one of columns ``a`` and ``b``."""
+    values = {name: getattr(row, name) for name in _COMPARED}
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in values.items()}
+    return Comparison(a=a, b=b, **known)
+
+
+def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
+    """Orders rows the same whatever order they were computed in."""
+    values = (getattr(row, name) for name in _ORDER[type(row)])
+    return tuple((value is not None, value if value is not None else 0) for value in values)
+
+
+_ORDER: Mapping[type[_Row], Sequence[str]] = {
+    ResultRow: (
+        *("experiment", "task", "corpus", "split", "pretraining_seed", "step"),
+        *("model", "pooling", "readout", "init", "control"),
+        *("layer", "head", "seed", "init_seed", "metric", "group", "cell_id"),
+    ),
+    ComparisonRow: ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b"),
+}
+
+
+def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
+    """The plain type of each field, whether it may be None, and the values allowed."""
+    kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
+    for name, hint in typing.get_type_hints(row).items():
+        optional = type(None) in typing.get_args(hint)
+        hint = typing.get_args(hint)[0] if optional else hint
+        allowed = typing.get_args(hint)
+        kinds[name] = (str if allowed else hint, optional, allowed)
+    return kinds
+
+
+_KINDS: Mapping[type[_Row], Any] = {row: _kinds(row) for row in (ResultRow, ComparisonRow)}
+
+
+def field_kinds(row: type[_Row]) -> dict[str, type]:
+    """The plain type of each field, in order."""
+    return {name: kind for name, (kind, _, _) in _KINDS[row].items()}
+
+
+def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
+    with contextlib.suppress(TypeError, ValueError):  # what they say of a value, the error below says of its place
+        if value is None and optional:
+            return None
+        if kind is float:
+            number = float(value)
+            return None if optional and math.isnan(number) else number
+        if kind is int and not isinstance(value, bool):
+            return operator.index(value)
+        if kind is bool and value in (True, False):
+            return bool(value)
+        if kind is str and isinstance(value, str):
+            return str(value)
+    raise ResultsError(f"{name} of a {row} is {shortened(repr(value))}; it should be of type {kind.__name__}")
+
+
+@dataclass(frozen=True)
+class _Params:
+    """The parameters of a fit that tables use."""
+
+    settings: dict[str, Any] | None = None
+    chance: dict[str, float] | None = None
+    chosen_on: str | None = None
+    details: dict[str, Any] | None = None
+    note: tuple[str, str] | None = None
+
+
+_WRITTEN: Mapping[str, Any] = {
+    "head": None,
+    "params_json": _Params,
+    "skip_reasons": dict[str, int],
+    "left_out": dict[str, int],
+    "versions": dict[str, str | None],
+}
+"""Columns of text in which other values stand as JSON, with the type of those; and the names of heads."""
+_HEAD = re.compile(r"L\d{1,4}H\d{1,4}")
+
+
+@lru_cache(maxsize=4096)
+def _check_text(name: str, text: str) -> None:
+    """Raise where a text is not what its column holds; remembered, as most rows have the same."""
+    form = _WRITTEN[name]
+    if form is not None:
+        parse_json(text, where=f"{name} of a row", what="JSON", form=form, remedy="it was altered")
+    elif _HEAD.fullmatch(text) is None:
+        raise ResultsError(f"{name} of a row is {shortened(repr(text))}; it should be as L8H10")
+
+
+def param_of(row: ResultRow, name: str, default: Any = None) -> Any:
+    """A parameter of the fit behind a row, from ``params_json``; ``default`` where it has none of that name."""
+    # Most rows have few, and there may be very many rows.
+    return json.loads(row.params_json).get(name, default) if f'"{name}"' in row.params_json else default
+
+
+def reading_of(row: ResultRow) -> str:
+    """The readout configuration behind a row in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
+    parts = [".".join(filter(None, (row.readout, row.readout_version)))]
+    for name, value in param_of(row, "settings", {}).items():
+        if name == "fraction":
+            parts.append(f"{100 * value:g} % of train")
+        elif name in ("codelength", "erase"):
+            parts.append(f"{value} {'code' if name == 'codelength' else 'erased'}")
+        elif name != "eraser" or value != "leace":
+            is_file = "/" in str(value)
+            parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
+    return ", ".join(filter(None, parts))
+
+
+def answers_itself(row: ResultRow) -> bool:
+    """Whether the model itself answers: nothing is trained, items are texts, clusters are what the task names them."""
+    return row.readout in OWN_HEADS
+
+
+def clusters_of(row: ResultRow) -> str:
+    """The task's name for the clusters behind a row; ``sentences`` if it has none."""
+    known = "clusters" if answers_itself(row) else "pairs" if param_of(row, "items") == "pairs" else "sentences"
+    return str(param_of(row, "clusters", known))
+
+
+def is_statistic(row: ResultRow) -> bool:
+    """Whether a row is a statistic of vectors or models themselves, to which nothing was fitted."""
+    return row.readout in STATISTICS
+
+
+_OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
+
+
+def row_fits(row: ResultRow, name: str, value: Any) -> bool:
+    """Whether a row has a value in a column, or belongs to no model and so fits any; see :meth:`Results.only`."""
+    # Baselines of what one model reads name that model, and no weights or reading of it.
+    of_no_weights = row.init is None and row.readout is None
+    if name == "pool":
+        return of_no_weights or param_of(row, "settings", {}).get("pool", "mean") == value
+    if name == "layer" and value is not None and row.n_layers is not None:
+        value = layer_number(value, row.n_layers)
+    of_no_model = row.model is None or (of_no_weights and name != "model")
+    return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
+
+
+def training_of(row: ResultRow) -> str:
+    """The model of a row without its pretraining seed and step: what checkpoints of a training have in common."""
+    return training_name(str(row.model), pretraining_seed=row.pretraining_seed, step=row.step)
+
+
+def chances_of(row: ResultRow) -> dict[str, float]:
+    """The share of choices that are right by chance, by group; empty where nothing is chosen."""
+    return dict(param_of(row, "chance", {}))
+
+
+def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
+    """The reasons for skipped items of the first row that has any, with the number of items."""
+    reasons: dict[Any, Any] = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
+    return {str(reason): int(number) for reason, number in reasons.items()}
+
+
+def own_baselines(
+    baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
+) -> list[ResultRow]:
+    """The baselines of one task for the items that a model reads, under its ``settings`` where they differ by these.
+
+    Of a text of which a model cannot read all, they are its own.
+    """
+    of_model = [row for row in baselines if row.model == model]
+    if settings is not None:
+        of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
+        of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
+    return of_model or [row for row in baselines if row.model is None]
+
+
+def is_baseline(row: ResultRow) -> bool:
+    """Whether a row is the score of a control that reads no layer of any weights."""
+    return row.control != ITSELF and row.init is None and row.readout is None
+
+
+def note_of(row: ResultRow) -> tuple[str, str]:
+    """Label and description of the control of a row; its name alone where its row has no note."""
+    label, text = param_of(row, "note", (row.control.replace("_", " "), ""))
+    return str(label), str(text)
+
+
+def joined_rows(one: Sequence[ResultRow], other: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows of both, those of the same score once; the first stays, unless it failed.
+
+    Raises:
+        ResultsError: one score has two values.
+    """
+    rows: dict[Any, ResultRow] = {}
+    for row in (*one, *other):
+        if (known := put_row(rows, row)) is not None:
+            values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in the other"
+            raise ResultsError(f"task {row.task}: {values}; `bertology verify` tells which run was altered")
+    return tuple(rows.values())
+
+
+def put_row(rows: dict[Any, ResultRow], row: ResultRow) -> ResultRow | None:
+    """Add a row unless the same score is known already, and did not fail; returns one that has another value of it."""
+    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
+    # among the items that could be asked of a model is a row of that model's first cell.
+    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
+    known = rows.get(key)
+    if known is None or known.status == "failed":
+        rows[key] = row
+        return None
+    return known if row.status == "ok" and known.value != row.value else None
+
+
+def counterpart(layer: int, depth: int, other_depth: int) -> int:
+    """The layer of another model at the same relative depth: of the same number in one of equal depth.
+
+    The embeddings correspond to each other, and a block to a block.
+    """
+    return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
+
+
+def own_init(rows: Sequence[ResultRow]) -> str:
+    """The weights that scores are about: where there are several, random ones are the control."""
+    inits = {row.init for row in rows}
+    return next((init for init in INITS if init in inits), "pretrained")
+
+
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
+    """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
+    if not rows:
+        return None
+    first = rows[0]
+    if first.mean is not None and first.n_runs == len(rows):
+        return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
+
+    def mean(name: str) -> float | None:
+        values = [getattr(row, name) for row in rows]
+        return None if None in values else float(np.mean(values))
+
+    return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
+
+
+def score_of_row(row: ResultRow) -> Score:
+    """The score of a row that has one."""
+    assert row.value is not None  # rows without a value were left out before
+    return Score(row.value, row.ci_low, row.ci_high)
+
+
+RowT = TypeVar("RowT", ResultRow, ComparisonRow)
+
+RESULTS = "results.parquet"
+COMPARISONS = "comparisons.parquet"
+
+
+def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:
+    """Write ``results.parquet`` and ``comparisons.parquet`` into ``folder``; the same rows give the same bytes."""
+    # The file that marks the folder as a run comes last.
+    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow), checksums=True))
+    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow), checksums=True))
+
+
+def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:
+    """The rows of ``results.parquet`` in ``folder``.
+
+    Raises:
+        ResultsError: the file is missing or broken, or lacks columns.
+    """
+    path = folder / RESULTS
+    return table_to_rows(read_parquet(path, what="the scores of a run"), ResultRow, where=str(path))
+
+
+def read_comparison_rows(folder: Path) -> tuple[ComparisonRow, ...]:
+    """The rows of ``comparisons.parquet`` in ``folder``; raises as :func:`read_result_rows`."""
+    path = folder / COMPARISONS
+    return table_to_rows(read_parquet(path, what="the comparisons of a run"), ComparisonRow, where=str(path))
+
+
+def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
+    """The columns of a table: the fields of its rows, ``schema_version`` first."""
+    import pyarrow as pa
+
+    arrow: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    fields = [pa.field(name, arrow[of_field]) for name, of_field in field_kinds(kind).items()]
+    fields.sort(key=lambda field: field.name != "schema_version")
+    what = "results" if kind is ResultRow else "comparisons"
+    return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})
+
+
+def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
+    """Rows in their fixed order as an Arrow table."""
+    import pyarrow as pa
+
+    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
+    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
+    """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
+    import pandas as pd
+
+    ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
+    frame = pd.DataFrame(ordered, columns=row_schema(kind).names)
+    types = {str: "string", int: "Int64", float: "float64", bool: "bool"}
+    return frame.astype({name: types[of_field] for name, of_field in field_kinds(kind).items()})
+
+
+def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
+    """Rows of an Arrow table read from ``where``, which a :class:`ResultsError` names that says what is wrong in it."""
+    # Another schema may have other columns, so the version is checked first.
+    versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
+    other = next((version for version in versions if version != SCHEMA_VERSION), SCHEMA_VERSION)
+    if other != SCHEMA_VERSION:
+        known = f"this version of bertology reads schema {SCHEMA_VERSION}"
+        raise ResultsError(f"{where}: written in schema {shortened(other)}, {known}: run it again")
+    wanted = list(field_kinds(kind))
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
+    try:
+        return tuple(kind(**row) for row in table.select(wanted).to_pylist())
+    except BertologyError as error:
+        raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
+
+
+def frame_to_parquet(frame: pd.DataFrame) -> bytes:
+    """The columns of a frame, without its index, as a Parquet file with checksums."""
+    import pyarrow as pa
+
+    return to_parquet(pa.Table.from_pandas(frame, preserve_index=False), checksums=True)
+
+
+def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
+    """A table as the bytes of a Parquet file, with checksums of its pages if nothing else is known of its content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", version="2.6", write_page_checksum=checksums)
+    return bytes(sink.getvalue())
+
+
+def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table in ``path``, or only some of its columns; those that it does not have are left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.is_fifo():
+        raise ResultsError(f"{path}: a pipe where {what} was due; delete it and run again")
+    try:
+        # As one file: the reader of data sets would import pandas, half a second that nothing here needs. On this
+        # thread: to wake others takes longer than a column of a few thousand words.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read(list(columns) if columns is not None else None, use_threads=columns is None)
+        table.validate(full=True)
+        return table
+    except FileNotFoundError:
+        raise ResultsError(f"{path}: no such file; it should be {what}") from None
+    except (OSError, pa.ArrowException) as error:
+        reason = shortened(next(iter(str(error).splitlines()), type(error).__name__))
+        raise ResultsError(f"{path}: not readable as {what} ({reason}); delete it and run again") from error

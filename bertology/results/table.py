@@ -1,0 +1,630 @@
+"""One description of a table, and how it becomes Markdown, LaTeX, HTML, CSV and text in a terminal."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from string import Template
+from typing import TYPE_CHECKING, Literal
+
+from bertology._names import folder_name
+from bertology.measures.descriptions import TWO_LINES, metric_form
+from bertology.results.rows import INITS, ResultRow, Score
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table as RichTable
+
+STAR = "★"
+NOTHING = "–"
+SEEDS = "seeds of the fit"
+_SMALL = 0.1
+"""Counted values that are smaller have one more decimal."""
+_MOST_LETTERS = 44
+_ROUNDING = 1e-6
+"""Relative differences that are smaller are not drawn."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number as text, and its interval as text."""
+
+    text: str
+    interval: str = ""
+    score: Score | None = None
+    """The numbers themselves; fractions, not percentages."""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}".rstrip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of cells."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    best: frozenset[int] = frozenset()
+    """Places of the cells that are in the best set of their column."""
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line below the table: its subject and its text."""
+
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.about}{' ' if self.about == STAR else ': '}{self.text}"
+
+
+INTERVAL = "interval"
+BEST_NOTE = Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text and numbers, which every kind of view produces and every renderer takes."""
+
+    title: str
+    headers: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[Note, ...]
+    corner: str = "Layer"
+    spare: tuple[str, ...] = ()
+    """Headers of columns that a terminal may leave out, in the order in which they are left out."""
+    series: int = 0
+    """Number of last columns that are a series, such as layers, which a terminal may thin out."""
+    is_drawn: bool = False
+    """Whether a terminal draws the intervals of the first column, and writes those of no other."""
+
+    def columns(self, kept: Sequence[int]) -> Table:
+        """The same table with some of its columns."""
+        lines = (
+            replace(
+                line,
+                cells=tuple(line.cells[place] for place in kept),
+                best=frozenset(number for number, place in enumerate(kept) if place in line.best),
+            )
+            for line in self.lines
+        )
+        return replace(self, headers=tuple(self.headers[place] for place in kept), lines=tuple(lines))
+
+    def thinned(self, most: int) -> Table:
+        """The same table with at most so many columns of its series, evenly spread, the last one among them."""
+        first, last = len(self.headers) - self.series, len(self.headers) - 1
+        if most >= self.series:
+            return self
+        shown = [first + round(at * (self.series - 1) / (most - 1)) for at in range(most)] if most > 1 else [last]
+        note = Note("layers", f"{self.series - len(shown)} more in the other formats, for want of room")
+        place = 1 + next(number for number, one in enumerate(self.notes) if one.about == INTERVAL)
+        notes = (*self.notes[:place], note, *self.notes[place:])
+        return replace(self.columns([*range(first), *shown]), series=len(shown), notes=notes)
+
+    def to_markdown(self) -> str:
+        """A pipe table under a bold title, the best set in bold and starred, notes as a list."""
+
+        def cell(line: Line, column: int) -> str:
+            text = markdown_escaped(str(line.cells[column]))
+            return f"**{text}** {STAR}" if column in line.best else text
+
+        rows = [list(map(markdown_escaped, (self.corner, *self.headers)))]
+        for line in self.lines:
+            rows.append([markdown_escaped(line.label), *(cell(line, column) for column in range(len(line.cells)))])
+        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+        rows.insert(1, ["-" * first, *("-" * (width - 1) + ":" for width in others)])
+        lines = []
+        for label, *texts in rows:
+            padded = (text.rjust(width) for text, width in zip(texts, others, strict=True))
+            lines.append(f"| {' | '.join([label.ljust(first), *padded])} |")
+        notes = [f"- {markdown_escaped(str(note))}" for note in self.notes]
+        return "\n".join([f"**{markdown_escaped(self.title)}**", "", *lines, "", *notes]) + "\n"
+
+    @property
+    def latex_label(self) -> str:
+        """The label of a LaTeX table, from what the table is about: ``tab:pos``."""
+        return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.title.split("·")[0].lower()).strip("-")
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        """A booktabs table, numbers aligned by siunitx, the notes below it in small letters.
+
+        Args:
+            caption: LaTeX of the caption; one sentence on what is shown of which model when left out.
+            label: the table's label; ``tab:`` and the task when left out.
+        """
+        columns = [self._latex_column(column) for column in range(len(self.headers))]
+        notes = [Note("Bold", note.text) if note.about == STAR else note for note in self.notes]
+        small = (rf"\emph{{{latex_escaped(one.about.capitalize())}}}: {latex_escaped(one.text)}." for one in notes)
+        parts: tuple[list[str], ...] = ([], [], [])
+        for part, text, *cells in zip(
+            [0, *(1 + line.baseline for line in self.lines)],
+            [self.corner, *(line.label for line in self.lines)],
+            *([header, *texts] for _, header, texts in columns),
+            strict=True,
+        ):
+            parts[part].append(" & ".join([latex_escaped(text), *cells]) + r" \\")
+        head, layers, baselines = parts
+        lines = [*head, r"\midrule", *layers, *([r"\midrule"] if baselines else []), *baselines]
+        return _LATEX_TABLE.substitute(
+            caption=caption or latex_escaped(self._sentence()),
+            label=label or self.latex_label,
+            kinds="".join(kind for kind, _, _ in columns),
+            lines="\n    ".join(lines),
+            notes="\n  ".join(small),
+        )
+
+    def _sentence(self) -> str:
+        """A sentence on what is shown of which model: ``pos: accuracy by layer, %; pocket on pocket test.``."""
+        notes = {note.about: note.text for note in self.notes}
+        model, data = notes.get("model", "").partition(", ")[0], notes.get("data", "").partition(": ")[0]
+        where = " on ".join(filter(None, [model, data]))
+        return "; ".join(filter(None, [self.title.replace(" · ", ": ", 1), where])) + "."
+
+    def _latex_column(self, column: int) -> tuple[str, str, list[str]]:
+        """Kinds, header and cells of a column of numbers, with a column of intervals where there are any."""
+        cells = [line.cells[column] for line in self.lines]
+        plain = [cell.text.replace("−", "-") for cell in cells]
+        # Numbers as siunitx reads them; empty where a cell holds none.
+        numbers = [text if re.fullmatch(r"-?\d+\.\d", text) else "" for text in plain]
+        wholes = [len(number.partition(".")[0].lstrip("-")) for number in numbers if number]
+        sign = "-" if any(number.startswith("-") for number in numbers) else ""
+        kind, header = f"S[table-format={sign}{max(wholes, default=1)}.1]", latex_escaped(self.headers[column])
+        texts = []
+        for line, cell, number in zip(self.lines, cells, numbers, strict=True):
+            # What is not a number stands in braces, which siunitx leaves alone.
+            text = number or (f"{{{latex_escaped(cell.text)}}}" if cell.text else "")
+            texts.append(rf"\bfseries {text}" if column in line.best else text)
+        if not any(cell.interval for cell in cells):
+            return kind, f"{{{header}}}", texts
+        intervals = [rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "" for cell in cells]
+        both = [f"{text} & {interval}" for text, interval in zip(texts, intervals, strict=True)]
+        return kind + r"@{\,}l", rf"\multicolumn{{2}}{{c}}{{{header}}}", both
+
+    def to_html(self) -> str:
+        """A table for a page or notebook, light or dark, without any style sheet."""
+        lines = []
+        first_baseline = next((line for line in self.lines if line.baseline), None)
+        for line in self.lines:
+            rule = _RULE if line is first_baseline else ""
+            label = f'<th style="{_CELL};text-align:left;font-weight:normal">{html.escape(line.label)}</th>'
+            cells = "".join(_html_cell(cell, column in line.best) for column, cell in enumerate(line.cells))
+            lines.append(f'<tr style="{rule}">{label}{cells}</tr>\n')
+        return _HTML_TABLE.substitute(
+            title=html.escape(self.title),
+            corner=html.escape(self.corner),
+            heads="".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in self.headers),
+            lines="".join(lines),
+            width=len(self.headers) + 1,
+            notes="<br>".join(html.escape(str(note)) for note in self.notes),
+        )
+
+
+class Tables(ABC):
+    """A set of tables that is shown in a terminal or notebook, and written in every format."""
+
+    @abstractmethod
+    def shown(self) -> tuple[Table, ...]:
+        """The tables as they are shown, in order."""
+
+    def to_markdown(self) -> str:
+        """Pipe tables."""
+        return "\n".join(table.to_markdown() for table in self.shown())
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        """Booktabs tables, numbers aligned by siunitx, the best set in bold, the protocol in small letters below.
+
+        Args:
+            caption: LaTeX of the first table's caption; one sentence on what is shown when left out.
+            label: label of the first table, such as ``tab:probing``.
+        """
+        known: Counter[str] = Counter()
+        texts = []
+        for place, table in enumerate(self.shown()):
+            name = label if label is not None and place == 0 else table.latex_label
+            known[name] += 1
+            name += f"-{known[name]}" if known[name] > 1 else ""
+            texts.append(table.to_latex(caption=caption if place == 0 else None, label=name))
+        return "\n".join(texts)
+
+    def to_html(self) -> str:
+        """Tables for a page or notebook, with all of their style inline."""
+        return "\n".join(table.to_html() for table in self.shown())
+
+    def to_csv(self) -> str:
+        """One line for each number; fractions, not percentages."""
+        return tables_to_csv(self.shown())
+
+    def to_text(self, *, width: int = 100) -> str:
+        """The tables as in a terminal of ``width`` columns, without colour."""
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=width, no_color=True, highlight=False).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in self.shown():
+            yield _rendered(table, options.max_width)
+
+
+@dataclass(frozen=True, repr=False)
+class TableView(Tables):
+    """Tables that look across models or seeds, or at heads or groups."""
+
+    tables: tuple[Table, ...]
+
+    def shown(self) -> tuple[Table, ...]:
+        """The tables themselves."""
+        return self.tables
+
+    def __repr__(self) -> str:
+        return self.to_markdown()
+
+
+def tables_to_csv(tables: Iterable[Table]) -> str:
+    """One line for each number of each table; fractions, not percentages."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", "row", "column", "value", "ci_low", "ci_high", "in_best_set"])
+    for table in tables:
+        for line in table.lines:
+            for column, (header, cell) in enumerate(zip(table.headers, line.cells, strict=True)):
+                if (score := cell.score) is not None:
+                    bounds = ["" if bound is None else bound for bound in (score.low, score.high)]
+                    writer.writerow([table.title, line.label, header, score.value, *bounds, column in line.best])
+    return out.getvalue()
+
+
+def metric_title(metric: str) -> str:
+    """A metric's name as one writes it in text."""
+    return metric_form(metric).title
+
+
+def unit(metric: str) -> str:
+    """The unit of a metric as titles have it: ``, %`` for a fraction."""
+    return ", %" if metric_form(metric).is_fraction else ""
+
+
+def titled(metric: str) -> str:
+    """A metric's name and unit: ``accuracy, %``."""
+    return metric_title(metric) + unit(metric)
+
+
+def number(value: float, *, metric: str = "") -> str:
+    """A value with one decimal, in percent if the metric is a fraction; a correlation with three, bits with two."""
+    form = metric_form(metric)
+    shown = form.decimals + (form.unit == "counted" and abs(value) < _SMALL)
+    text = f"{100 * value if form.is_fraction else value:.{shown}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def interval_of(score: Score | None, metric: str) -> str:
+    """``[91.4, 92.5]``; empty where a score has no interval."""
+    if score is None or score.low is None or score.high is None:
+        return ""
+    return f"[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]"
+
+
+def written(score: Score, metric: str) -> str:
+    """A score with its interval, if it has one."""
+    return f"{number(score.value, metric=metric)} {interval_of(score, metric)}".rstrip()
+
+
+def score_cell(score: Score | None, metric: str, *, interval: bool = True) -> Cell:
+    """A score as text, with its interval if it has one and ``interval`` is true."""
+    if score is None:
+        return Cell(NOTHING)
+    return Cell(number(score.value, metric=metric), interval_of(score, metric) if interval else "", score)
+
+
+def count_cell(items: int) -> Cell:
+    """A number of items."""
+    return Cell(f"{items:,}", score=Score(items))
+
+
+def axis_ends(low: float, high: float, *, metric: str, margin: float = 0.0) -> tuple[float, float]:
+    """The ends of an axis around values between ``low`` and ``high``, with a share of their span as a margin.
+
+    An axis ends at 0 where no value is on its other side, and that of fractions and correlations at ±1 likewise. Equal
+    values, and such as differ by rounding alone, stand on an axis of 2 % of their size.
+    """
+    size = max(abs(low), abs(high)) or 1.0
+    low, high = (0.0 if abs(end) < _ROUNDING * size else end for end in (low, high))
+    room = margin * (high - low) if high - low > _ROUNDING * size else 0.01 * size
+    least, most = low - room, high + room
+    bottoms, tops = ((-1.0, 0.0), (0.0, 1.0)) if metric_form(metric).is_bounded else ((0.0, 0.0), (0.0, 0.0))
+    least = max(least, *(limit if limit <= low else least for limit in bottoms))
+    return least, min(most, *(limit if least < limit >= high else most for limit in tops))
+
+
+@dataclass(frozen=True)
+class TextCounts:
+    """The counts behind the note on data and alignment, for scores that are no result rows; fields as of these."""
+
+    task: str
+    model: str
+    corpus: str
+    split: str
+    n_items: int
+    n_unknown: int | None
+    n_shared: int | None
+    shared_subwords: Literal["exclude", "include"] | None
+    n_long: int | None
+    n_repeated: int | None
+    left_out: str | None
+
+
+def data_of(row: ResultRow | TextCounts) -> str:
+    """Corpus and split of a row."""
+    return f"{row.corpus} {row.split}"
+
+
+def data_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
+    """The data of the first row, and the note on alignment of all of them."""
+    yield Note("data", data_of(rows[0]))
+    yield from alignment_notes(*rows)
+
+
+def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
+    """The note on data and alignment under a table that is made of some rows; none where nothing is known."""
+    by_text: dict[str, list[str]] = {}
+    for row in rows:
+        if text := _alignment(row):
+            by_text.setdefault(text, []).append(f"{row.task} of {row.model} on {data_of(row)}")
+    named = (f"{', '.join(names)}: {text}" if len(by_text) > 1 else text for text, names in by_text.items())
+    if by_text:
+        yield Note("alignment", "; ".join(named))
+
+
+def _alignment(row: ResultRow | TextCounts) -> str:
+    """Counts of words and sentences behind a row that align badly with subwords or splits, as far as they are known."""
+    if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
+        return ""
+    treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
+    reasons = json.loads(row.left_out or "{}")
+    parts = [
+        f"words with unknown subwords {row.n_unknown:,}",
+        f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}",
+        f"in sentences over the length limit {row.n_long or 0:,}",
+    ]
+    if row.n_repeated is not None:
+        parts.append(f"texts of test also in train {row.n_repeated:,}")
+    why = f" ({', '.join(f'{reason} {number:,}' for reason, number in reasons.items())})" if reasons else ""
+    return ", ".join([*parts, f"sentences left out {sum(reasons.values()):,}{why}"])
+
+
+def model_of(row: ResultRow) -> str:
+    """The model of a row, and how its weights were made if not by pretraining."""
+    return ", ".join(filter(None, [str(row.model), INITS[row.init or "pretrained"]]))
+
+
+def brief(name: str | None) -> str:
+    """A model's or corpus's name for a figure: of a local path its last part, of a long name beginning and end."""
+    return shortened("+".join(map(folder_name, str(name).split("+"))), _MOST_LETTERS)
+
+
+def without_folders(reading: str) -> str:
+    """A readout configuration in words, its files by their last part: ``masked_lm.v1, vocabulary words.txt``."""
+    return re.sub(r"(?<= )\S*/(?=\S)", "", reading)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most ``most`` letters, cut in its middle: beginnings and ends tell names apart."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def apart(described: Sequence[Sequence[str]]) -> list[str]:
+    """The first part of each description, and those of the others that are needed to tell all of them apart.
+
+    An empty part does not apply, such as the pooling of what reads no vectors, and sets no description apart.
+    """
+    return apart_in_groups([described])[0]
+
+
+def apart_in_groups(groups: Sequence[Sequence[Sequence[str]]]) -> list[list[str]]:
+    """The same where descriptions need to differ within each group only; all are made of the same parts."""
+    kept = [0]
+    for part in range(1, max((len(one) for group in groups for one in group), default=0)):
+        for group in groups:
+            known = [one for one in group if one[part]]
+            labels = {tuple(one[k] for k in kept) for one in known}
+            more = {tuple(one[k] for k in (*kept, part)) for one in known}
+            if len(more) > len(labels):
+                kept.append(part)
+                break
+    return [[" · ".join(one[k] for k in kept if one[k]) for one in group] for group in groups]
+
+
+def layers_named(layers: Sequence[int]) -> str:
+    """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][-1] + 1:
+            spans[-1].append(layer)
+        else:
+            spans.append([layer])
+    names: list[str] = []
+    for span in spans:
+        names += [f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span)
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"layer{'s' * (len(layers) > 1)} {listed}"
+
+
+def covered(n_seeds: Sequence[int]) -> str:
+    """The sampling that intervals of several tables cover, by the number of seeds of each."""
+    if all(n > 1 for n in n_seeds):
+        return "over seeds × test sentences"
+    also = ", of tables with several seeds over seeds too" if any(n > 1 for n in n_seeds) else ""
+    return f"over test sentences{also or f'; not over {SEEDS}'}"
+
+
+_MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
+"""Characters that Markdown would take for HTML, emphasis, code, a link or a further column."""
+_ENTITIES = {"<": "&lt;", "&": "&amp;"}
+
+
+def markdown_escaped(text: str) -> str:
+    """Text that Markdown shows as it stands, in one line."""
+    return _MARKDOWN.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), " ".join(text.splitlines()))
+
+
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"},
+        **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
+    }
+)
+_LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunitx}
+\begin{table}[t]
+  \centering
+  \sisetup{detect-weight, mode=text}
+  \caption{$caption}
+  \label{$label}
+  \begin{tabular}{l$kinds}
+    \toprule
+    $lines
+    \bottomrule
+  \end{tabular}
+  \par\smallskip
+  {\footnotesize\raggedright
+  $notes
+  \par}
+\end{table}
+""")
+
+
+def latex_escaped(text: str) -> str:
+    """Text that LaTeX sets as it stands."""
+    return text.translate(_LATEX)
+
+
+_CELL = "padding:.15em .7em;text-align:right;white-space:nowrap"
+_RULE = "border-top:1px solid currentColor;"
+_HTML_TABLE = Template(f"""\
+<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6em 0">
+<caption style="caption-side:top;text-align:left;font-weight:bold;padding:.3em 0">$title</caption>
+<thead><tr style="border-bottom:1px solid currentColor"><th style="{_CELL};text-align:left">$corner</th>$heads</tr>\
+</thead><tbody>
+$lines</tbody><tfoot><tr style="{_RULE}"><td colspan="$width" \
+style="text-align:left;font-size:85%;opacity:.75;padding:.4em .7em">$notes</td></tr></tfoot></table>""")
+
+
+def _html_cell(cell: Cell, is_best: bool) -> str:
+    bold, end, star = ("<b>", "</b>", f" {STAR}") if is_best else ("", "", "")
+    text = f"{bold}{html.escape(cell.text)}{end}"
+    if cell.interval:
+        text += f' <span style="opacity:.65;font-size:85%">{html.escape(cell.interval)}</span>'
+    return f'<td style="{_CELL}">{text}{star}</td>'
+
+
+_RULES_ONLY = "    \n    \n ── \n    \n ── \n ── \n    \n    \n"
+_STRIP_MOST, _STRIP_LEAST = 28, 12
+_LEAST_NAME = 20
+"""Letters of a line's label that are always shown."""
+_BEST = "bold green"
+
+
+def _rendered(table: Table, width: int) -> RenderableType:
+    """A table for the terminal, as much of it as there is room for."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    if table.series:
+        table = _fitting(table, width)
+    for header in table.spare:
+        if _width(table) <= width - 2:
+            break
+        table = table.columns([place for place, name in enumerate(table.headers) if name != header])
+    strips = _strips(table, min(_STRIP_MOST, width - _width(table) - 6)) if table.is_drawn else ()
+    notes = RichTable.grid(padding=(0, 2))
+    for note in table.notes:
+        notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
+    title = Text(table.title, style="bold")
+    return Padding(Group(title, Text(), _rich(table, strips), Text(), notes), (1, 1))
+
+
+def _fitting(table: Table, width: int) -> Table:
+    """A table with shorter labels, and as many columns of its series as there is room for."""
+    names = [shortened(line.label, max(_LEAST_NAME, width // 3)) for line in table.lines]
+    if len(set(names)) == len(names):
+        lines = (replace(line, label=name) for line, name in zip(table.lines, names, strict=True))
+        table = replace(table, lines=tuple(lines))
+    fitting = (thin for most in range(table.series, 1, -1) if _width(thin := table.thinned(most)) <= width - 2)
+    return next(fitting, table.thinned(1))
+
+
+def _width(table: Table) -> int:
+    from rich.console import Console
+
+    return Console(width=1000).measure(_rich(table)).maximum
+
+
+def _rich(table: Table, strips: Sequence[str] = ()) -> RichTable:
+    """The table itself, with the drawing of intervals as a last column."""
+    from rich.box import Box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    out = RichTable(box=Box(_RULES_ONLY), pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
+    out.add_column(table.corner.lower(), no_wrap=True)
+    for header in table.headers:
+        title = TWO_LINES.get(header, header.replace(" ", "\n"))
+        out.add_column(title, justify="right", no_wrap=True)
+    if strips:
+        out.add_column("", no_wrap=True)
+    for place, line in enumerate(table.lines):
+        ends = place + 1 < len(table.lines) and table.lines[place + 1].baseline and not line.baseline
+        strip = [Text(strips[place], style=_BEST if line.best else "")] if place < len(strips) else []
+        label = Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
+        cells = []
+        for column, cell in enumerate(line.cells):
+            best = column in line.best
+            text = Text(cell.text, style=_BEST if best else "dim" if line.baseline else "")
+            if not (table.is_drawn and column):
+                text.append(f" {cell.interval}" if cell.interval else "", style="dim")
+                text.append("" if table.series else f" {STAR}" if best else "  ", style=_BEST)
+            cells.append(text)
+        out.add_row(label, *cells, *strip, end_section=ends)
+    return out
+
+
+def _strips(table: Table, room: int) -> tuple[str, ...]:
+    """A drawing of each line's interval; none where there is no room or nothing to tell apart."""
+    scores = [line.cells[0].score for line in table.lines if not line.baseline]
+    bounds = [b for score in scores if score for b in (score.value, score.low, score.high) if b is not None]
+    if room < _STRIP_LEAST or len(scores) < 2 or not bounds or min(bounds) == max(bounds):
+        return ()
+    return tuple(_strip(score, min(bounds), max(bounds), room) for score in scores)
+
+
+def _strip(score: Score | None, least: float, most: float, room: int) -> str:
+    """``──●──``: where a score and its interval lie between ``least`` and ``most``."""
+    if score is None:
+        return ""
+
+    def place(value: float) -> int:
+        return round((value - least) / (most - least) * (room - 1))
+
+    low, high = (place(score.value if bound is None else bound) for bound in (score.low, score.high))
+    line = [" "] * low + ["─"] * (high - low + 1)
+    line[place(score.value)] = "●"
+    return "".join(line)

@@ -1,0 +1,12 @@
+"""The embedded model, which all tests of causal interventions read."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertology.encoders import Encoder, load_encoder
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Encoder:
+    return load_encoder("pocket")

@@ -1,0 +1,473 @@
+"""Minimal pairs of BLiMP and of Marvin & Linzen, and agreement items as Goldberg (2019) asked them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertology.corpora.prompts import AgreementPair, LeftOut, TableItem, read_agreement, read_minimal_pairs
+from bertology.errors import CorpusError
+from bertology.measures import find_metric
+from bertology.measures.metrics import Grouped
+
+PAIR = {
+    "sentence_good": "Dogs  bark.",
+    "sentence_bad": "Dogs barks.",
+    "UID": "agreement_1",
+    "pairID": "7",
+    "linguistics_term": "subject_verb_agreement",
+    "field": "morphology",
+}
+
+
+def write(path: Path, *found: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in found), encoding="utf-8")
+    return path
+
+
+def test_a_pair_of_blimp(tmp_path):
+    (pair,) = read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR))
+    assert pair == TableItem("agreement_1-7", "agreement_1-7", "agreement_1", good="Dogs bark.", bad=("Dogs barks.",))
+
+
+def test_twice_the_same_sentence_cannot_be_asked(tmp_path):
+    path = write(tmp_path / "a.jsonl", PAIR | {"sentence_bad": "Dogs bark."}, PAIR | {"pairID": 8})
+    same, pair = read_minimal_pairs(path)
+    assert same == LeftOut("agreement_1-7", "agreement_1", "the two sentences are the same")
+    assert pair.id == "agreement_1-8"
+
+
+def test_items_of_negative_polarity_are_two_pairs(tmp_path):
+    sentences = ["no dogs that the cat likes ever bark", "the dogs that no cat likes ever bark"]
+    item = {
+        "case": "npi_across_anim",
+        "condition": "past",
+        "sentences": [*sentences, "most dogs that the cat likes ever bark"],
+    }
+    intrusive, other = read_minimal_pairs(write(tmp_path / "npi.jsonl", item))
+    assert (intrusive.id, intrusive.group, intrusive.cluster) == ("npi-1", "npi_across_anim (intrusive)", "dog no/the")
+    assert (other.id, other.group, other.cluster) == ("npi-1-third", "npi_across_anim (most, many)", "dog most/no")
+    assert (intrusive.good, *intrusive.bad) == tuple(sentences)
+    assert (other.good, other.bad[0].split()[0]) == (sentences[0], "most")
+
+
+def test_sentences_may_differ_in_length_and_stand_in_a_table(tmp_path):
+    (tmp_path / "a.tsv").write_text("simple_agrmt\tsing\tthe dogs bark\tthe dogs do barks\n", encoding="utf-8")
+    (pair,) = read_minimal_pairs(tmp_path)
+    sentences = {"good": "the dogs bark", "bad": ("the dogs do barks",)}
+    assert pair == TableItem("a-1", "dog bark/barks/do", "simple_agrmt", **sentences, kind="marvin_linzen")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sentence_good": None}, r"a.jsonl:2: column 'sentence_good' is empty; give a text, or leave the row out"),
+        ({"sentence_bad": " "}, r"a.jsonl:2: column 'sentence_bad' is empty; give a text, or leave the row out"),
+        ({"sentence_bad": 3}, r"a.jsonl:2: column 'sentence_bad' is 3, no text"),
+        ({"UID": 3.5}, r"a.jsonl:2: column 'UID' is 3.5, no text"),
+        ({"pairID": None}, r"a.jsonl:2: column 'pairID' is empty"),
+        ({"pairID": True}, r"a.jsonl:2: column 'pairID' is True, no text"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, change, message):
+    with pytest.raises(CorpusError, match=message):
+        list(read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR, PAIR | change)))
+
+
+def test_stimuli_that_are_no_list(tmp_path):
+    item = {"case": "prep_anim", "condition": "s", "sentences": "a"}
+    with pytest.raises(CorpusError, match=r"a.jsonl:1: sentences should be a list"):
+        list(read_minimal_pairs(write(tmp_path / "a.jsonl", item)))
+
+
+def test_a_file_with_nothing_in_it(tmp_path):
+    (tmp_path / "a.tsv").write_text("\n")
+    with pytest.raises(CorpusError, match=r"a.tsv: no item in it; name a file of minimal pairs"):
+        list(read_minimal_pairs(tmp_path))
+
+
+def test_paradigms(real_data: Callable[[str], Path]) -> None:
+    pairs = [pair for pair in read_minimal_pairs(real_data("blimp")) if isinstance(pair, TableItem)]
+    groups = Counter(pair.group for pair in pairs)
+    assert len(groups) == 23
+    assert set(groups.values()) == {1_000}
+    assert len({pair.id for pair in pairs}) == 23_000
+    assert all(pair.cluster == pair.id and pair.good not in pair.bad for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("simple_npi_anim", {"simple_npi_anim": 120, "simple_npi_anim (most, many)": 120}),
+        ("simple_npi_inanim", {"simple_npi_inanim": 144, "simple_npi_inanim (most, many)": 144}),
+        ("npi_across_anim", {"npi_across_anim (intrusive)": 4_800, "npi_across_anim (most, many)": 4_800}),
+        ("npi_across_inanim", {"npi_across_inanim (intrusive)": 5_760, "npi_across_inanim (most, many)": 5_760}),
+        ("simple_agrmt", {"simple_agrmt": 140}),
+        ("sent_comp", {"sent_comp": 1_680}),
+        ("reflexive_sent_comp", {"reflexive_sent_comp": 3_360}),
+        ("obj_rel_across_inanim", {"obj_rel_across_inanim": 11_200}),
+    ],
+)
+def test_cases(real_data: Callable[[str], Path], name: str, expected: dict[str, int]) -> None:
+    pairs = list(read_minimal_pairs(real_data("marvin_linzen") / "emnlp2018" / f"{name}.jsonl"))
+    assert Counter(pair.group for pair in pairs) == expected
+    assert len({pair.id for pair in pairs}) == len(pairs)
+    for pair in pairs:
+        assert isinstance(pair, TableItem)
+        assert pair.good not in pair.bad
+        assert ("(most, many)" in pair.group) == (pair.bad[0].split()[0] in ("most", "many"))
+
+
+COLUMNS = (
+    "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent"
+)
+ITEMS = {
+    "simple": 140,
+    "in a sentential complement": 1_680,
+    "short VP coordination": 840,
+    "long VP coordination": 400,
+    "across a prepositional phrase": 22_400,
+    "across a subject relative clause": 11_200,
+    "across an object relative clause": 22_400,
+    "across an object relative (no that)": 22_400,
+    "in an object relative clause": 22_400,
+    "in an object relative (no that)": 22_400,
+    "simple reflexives": 280,
+    "reflexives in a sentential complement": 3_360,
+    "reflexives across a relative clause": 22_400,
+}
+SCORED = {
+    "simple": 120,
+    "in a sentential complement": 1_440,
+    "short VP coordination": 720,
+    "long VP coordination": 400,
+    "across a prepositional phrase": 19_440,
+    "across a subject relative clause": 9_600,
+    "across an object relative clause": 19_680,
+    "across an object relative (no that)": 19_680,
+    "in an object relative clause": 15_960,
+    "in an object relative (no that)": 15_960,
+    "simple reflexives": 280,
+}
+"""Goldberg (2019), Table 3."""
+
+
+FRAMES = {
+    "simple": 40,
+    "in a sentential complement": 40,
+    "short VP coordination": 40,
+    "long VP coordination": 50,
+    "across a prepositional phrase": 67,
+    "across a subject relative clause": 40,
+    "across an object relative clause": 67,
+    "across an object relative (no that)": 67,
+    "in an object relative clause": 40,
+    "in an object relative (no that)": 40,
+    "simple reflexives": 20,
+    "reflexives in a sentential complement": 20,
+    "reflexives across a relative clause": 20,
+}
+
+
+def row(
+    form: str = "is", kind: str = "correct", sent: str = '"The "" key "" to x falls . <eos>"', **fields: str
+) -> str:
+    values = dict.fromkeys(COLUMNS.split(), "0")
+    values |= {"pattern": "L", "constr_id": "3", "sent_id": "1", "form": form, "class": kind, "type": "generated"}
+    values |= {"n_attr": "1", "len_prefix": "6", "sent": sent, **fields}
+    return "\t".join(values.values())
+
+
+def write_lines(folder: Path, name: str, *lines: str) -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def table(folder: Path, *rows: str) -> Path:
+    return write_lines(folder, "generated.tab", COLUMNS.replace(" ", "\t"), *rows)
+
+
+def stimulus(case: str, *sentences: str, condition: str = "sing_MS_MV") -> str:
+    return json.dumps({"case": case, "condition": condition, "sentences": sentences})
+
+
+@pytest.mark.parametrize(
+    ("case", "condition", "good", "bad", "expected"),
+    [
+        (
+            "prep_inanim",
+            "sing_IS_IV_plur_ES",
+            "the television show near the chefs is old",
+            "the television show near the chefs are old",
+            ("the television show near the chefs {mask} old.", "is", "are", "show are/is",
+             "across a prepositional phrase", 1, "the television {mask} near the chefs {mask} old."),
+        ),
+        (
+            "subj_rel",
+            "plur_MS_EV_MV_plur_ES",
+            "the pilots that like the chefs swim .",
+            "the pilots that like the chefs swims .",
+            ("the pilots that like the chefs {mask}.", "swim", "swims", "pilot swim/swims",
+             "across a subject relative clause", 0, "the {mask} that {mask} the chefs {mask}."),
+        ),
+        (
+            "obj_rel_no_comp_within_anim",
+            "sing_ES_EV_plur_MS_MV",
+            "the pilots the taxi driver likes swim",
+            "the pilots the taxi driver like swim",
+            ("the pilots the taxi driver {mask} swim.", "likes", "like", "driver like/likes",
+             "in an object relative (no that)", 0, "the pilots the taxi {mask} {mask} swim."),
+        ),
+        (
+            "long_vp_coord",
+            "plur_MS_LMV_LMV",
+            "the authors know words and are tall",
+            "the authors know words and is tall",
+            ("the authors know words and {mask} tall.", "are", "is", "author are/is",
+             "long VP coordination", 0, "the {mask} {mask} words and {mask} tall."),
+        ),
+        (
+            "reflexive_sent_comp",
+            "sing_MS_ANPHR_plur_BS",
+            "the bankers said the author hurt herself",
+            "the bankers said the author hurt themselves",
+            ("the bankers said the author hurt {mask}.", "herself", "themselves", "author herself/themselves",
+             "reflexives in a sentential complement", 0, "the bankers said the {mask} hurt {mask}."),
+        ),
+        (
+            "reflexives_across",
+            "plur_MS_ANPHR",
+            "the authors that the chef likes hurt themselves",
+            "the authors that the chef likes hurt himself",
+            ("the authors that the chef likes hurt {mask}.", "themselves", "himself", "author himself/themselves",
+             "reflexives across a relative clause", None, "the {mask} that the chef likes hurt {mask}."),
+        ),
+        (
+            "of my own",
+            "any",
+            "both dogs bark",
+            "both dogs barks",
+            ("both dogs {mask}.", "bark", "barks", "bark/barks", "of my own", None, ""),
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("layout", ["jsonl", "sentences", "masked"])
+def test_the_mask_stands_where_two_sentences_differ(tmp_path, case, condition, good, bad, expected, layout):
+    forms = expected[1:3]
+    masked = good.replace(f" {forms[0]}", " ***mask***")
+    path = {
+        "jsonl": lambda: write_lines(tmp_path, "a.jsonl", stimulus(case, good, bad, condition=condition)),
+        "sentences": lambda: write_lines(tmp_path, "a.tsv", "\t".join([case, condition, good, bad])),
+        "masked": lambda: write_lines(
+            tmp_path, "a.tsv", "\t".join([case, condition, f"{masked.removesuffix(' .')} .", *forms])
+        ),
+    }[layout]()
+    (pair,) = read_agreement(path)
+    assert pair == AgreementPair("a-1", "marvin_linzen", *expected)
+
+
+def test_what_is_no_agreement_or_differs_in_more_than_one_word_is_listed(tmp_path):
+    path = write_lines(
+        tmp_path,
+        "a.jsonl",
+        stimulus("simple_npi_anim", "no dogs ever bark", "the dogs ever bark", "most dogs ever bark"),
+        stimulus("simple_agrmt", "the dog barks", "the dogs bark"),
+        "",
+        stimulus("simple_agrmt", "the dog barks", "the dog bark loud"),
+        stimulus("simple_agrmt", "the dog barks", "the  dog barks"),
+    )
+    assert list(read_agreement(path)) == [
+        LeftOut("a-1", "simple NPI", "negative polarity, which is no agreement"),
+        LeftOut("a-2", "simple", "the two sentences differ in more than one word"),
+        LeftOut("a-4", "simple", "the two sentences differ in more than one word"),
+        LeftOut("a-5", "simple", "the two sentences are the same"),
+    ]
+
+
+def test_two_rows_of_a_table_are_an_item(tmp_path):
+    path = table(tmp_path, row(), row("are", "wrong"), row("a", type="original"), row("a", "wrong"))
+    pair, same = read_agreement(path)
+    text = 'The " key " to x {mask} .'
+    assert pair == AgreementPair("L-3-1", "gulordava", text, "is", "are", "L-3", "nonce L", 1)
+    assert pair.attractors == "1 attractor"
+    assert same == LeftOut("L-3-1", "1 attractor", "the two forms are the same")
+
+
+def test_natural_sentences_with_their_attractors(tmp_path):
+    path = write_lines(
+        tmp_path,
+        "lgd_dataset.tsv",
+        "2\tThe key to the cabinets of men is lost .\tThe key to the cabinets of men ***mask*** lost .\tis\tare",
+        "0\tIt is .\tIt ***mask*** .\tis\tis",
+    )
+    pair, same = read_agreement(path)
+    text = "The key to the cabinets of men {mask} lost ."
+    assert pair == AgreementPair("lgd_dataset-1", "linzen", text, "is", "are", "lgd_dataset-1", n_attractors=2)
+    assert (pair.attractors, pair.structure, pair.blind) == ("2 attractors", "", "")
+    assert same == LeftOut("lgd_dataset-2", "0 attractors", "the two forms are the same")
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("a.jsonl", ["{"], r"a.jsonl:1: not JSON \(.*\); one object a line is due"),
+        ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is missing"),
+        ("a.jsonl", ['{"case": "c", "condition": " ", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is empty"),
+        (
+            "a.jsonl",
+            ['{"case": "c"}'],
+            r"a.jsonl:1: sentences is missing; Marvin & Linzen's items have case, condition",
+        ),
+        ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: sentences should be a list: the grammatical one, the other"),
+        ("a.jsonl", [stimulus("c", "a b", " ")], r"a.jsonl:1: one of the sentences is empty or no text"),
+        (
+            "a.tsv",
+            ["simple_agrmt\tsing\tthe dog barks"],
+            r"a.tsv: no columns text, good and bad among simple_agrmt, sing",
+        ),
+        ("a.tsv", ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"], r"a.tsv:2: 'a b' and 'a c' are no two sentences that"),
+        ("a.tsv", ["", "1\ta\tb ***mask***\tis"], r"a.tsv:2: 4 columns where number of attractors, sentence, sentence"),
+        ("a.tsv", ["1\ta\tb\tis\tare"], r"a.tsv:1: 0 \*\*\*mask\*\*\* in the sentence; write one"),
+        ("a.tsv", ["1\ta\tb ***mask***\tis\tare", "x\ta\t***mask***\tis\tare"], r"a.tsv:2: 'x' where a number of attr"),
+        ("a.tsv", ["\n"], r"a.tsv: no item in it; name a file of agreement items"),
+        ("a.tab", ["a\tb"], r"a.tab:1: no column pattern; name a table with the columns pattern, constr_id"),
+        ("a.txt", ["a"], r"a.txt: its name ends in .txt; agreement items are in files of .csv or .parquet or"),
+    ],
+)
+def test_what_is_wrong_with_agreement_items_is_named(tmp_path, name, lines, message):
+    with pytest.raises(CorpusError, match=message):
+        list(read_agreement(write_lines(tmp_path, name, *lines)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([row(kind="wrong")], r"tab:2: class is 'wrong' where correct was due; a correct row, then a wrong one"),
+        ([row(), row()], r"tab:3: class is 'correct' where wrong was due"),
+        ([row()], r"tab:2: the last item has no wrong row"),
+        ([row(), row("are", "wrong", sent_id="2")], r"tab:3: not the sentence of the row before"),
+        ([row(form="")], r"tab:2: nothing in column form; each row should have all columns"),
+        (["L\t3"], r"tab:2: 2 values where the table has 14 columns"),
+        ([row(len_prefix="8"), row("are", "wrong")], r"tab:3: len_prefix is 8 in a sentence of 8 words"),
+        ([row(n_attr="one"), row("are", "wrong")], r"tab:3: n_attr is 'one'; write a number"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(tmp_path, rows, message):
+    with pytest.raises(CorpusError, match=message):
+        list(read_agreement(table(tmp_path, *rows)))
+
+
+def test_a_folder_has_files_of_one_kind(tmp_path):
+    with pytest.raises(CorpusError, match=r"no such file or folder; check the path"):
+        list(read_agreement(tmp_path / "none"))
+    with pytest.raises(CorpusError, match=r"no file of .csv or .* or .tab in it; name the file or folder of agree"):
+        list(read_agreement(tmp_path))
+    (tmp_path / "below").mkdir()
+    write_lines(tmp_path / "below", "b.jsonl", stimulus("vp_coord", "the a b and c", "the a b and d"))
+    write_lines(tmp_path / "below", "a.jsonl", stimulus("simple_agrmt", "the a b", "the a c"))
+    assert [pair.id for pair in read_agreement(tmp_path)] == ["a-1", "b-1"]
+    table(tmp_path / "below", row())
+    with pytest.raises(CorpusError, match=r"files of several kinds \(a.jsonl, b.jsonl, generated.tab …\); name one of"):
+        list(read_agreement(tmp_path))
+
+
+def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Path]) -> None:
+    found = list(read_agreement(real_data("marvin_linzen")))
+    assert Counter(pair.reason for pair in found if isinstance(pair, LeftOut)) == {
+        "negative polarity, which is no agreement": 120 + 144 + 4_800 + 5_760
+    }
+    pairs = [pair for pair in found if isinstance(pair, AgreementPair)]
+    assert Counter(pair.structure for pair in pairs) == ITEMS
+    # His stimuli have nine of the ten inanimate subjects (no television shows), and swims and admires, which are not
+    # in the vocabulary of BERT, are not scored.
+    scored = Counter(
+        pair.structure
+        for pair in pairs
+        if not {pair.good, pair.bad} & {"swims", "admires"} and not pair.text.startswith("the television")
+    )
+    assert {name: scored[name] for name in SCORED} == SCORED
+    assert all(pair.blind.count("{mask}") in (2, 3) and pair.text.endswith(".") for pair in pairs)
+    assert all(pair.text.count("{mask}") == 1 for pair in pairs)
+    assert Counter(pair.n_attractors for pair in pairs) == {0: 152_300 - 50_400, 1: 50_400}
+    frames: dict[str, set[str]] = {}
+    for pair in pairs:
+        frames.setdefault(pair.structure, set()).add(pair.frame)
+    assert {name: len(found) for name, found in frames.items()} == FRAMES
+    assert len(set().union(*frames.values())) == 167
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A line of Goldberg's results: forms, logits (NaN where skipped), attractors and text where scored."""
+
+    forms: tuple[str, str]
+    logits: tuple[float, float] = (math.nan, math.nan)
+    n_attractors: int | None = None
+    text: str = ""
+    copula: bool = False
+
+
+def golden(path: Path) -> list[Golden]:
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith(("True", "False")):
+            right, attractors, good, score, bad, rival, text = line.split("\t")
+            assert (right == "True") == (float(score) > float(rival))
+            plain = ast.literal_eval(text).decode("utf-8").replace("***mask***", "{mask}")
+            found.append(Golden((good, bad), (float(score), float(rival)), int(attractors), plain))
+        elif line == "skipping is/are":
+            found.append(Golden(("is", "are"), copula=True))
+        elif line.startswith("skipping"):
+            found.append(Golden((line.split()[1], line.split()[2])))
+    return found
+
+
+@pytest.mark.parametrize(("model", "right"), [("base", 319), ("large", 305)])
+def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], model: str, right: int) -> None:
+    folder = real_data("bert_syntax")
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, AgreementPair)]
+    results = golden(folder / "results" / f"gulordava_results_{model}.txt")
+    assert len(pairs) == len(results) == 410
+    for pair, result in zip(pairs, results, strict=True):
+        assert {pair.good, pair.bad} == set(result.forms) if result.copula else (pair.good, pair.bad) == result.forms
+        if result.text:
+            assert (pair.text.lower(), pair.n_attractors) == (result.text, result.n_attractors)
+    logits = np.array([result.logits for result in results]).T
+    assert np.isnan(logits).sum(axis=1).tolist() == [27, 27]
+    frames = sorted({pair.frame for pair in pairs})
+    items = Grouped(
+        np.array([frames.index(pair.frame) for pair in pairs]),
+        np.array([pair.n_attractors for pair in pairs]),
+        len(frames),
+        3,
+    )
+    counts = items.count_choices(logits[:1], logits[1:])
+    assert len(frames) == 41
+    assert counts.sum(axis=(1, 2))[0, :3].tolist() == [383, right, 383]
+    assert find_metric("micro_choice_accuracy")(counts.sum(axis=1)).tolist() == [pytest.approx(right / 383)]
+
+
+def test_forms_that_bert_does_not_know_are_those_that_goldberg_skips(
+    real_data: Callable[[str], Path], real_model: Path
+) -> None:
+    known = json.loads((real_model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    folder = real_data("bert_syntax")
+    results = golden(folder / "results" / "gulordava_results_base.txt")
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, AgreementPair)]
+    unknown = [pair.id for pair in pairs if not {pair.good, pair.bad} <= set(known)]
+    skipped = [
+        pair.id
+        for pair, result in zip(pairs, results, strict=True)
+        if math.isnan(result.logits[0]) and not result.copula
+    ]
+    assert unknown == skipped
+    assert len(skipped) == 13

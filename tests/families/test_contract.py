@@ -1,0 +1,52 @@
+"""A family is found by the name that a probe states, and a new one takes little code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bertology.errors import NameNotFoundError
+from bertology.families.contract import family_of
+from bertology.probing import get_probe, registered_probes
+from tests import toy_family
+
+
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        ("pos", "labels"),
+        ("structural_depth", "trees"),
+        ("lama", "cloze"),
+        ("head_roles", "heads"),
+        ("tracing", "causal"),
+    ],
+)
+def test_a_probe_names_its_family(task: str, family: str) -> None:
+    probe = get_probe(task)
+    assert probe.family == family
+    assert type(family_of(probe)).__module__ == f"bertology.families.{family}"
+
+
+def test_a_family_that_is_not_installed_is_named_with_its_task() -> None:
+    class Elsewhere(type(get_probe("pos"))):  # type: ignore[misc]
+        family = "label"
+
+    with pytest.raises(NameNotFoundError, match=r"^task pos: unknown family 'label': did you mean labels"):
+        family_of(Elsewhere())
+
+
+def test_all_installed_probes_have_one() -> None:
+    assert all(family_of(get_probe(f"{name}")) for name in registered_probes() if ":" not in name and _is_alone(name))
+
+
+def _is_alone(name: str) -> bool:
+    return hasattr(registered_probes()[name].load(), "family")
+
+
+def test_the_toy_is_small_and_imports_three_modules() -> None:
+    file = Path(toy_family.__file__)
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 80
+    imported = [node.module for node in ast.walk(ast.parse(toy_family.FILE)) if isinstance(node, ast.ImportFrom)]
+    assert len([name for name in imported if name and name.startswith("bertology")]) <= 3
