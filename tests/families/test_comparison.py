@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -150,7 +150,7 @@ def test_the_reference_names_cells_of_comparisons_alone(tiny_bert: Path, tiny_co
     fresh = ModelSettings(name=str(tiny_bert), init="random", init_seed=1)
     assert ids("pos", None) == ids("pos", "pocket") == ids("pos", fresh)
     assert not ids("moved", None)
-    named = [ids("moved", one) for one in (str(tiny_bert), fresh, replace(fresh, dtype="bfloat16"))]
+    named = [ids("moved", one) for one in (str(tiny_bert), fresh, fresh.model_copy(update={"dtype": "bfloat16"}))]
     assert len({cell for one in named for cell in one}) == 3 * 4
 
 
