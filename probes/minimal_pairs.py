@@ -17,7 +17,7 @@ no version without what decides: there is no ``blind`` baseline.
 
 from dataclasses import dataclass
 
-from bertology.corpora.prompts import MinimalPair, read_minimal_pairs
+from bertology.corpora.prompts import TableItem, read_minimal_pairs
 from bertology.pocket import agreement_items
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 
@@ -38,16 +38,16 @@ class MinimalPairs(ClozeProbe):
         if source == "pocket":
             return ClozeItems(_pocket(), clusters="pairs")
         found = tuple(read_minimal_pairs(source))
-        items = tuple(_item(pair) for pair in found if isinstance(pair, MinimalPair))
+        items = tuple(_item(pair) for pair in found if isinstance(pair, TableItem))
         left_out = tuple(pair for pair in found if isinstance(pair, LeftOut))
         return ClozeItems(items, left_out, clusters="frames")
 
 
-def _item(pair: MinimalPair) -> ClozeItem:
-    good, bad = pair.good, pair.bad
+def _item(pair: TableItem) -> ClozeItem:
+    good, bad = pair.good, pair.bad[0]
     if pair.kind == "marvin_linzen":
         good, bad = (f"{sentence.removesuffix('.').rstrip()}." for sentence in (good, bad))
-    return ClozeItem(pair.id, pair.frame, pair.group, good, other=bad)
+    return ClozeItem(pair.id, pair.cluster, pair.group, good, other=bad)
 
 
 def _pocket() -> tuple[ClozeItem, ...]:

@@ -7,7 +7,8 @@ restores states of a fact whose subject is noised; ``_map.py`` holds the effects
 
 :func:`erase_and_predict` (``_erasing.py``) erases a property from the states of a layer, and :func:`choose_erased`
 (``_choices.py``) place by place. :func:`attribute` (``_attribution.py``) gives scores to the words that a choice rests
-on. What is changed in the running model is in :mod:`bertology.encoders.interventions`.
+on. What is changed in the running model is in :mod:`bertology.encoders.interventions`. Importing this package imports
+no torch.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.causal._items import SensitivePairs, agreement_pairs, fact_pairs, read_facts, sensitive_pairs
-from bertology.causal._map import PatchingMap
-from bertology.causal._pairs import PatchPair
 
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute, hits
     from bertology.causal._choices import choose_erased
     from bertology.causal._erasing import Erasing, WordLabels, erase_and_predict
+    from bertology.causal._items import SensitivePairs, agreement_pairs, fact_pairs, read_facts, sensitive_pairs
+    from bertology.causal._map import PatchingMap
+    from bertology.causal._pairs import PatchPair
     from bertology.causal._patching import NoOtherTextError, known_facts, known_pairs, patch, trace
 
 __getattr__, __dir__ = lazy_attributes(__name__)

@@ -12,6 +12,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.comparison._label_clusters import label_clusters
     from bertology.comparison._models import (
+        Order,
         masked_losses,
         restorable_task,
         restored_scores,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
+    "Order",
     "head_changes",
     "label_clusters",
     "masked_losses",

@@ -22,7 +22,7 @@ from bertology.corpora._tables import as_sentences
 from bertology.corpora._tables import kept_table as kept_table
 from bertology.corpora._tables import known_table as known_table
 from bertology.corpora._tables import no_columns as no_columns
-from bertology.corpora._words import sentence_of_text as sentence_of_text
+from bertology.corpora._words import sentence_of_text
 from bertology.corpora.formats.conllu import write_conllu
 from bertology.corpora.formats.published import question_sentence as question_sentence
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
@@ -41,6 +41,7 @@ __all__ = [
     "load_corpus",
     "multilingual_corpus",
     "parallel_corpus",
+    "sentence_of_text",
     "to_docs",
     "translations",
     "write_conllu",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -95,28 +95,9 @@ class Corpus:
         if len(self.splits) != 1:
             return self
         (whole,) = self.splits.values()
-        keys, by = _keys_of(whole, by=by)
-        sizes = Counter(keys)
-        for n, least, what in (
-            (len(whole), _FEWEST_SENTENCES, "sentences"),
-            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
-        ):
-            if n < least:
-                remedy = f"give {least} or more, or splits of your own"
-                raise CorpusError(f"{self.name}: {n} {what}, of which train, dev and test are made; {remedy}")
-        ordered, split_of = _in_hash_order(sizes), dict[str, str]()
-        for split, kept in (("test", 2), ("dev", 1)):
-            size = 0
-            while size < len(whole) / 10 and len(ordered) > kept:
-                key = ordered.pop()
-                split_of[key] = split
-                size += sizes[key]
-        parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-        for key, sentence in zip(keys, whole, strict=True):
-            parts[split_of.get(key, "train")].append(sentence)
-        counts = ", ".join(f"{split} {len(part):,}" for split, part in parts.items())
-        notes = {**self.notes, "splits": f"made by a hash of {by}, 8 : 1 : 1 ({counts})"}
-        return replace(self, splits={split: Sentences(part) for split, part in parts.items()}, notes=notes)
+        parts, note = divided(self.name, list(whole), by=by)
+        splits = {split: Sentences(part) for split, part in parts.items()}
+        return replace(self, splits=splits, notes={**self.notes, "splits": note})
 
     def as_one(self, name: str, splits: Collection[str] = ()) -> Corpus:
         """The same corpus with the sentences of some splits, or of all if none is named, as the one split ``name``."""
@@ -143,7 +124,7 @@ class Corpus:
         # The note on how splits were made does not hold any more.
         notes = {about: note for about, note in self.notes.items() if about != "splits"}
         whole = replace(self.as_one("all", self.splits.keys() & set(splits)), notes=notes)
-        keys, by = _keys_of(whole["all"])
+        keys, by = _keys_of(list(whole["all"]))
         what, sizes = "sentences" if by.startswith("text") else self.groups, Counter(keys)
         # One part of what is not tested in a fold is to choose by and one to fit on.
         if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
@@ -177,17 +158,40 @@ class Corpus:
         return None
 
 
-def _keys_of(sentences: Sentences, *, by: str | None = None) -> tuple[list[str], str]:
+def divided(
+    name: str, sentences: Sequence[Sentence], *, by: str | None = None
+) -> tuple[dict[str, list[Sentence]], str]:
+    """Train, dev and test of sentences, 8 : 1 : 1, as :meth:`Corpus.divided` makes them, and a note on how."""
+    keys, by = _keys_of(sentences, by=by)
+    sizes = Counter(keys)
+    for n, least, what in ((len(keys), _FEWEST_SENTENCES, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}")):
+        if n < least:
+            remedy = f"give {least} or more, or splits of your own"
+            raise CorpusError(f"{name}: {n} {what}, of which train, dev and test are made; {remedy}")
+    ordered, split_of = _in_hash_order(sizes), dict[str, str]()
+    for split, kept in (("test", 2), ("dev", 1)):
+        size = 0
+        while size < len(keys) / 10 and len(ordered) > kept:
+            key = ordered.pop()
+            split_of[key] = split
+            size += sizes[key]
+    parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+    for key, sentence in zip(keys, sentences, strict=True):
+        parts[split_of.get(key, "train")].append(sentence)
+    counts = ", ".join(f"{split} {len(part):,}" for split, part in parts.items())
+    return parts, f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
+
+
+def _keys_of(sentences: Sequence[Sentence], *, by: str | None = None) -> tuple[list[str], str]:
     """``[sentence]`` key that keeps sentences together, their group or else their text; and its name.
 
     Documents count where there are at least three; groups of a kind that is named by ``by`` always do.
     """
-    groups = [group or "" for group in sentences.groups.decoded(0, len(sentences))]
-    n_groups = len(sentences.groups.values)
+    n_groups = len({sentence.group for sentence in sentences} - {""})
     if n_groups < _FEWEST_KEYS and by is None:
         few = f" ({n_groups} document{'s' * (n_groups > 1)}: too few to keep whole)" if n_groups else ""
-        groups, by = [""] * len(sentences), f"text{few}"
-    return [group or sentences.text(number) for number, group in enumerate(groups)], by or "document"
+        return [sentence.text for sentence in sentences], f"text{few}"
+    return [sentence.group or sentence.text for sentence in sentences], by or "document"
 
 
 def _in_hash_order(keys: Iterable[str], *, salt: str = "") -> list[str]:
@@ -304,9 +308,6 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
     treebank has them. What cannot be joined is left out, counted and listed: sentences that the treebank does not
     have, sentences whose words are others there, and sentences of a shared split that are annotated nowhere. Words of
     ``annotation`` may be ``_`` throughout.
-
-    Raises:
-        CorpusError: the two have no sentence in common.
     """
     oddities = Oddities()
     places = {

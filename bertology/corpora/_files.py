@@ -53,9 +53,6 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     One file is the split that its name states, else ``test``. In a folder a treebank may come in pieces
     (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together. Of files of one split with the same
     content, such as ``dev.tsv`` and ``val.tsv``, the first is read.
-
-    Raises:
-        CorpusError: a folder has no such file, none whose name states a split, or two different ones of the same split.
     """
     if not path.is_dir():
         return {split_of(path) or "test": [path]}
@@ -116,9 +113,6 @@ def text_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is removed.
 
     A file whose name ends in ``.gz`` is unpacked as it is read.
-
-    Raises:
-        CorpusError: there is no such file, it is no regular one or cannot be read, or a line is not UTF-8.
     """
     with _bytes_of(path) as file:
         try:
@@ -181,11 +175,7 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
 def json_objects(
     path: Path, *, due: str = "an object", empty: str = "nothing in it"
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none.
-
-    Raises:
-        CorpusError: the file cannot be read, a line is no JSON object (what is ``due``), or there is none (``empty``).
-    """
+    """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none."""
     lines = ((number, line) for number, line in enumerate(text_lines(path), 1) if line.strip())
     for number, line in at_least_one(lines, f"{path}: {empty}; give one JSON object a line"):
         try:

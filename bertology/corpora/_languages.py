@@ -200,11 +200,7 @@ def is_text(path: Path, language: str) -> bool:
 
 
 def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
-    """Corpora by language of texts whose lines translate each other; sentences are named by their lines.
-
-    Raises:
-        CorpusError: a file cannot be read, or texts of one split have different numbers of lines.
-    """
+    """Corpora by language of texts whose lines translate each other; sentences are named by their lines."""
     lengths: dict[str, tuple[Path, int]] = {}
     for path in paths.values():
         for split, files in split_files(path, [".txt"], what="text").items():
@@ -219,11 +215,7 @@ def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
 
 
 def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
-    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between.
-
-    Raises:
-        CorpusError: the file cannot be read, or a line has more or fewer sentences.
-    """
+    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between."""
     texts: dict[str, list[tuple[str, str]]] = {language: [] for language in languages}
     for number, line in enumerate(text_lines(path), 1):
         parts = line.split(_BETWEEN)
@@ -258,10 +250,6 @@ def read_links(
 
     Returns:
         By line the links, words from 0; those of words that sentences do not have included.
-
-    Raises:
-        CorpusError: a link is not written so, the file has more or fewer lines than there are sentences, or nothing
-            in it shows whether words are numbered from 0 or from 1.
     """
     by_line = {number: list(_links(path, number, line)) for number, line in enumerate(text_lines(path), 1)}
     if lengths and max(lengths) > len(by_line):
@@ -447,11 +435,7 @@ class LanguageParts:
 
     @classmethod
     def of(cls, name: str | Path) -> LanguageParts | None:
-        """The parts of such a name; None for another one, and where there is a path of that name.
-
-        Raises:
-            CorpusError: it is none that can be read.
-        """
+        """The parts of such a name; None for another one, and where there is a path of that name."""
         text = str(name)
         prefix = next((one for one in (PARALLEL, MULTILINGUAL) if text.startswith(one)), None)
         if prefix is None or exists(name):
@@ -475,11 +459,7 @@ class LanguageParts:
         return cls(text, corpora, links, start)
 
     def load(self, load: Callable[[str], Corpus]) -> Corpus:
-        """The corpus; ``load`` reads the one of a language by its name or path.
-
-        Raises:
-            CorpusError: files cannot be read, or do not belong together.
-        """
+        """The corpus; ``load`` reads the one of a language by its name or path."""
         corpora: dict[str, Corpus] = {}
         texts: dict[str, Path] = {}
         for languages, value in self.corpora.items():

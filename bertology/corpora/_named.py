@@ -78,10 +78,6 @@ def load_treebank(name: str, treebank: Treebank) -> Corpus:
 
     ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
     ``<repository>/<commit>/<file>``.
-
-    Raises:
-        CorpusError: a file cannot be downloaded, or is not the one that was pinned.
-        StoreError: the cache cannot be written.
     """
     for split in treebank.sha256:
         _fetch(treebank, split)
@@ -140,7 +136,7 @@ _EMBEDDED = {
 }
 """Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes them."""
 _JOIN, _LAYER = "+", "#"
-_MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
+_CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
     "pseudowords:": pseudowords,
     "apart:": apart,
@@ -234,79 +230,66 @@ def check_here(name_or_path: str | Path) -> None:
 
 
 def _by_name(name_or_path: str | Path, columns: Stated | None) -> Corpus:
-    if str(name_or_path) in _KEPT:
+    text = str(name_or_path)
+    if (kept := _KEPT.get(text)) is not None:
         if columns is not None:
-            raise no_columns(columns, str(name_or_path))
-        return _KEPT[str(name_or_path)]
+            raise no_columns(columns, text)
+        return kept
     check_here(name_or_path)
-    if (made := _made(name_or_path)) is not None:
-        make, rest = made
-        return make(_by_name(rest, columns))
+    if (change := _change_of(name_or_path)) is not None:
+        return _CHANGES[change](_by_name(text.removeprefix(change), columns))
     if (languages := LanguageParts.of(name_or_path)) is not None:
         return languages.load(lambda one: _by_name(one, columns))
-    parts = _joined_parts(name_or_path)
-    if parts is None:
+    left, plus, right = text.partition(_JOIN)
+    if not plus or exists(name_or_path):
         return _load(name_or_path, columns=columns)
+    if not left or not right or _JOIN in right:
+        raise CorpusError(f"{cut_path(text)}: + joins two corpora; write path/to/annotation+path/to/treebank")
     if columns is not None:
-        raise no_columns(columns, str(name_or_path))
-    return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
+        raise no_columns(columns, text)
+    return join_corpora(_load(left, joined=True), _load(right))
+
+
+def _change_of(name_or_path: str | Path) -> str | None:
+    """The beginning of a name that changes another corpus, unless there is a path of that name."""
+    text = str(name_or_path)
+    return next((one for one in _CHANGES if text.startswith(one) and not exists(name_or_path)), None)
 
 
 def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
     is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
-    path, layer = (Path(), None) if is_name else _with_layer(name_or_path)
-    if not (is_name or path.exists()):
-        raise _no_such(name_or_path, path)
-    if columns is not None:
-        if is_name or layer is not None:
-            raise no_columns(columns, text)
-        return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
     if is_name:
+        if columns is not None:
+            raise no_columns(columns, text)
         return _named(text)
+    path, layer = given_path(name_or_path, error=CorpusError), None
+    bare, mark, named = text.rpartition(_LAYER)
+    if mark and bare and not path.exists():
+        path, layer = given_path(bare, error=CorpusError), named
+    if not path.exists():
+        raise _no_such(name_or_path, path)
     if layer is not None:
+        if columns is not None:
+            raise no_columns(columns, text)
         return EdgeJsonl(layer).load(path)
-    corpus = _at(path, joined=joined)
-    if corpus is None:
-        inside = [path for path in path.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
-            return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
-        kinds = (
-            one.described or f"{one.title} ({', '.join(one.suffixes)})" for one in FORMATS if type(one) is not Text
-        )
-        raise CorpusError(f"{path}: no corpus in this folder; it should hold {', '.join(dict.fromkeys(kinds))}")
-    return corpus
-
-
-def _made(name_or_path: str | Path) -> tuple[Callable[[Corpus], Corpus], str] | None:
-    """The function that changes another corpus, and the name of that corpus, unless there is a path of that name."""
-    text = str(name_or_path)
-    starts = (start for start in _MADE if text.startswith(start) and not exists(name_or_path))
-    return next(((_MADE[start], text.removeprefix(start)) for start in starts), None)
-
-
-def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
-    """The two corpora that ``one+other`` names, unless there is a path of that name."""
-    left, plus, right = str(name_or_path).partition(_JOIN)
-    if not plus or exists(name_or_path):
-        return None
-    if not left or not right or _JOIN in right:
-        raise CorpusError(f"{cut_path(name_or_path)}: + joins two corpora; write path/to/annotation+path/to/treebank")
-    return left, right
-
-
-def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
-    """The path, and the name of targets after ``#`` if any, unless there is a path of that name."""
-    path = given_path(name_or_path, error=CorpusError)
-    bare, mark, layer = str(name_or_path).rpartition(_LAYER)
-    return (given_path(bare, error=CorpusError), layer) if mark and bare and not path.exists() else (path, None)
+    if columns is not None:
+        return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
+    if (corpus := _at(path, joined=joined)) is not None:
+        return corpus
+    inside = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
+        return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
+    formats = (one for one in FORMATS if not isinstance(one, Text))
+    kinds = dict.fromkeys(one.described or f"{one.title} ({', '.join(one.suffixes)})" for one in formats)
+    raise CorpusError(f"{path}: no corpus in this folder; it should hold {', '.join(kinds)}")
 
 
 def corpus_is_available(name_or_path: str | Path) -> bool:
     """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
     text = str(name_or_path)
-    if (made := _made(text)) is not None:
-        return corpus_is_available(made[1])
+    if (change := _change_of(text)) is not None:
+        return corpus_is_available(text.removeprefix(change))
     if (languages := LanguageParts.of(name_or_path)) is not None:
         return all(map(corpus_is_available, languages.corpora.values()))
     if (treebank := TREEBANKS.get(text)) is not None:

@@ -407,7 +407,7 @@ class Sentences(Sequence[Sentence]):
 def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int, str]]:
     """The first sentence of each document, and what the document is called, empty if it has no name.
 
-    Documents are the groups of sentences; where there is none at all, they are told by what comes before the number in
+    Documents are the groups of sentences; where there is none at all, they follow from what precedes the number in
     the names of sentences (``doc-3-0012``).
 
     Args:

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from bertology._files import digest
 from bertology._inputs import NotJson, described, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
+from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
 from bertology.corpora._files import (
     Oddities,
     corpus_name,
@@ -54,11 +55,15 @@ class Columns:
     def __getitem__(self, key: str) -> tuple[str, ...]:
         return self.by_key.get(key, ())
 
+    @cached_property
+    def _first(self) -> Mapping[str, str]:
+        return {key: names[0] for key, names in self.by_key.items()}
+
     def one(self, key: str) -> str | None:
         """The column of a key that has at most one."""
-        return next(iter(self[key]), None)
+        return self._first.get(key)
 
-    @property
+    @cached_property
     def named(self) -> tuple[str, ...]:
         """All columns that are read."""
         return tuple(name for names in self.by_key.values() for name in names)
@@ -86,12 +91,7 @@ class ColumnKeys:
     """Other names of keys."""
 
     def stated(self, columns: Stated) -> Columns:
-        """The columns that a person names.
-
-        Raises:
-            CorpusError: a part is not ``key=column``, or a key is there twice.
-            NameNotFoundError: there is no such key.
-        """
+        """The columns that a person names."""
         chosen: dict[str, str] = {}
         known = (*self.keys, *self.settings)
         for key, equals, value, part in parts_of(columns):
@@ -236,12 +236,7 @@ def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: St
 def _rows_of_tables(
     name: str, tables: Mapping[str | None, Table], columns: Stated | None, oddities: Oddities, **words: Any
 ) -> tuple[Iterator[Row], Columns]:
-    """The sentences of tables, in their order, and their columns; ``words`` are options of :func:`sentence_of_text`.
-
-    Raises:
-        CorpusError: a table or a value in it is not as it should be; the message names row and column.
-        NameNotFoundError: there is no such column.
-    """
+    """The sentences of tables, in their order, and their columns; ``words`` are options of :func:`sentence_of_text`."""
     first = next(iter(tables.values()))
     chosen = _recognised(first.columns) if columns is None else _stated(columns)
     if chosen is None:
@@ -273,22 +268,16 @@ def corpus_of_rows(
         by: name of their groups, where a person named them.
         notes: notes of the corpus.
         oddities: irregularities to be listed in its notes.
-
-    Raises:
-        CorpusError: there are too few sentences or groups, or a tag of ``ner`` or ``chunk`` is malformed.
     """
-    oddities = oddities or Oddities()
-    by_split: dict[str, list[Sentence]] = {}
+    notes, oddities = dict(notes), oddities or Oddities()
+    by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
     for row in rows:
         by_split.setdefault(row.split or "test", []).append(row.sentence)
-    usual = {split: by_split[split] for split in SPLITS if split in by_split}
-    splits = {split: Sentences(part) for split, part in {**usual, **by_split}.items()}
-    groups = f"groups by {by}" if by not in (None, "document") else "documents"
-    corpus = Corpus(name, splits, notes=dict(notes), groups=groups)
     if rows and rows[0].split is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
-        corpus = corpus.divided(by=by)
-    splits = {split: _with_spans(name, sentences, oddities) for split, sentences in corpus.splits.items()}
-    return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
+        by_split, notes["splits"] = divided(name, by_split["test"], by=by)
+    splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
+    groups = f"groups by {by}" if by not in (None, "document") else "documents"
+    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
 
 
 def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:
@@ -520,10 +509,6 @@ class Tables(Format):
 
         Where columns are recognised by their names, files without those of labels are left out, as GLUE's test files.
         One file whose name states no split is split here.
-
-        Raises:
-            CorpusError: a file, or a value in it, is not as it should be; the message names line and column.
-            NameNotFoundError: there is no such column.
         """
         files = {split: file for split, (file,) in split_files(path, self.suffixes, what=self.title).items()}
         has_header = columns is None or _stated(columns).has_names
@@ -644,7 +629,8 @@ def _json_lines(path: Path) -> Table:
     columns: dict[str, list[Any]] = {}
     for number, value in json_objects(path):
         for name in value:
-            columns.setdefault(name, [None] * len(lines))
+            if name not in columns:
+                columns[name] = [None] * len(lines)
         lines.append(number)
         for name, column in columns.items():
             column.append(value.get(name))
@@ -728,12 +714,7 @@ Texts = Sentences | Sentence | str | Sequence[Text]
 
 
 def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Corpus:
-    """The corpus in an object of Python, of the kinds that :func:`load_corpus` lists.
-
-    Raises:
-        CorpusError: it is of no such kind, or something in it is not as it should be.
-        NameNotFoundError: there is no such column.
-    """
+    """The corpus in an object of Python, of the kinds that :func:`load_corpus` lists."""
     if isinstance(data, Corpus):
         if columns is not None:
             raise no_columns(columns, f"{data.name}, which is loaded already")
@@ -834,9 +815,6 @@ def table_of_data(data: Any) -> Table | None:
     """The table in an object of Python, whatever its columns hold; columns of tuples are called 1, 2 ….
 
     None where it holds annotated sentences or documents.
-
-    Raises:
-        CorpusError: it is neither, or has splits of which none is given.
     """
     if _has_splits(data):
         if len(data) > 1:

@@ -37,7 +37,7 @@ _WORD_BOUNDARIES = regex.V1 | regex.WORD
 """``\\b`` is a word boundary of Unicode Standard Annex 29."""
 _LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}]"
 _UNSPACED = rf"{_LETTER}\b{_LETTER}"
-"""Two letters of scripts without spaces, of which no rule says whether a word ends between them; those of the line
+"""Two letters of scripts without spaces, between which no rule places the end of a word; those of the line
 breaking class SA are Thai, Lao, Khmer, Burmese and their kin."""
 _SEGMENTED = {"zh": "pip install jieba", "ja": "pip install sudachipy sudachidict_core", "th": "pip install pythainlp"}
 """Languages without spaces between words that spaCy has a tokenizer for, and what that needs."""
@@ -252,9 +252,6 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
 
     Returns:
         The layer, and the numbers of the words whose tags are others now (none where it was IOB2).
-
-    Raises:
-        NotIob: a tag is malformed, I- begins a span in a layer that is not IOB1, or a span has no end in one with ends.
     """
     for code, value in enumerate(layer.values):
         if not SPAN_TAG.fullmatch(value) and value not in IGNORED:
@@ -318,11 +315,7 @@ def _with_b(layer: WordLayer, words: NDArray[np.int64]) -> WordLayer:
 
 
 def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
-    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside.
-
-    Raises:
-        CorpusError: a tag is malformed, or I- begins a span.
-    """
+    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside."""
     spans: list[Target] = []
     start, kind = 0, ""
     for place, tag in enumerate((*tags, "O")):
@@ -353,9 +346,6 @@ def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddit
     So are any other layers of a scheme with ends.
 
     ``place`` gives where a word stands, as ``file:line``, for errors; notes have the name of the file alone.
-
-    Raises:
-        CorpusError: a tag is malformed, or a span does not begin or end as the scheme has it.
     """
     repaired = {}
     for name, layer in sentences.layers.items():

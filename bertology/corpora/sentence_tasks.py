@@ -625,7 +625,8 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     for task in tasks:
         target = sentence_target(task)
         items = _MAKERS[task](rows)
-        counts[task] = _counted(items, rows.splits)
+        sizes = Counter(item.split for item in items)
+        counts[task] = ", ".join(f"{sizes[split]:,} {split}" for split in rows.splits) + " sentences"
         for item in items:
             sentence = made[item.split].setdefault(item.sentence.id, item.sentence)
             whole = {target: (Target((0, len(sentence)), item.label),)}
@@ -635,19 +636,14 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
             f"sentence_tasks:{corpus.name}: no task can be made; give a treebank with upos, feats, heads and sentences "
             "of 5 to 28 words"
         )
+    # In random order, so that the first ones, to which a run may be limited, are of all tasks and labels.
+    splits = {
+        split: Sentences(sorted(of.values(), key=lambda sentence: rows.draw("order", sentence.id)))
+        for split, of in made.items()
+    }
     return replace(
         corpus,
         name=f"sentence_tasks:{corpus.name}",
-        splits={split: Sentences(_mixed(sentences.values(), rows)) for split, sentences in made.items()},
+        splits=splits,
         notes={**corpus.notes, **{f"sentence:{task}": text for task, text in counts.items()}, "seed": str(seed)},
     )
-
-
-def _mixed(sentences: Collection[Sentence], rows: Rows) -> list[Sentence]:
-    """Sentences in random order: the first ones, to which a run may be limited, are of all tasks and labels."""
-    return sorted(sentences, key=lambda sentence: rows.draw("order", sentence.id))
-
-
-def _counted(items: Iterable[Item], splits: Sequence[str]) -> str:
-    counts = Counter(item.split for item in items)
-    return ", ".join(f"{counts[split]:,} {split}" for split in splits) + " sentences"

@@ -30,6 +30,7 @@ from bertology.pocket._words import (
     Word,
     leaves,
     lexicon,
+    mapped,
 )
 from bertology.pocket._world import Fact, facts, people, proper_noun
 
@@ -198,8 +199,9 @@ class Translator:
 
     def __call__(self, tree: Phrase) -> Translated:
         """The translation of a whole sentence."""
-        numbered = _numbered(tree, count())
-        made = _shifted(numbered) if self.shifted else self._phrase(numbered, _Marks())
+        places = count()
+        numbered = mapped(tree, lambda word: word._replace(sure=(next(places),)))
+        made = mapped(numbered, _shifted) if self.shifted else self._phrase(numbered, _Marks())
         words = list(leaves(made))
         return Translated(
             made,
@@ -252,30 +254,9 @@ _FEATS = {
 }
 
 
-def _numbered(tree: Phrase, places: count[int]) -> Phrase:
-    """The tree with the place of each word in the sentence."""
-    return tree._replace(
-        parts=tuple(
-            part._replace(
-                tree=part.tree._replace(sure=(next(places),))
-                if isinstance(part.tree, Word)
-                else _numbered(part.tree, places)
-            )
-            for part in tree.parts
-        )
-    )
-
-
-def _shifted(tree: Phrase) -> Phrase:
-    """The tree with each word in the letters of the second language."""
-    parts = []
-    for part in tree.parts:
-        if isinstance(part.tree, Word):
-            form, lemma = transliterated(part.tree.form), transliterated(part.tree.lemma)
-            parts.append(part._replace(tree=part.tree._replace(form=form, lemma=lemma)))
-        else:
-            parts.append(part._replace(tree=_shifted(part.tree)))
-    return tree._replace(parts=tuple(parts))
+def _shifted(word: Word) -> Word:
+    """The word in the letters of the second language."""
+    return word._replace(form=transliterated(word.form), lemma=transliterated(word.lemma))
 
 
 def _absorbed(parts: Sequence[Part], marks: _Marks) -> tuple[list[Part], _Marks]:

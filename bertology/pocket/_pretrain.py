@@ -268,7 +268,7 @@ class Evaluation:
     masked_accuracy: float
     """Masked pieces of held-out text predicted exactly."""
     next_sentence_accuracy: float | None
-    """Held-out sentence pairs told apart from random pairs; None where sentences are read alone."""
+    """Held-out sentence pairs distinguished from random pairs; None where sentences are read alone."""
     agreement_by_attractors: dict[int, float]
     """Agreement items where the right form is preferred, by nouns of the other number between subject and verb."""
     agreement_across_attractors: float

@@ -191,11 +191,7 @@ def first_of_second(tokenizer: Tokenizer) -> int | None:
 
 
 def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write a model folder: weights as float16, to be loaded as float32.
-
-    Raises:
-        BertologyError: a weight is not finite, or too large for float16; nothing is written.
-    """
+    """Write a model folder: weights as float16, to be loaded as float32."""
     import torch
     from safetensors.torch import save
 

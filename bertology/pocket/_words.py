@@ -6,7 +6,7 @@ import random
 import re
 import tomllib
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -77,6 +77,15 @@ def leaves(tree: Tree) -> Iterator[Word]:
     else:
         for part in tree.parts:
             yield from leaves(part.tree)
+
+
+def mapped(tree: Phrase, change: Callable[[Word], Word]) -> Phrase:
+    """The tree with each word changed, in order."""
+    parts = (
+        part._replace(tree=change(part.tree) if isinstance(part.tree, Word) else mapped(part.tree, change))
+        for part in tree.parts
+    )
+    return tree._replace(parts=tuple(parts))
 
 
 def first_word(tree: Tree) -> Word:

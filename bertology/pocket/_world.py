@@ -119,7 +119,7 @@ class Nominal(NamedTuple):
 
 N_THEMES = 6
 """Every theme has its own share of the people and nouns. Texts of one theme have words in common even where they do
-not repeat one, as stories from a farm or a harbour do; it is by this that the next sentence can be told from any."""
+not repeat one, as stories from a farm or a harbour do; this distinguishes the next sentence from any."""
 _FAITHFUL = 0.85
 """Share of nouns outside the cast that are of the theme."""
 

@@ -22,7 +22,7 @@ RESULTS = ROOT / "docs" / "experiments" / "results"
 
 @dataclass(frozen=True)
 class Exported:
-    """A name in the ``__all__`` of a package."""
+    """A name in the ``__all__`` of a package, or of a public module."""
 
     package: str
     name: str
@@ -37,13 +37,12 @@ class Exported:
 
 @cache
 def exported_names() -> tuple[Exported, ...]:
-    """All names in the ``__all__`` of a package, package by package; each thing has its home where it is first."""
+    """All names in the ``__all__`` of a package or module, one after the other; each has its home where it is first."""
     homes: dict[str, str] = {}
     found = []
-    paths = sorted((ROOT / "bertology").rglob("__init__.py"), key=lambda path: (len(path.parts), path))
-    for path in paths:
-        package = ".".join(path.parent.relative_to(ROOT).parts)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = map(_module, (ROOT / "bertology").rglob("*.py"))
+    for package in sorted(names, key=lambda name: (name.count("."), name)):
+        tree = ast.parse(_file_of(package).read_text(encoding="utf-8"))
         sources = {
             alias.asname or alias.name: f"{node.module}.{alias.name}"
             for node in ast.walk(tree)
@@ -54,6 +53,16 @@ def exported_names() -> tuple[Exported, ...]:
             thing = _first_source(sources.get(name, f"{package}.{name}"))
             found.append(Exported(package, name, homes.setdefault(thing, package)))
     return tuple(found)
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _file_of(module: str) -> Path:
+    path = ROOT / Path(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def _all_of(tree: ast.Module) -> Iterator[str]:
@@ -90,8 +99,7 @@ def reference_pages() -> dict[str, str]:
     lines += ["- [Tasks](tasks.md)", "- [Commands](commands.md)", "- [Fields of an experiment](experiment-file.md)", ""]
     lines += ["| package | names | what it does |", "|---|---|---|"]
     for package, names in by_package.items():
-        path = ROOT / Path(*package.split(".")) / "__init__.py"
-        about = _first_sentence(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        about = _first_sentence(ast.get_docstring(ast.parse(_file_of(package).read_text(encoding="utf-8"))) or "")
         lines.append(f"| [`{package}`]({package}/index.md) | {len(names)} | {about} |")
     pages["reference/index.md"] = "\n".join(lines) + "\n"
     return pages
@@ -105,9 +113,7 @@ def _page_of(one: Exported) -> str:
 
 def _summary(one: Exported) -> str:
     module, _, name = _first_source(f"{one.package}.{one.name}").rpartition(".")
-    path = ROOT / Path(*module.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = ast.parse(_file_of(module).read_text(encoding="utf-8")).body
     for place, node in enumerate(body):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return _first_sentence(ast.get_docstring(node) or "")

@@ -1,17 +1,27 @@
-"""Corpora by name or path."""
+"""Corpora by name or path, treebanks that are downloaded, the cache folder, and splits that are made."""
 
 from __future__ import annotations
 
+import hashlib
+import http.server
+import random
 import re
+import socket
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from platformdirs import user_cache_dir
 
+from bertology._files import cache_folder
 from bertology.corpora import Corpus, Sentence, Sentences, _named, corpus_is_available, known_corpora, load_corpus
-from bertology.errors import CorpusError, NameNotFoundError
+from bertology.corpora._named import TREEBANKS, Treebank
+from bertology.errors import CorpusError, NameNotFoundError, StoreError
 
 LINE = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
 
@@ -212,3 +222,219 @@ def test_the_format_that_contributing_shows_is_read(tmp_path, monkeypatch):
         load_corpus(tmp_path / "test.txt")
     (tmp_path / "test.txt").write_text("running text\n")
     assert load_corpus(tmp_path / "test.txt")["test"].layers == {}
+
+
+FILES = {split: f"1\t{split}\t_\tX\t_\t_\t0\troot\t_\t_\n\n".encode() for split in ("train", "test")}
+
+
+class Mirror:
+    """Serves what is put into ``content`` by path, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        mirror = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                mirror.asked.append(self.path)
+                found = mirror.content.get(self.path)
+                self.send_response(404 if found is None else 200)
+                self.send_header("Content-Length", str(len(found or b"")))
+                self.end_headers()
+                self.wfile.write(found or b"")
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/mirror"
+
+
+@pytest.fixture
+def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
+    mirror = Mirror()
+    thread = threading.Thread(target=mirror.server.serve_forever)
+    thread.start()
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BERTOLOGY_UD_MIRROR", mirror.url + "/")
+    for split, content in FILES.items():
+        mirror.content[f"/mirror/UD_Made-Up/abc123/xx_up-ud-{split}.conllu"] = content
+    yield mirror
+    mirror.server.shutdown()
+    thread.join()
+    mirror.server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def made_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = {split: hashlib.sha256(content).hexdigest() for split, content in FILES.items()}
+    treebank = Treebank("UD_Made-Up", "abc123", "xx_up", hashes, "made up", "xx", "CC0", "nobody, never")
+    monkeypatch.setitem(TREEBANKS, "ud:xx_up", treebank)
+
+
+def _cached() -> Path:
+    return cache_folder() / "corpora" / "UD_Made-Up" / "abc123" / "xx_up-ud-test.conllu"
+
+
+def test_a_treebank_is_downloaded_once(mirror: Mirror):
+    corpus = load_corpus("ud:xx_up")
+    assert [sentence.text for split in corpus.splits.values() for sentence in split] == ["train", "test"]
+    assert (corpus.name, corpus.language, corpus.licence, corpus.reference) == (
+        "ud:xx_up",
+        "xx",
+        "CC0",
+        "nobody, never",
+    )
+    assert _cached().read_bytes() == FILES["test"]
+    assert len(mirror.asked) == 2
+    assert load_corpus("ud:xx_up").fingerprint == corpus.fingerprint
+    assert len(mirror.asked) == 2
+
+
+def test_a_corrupted_download_is_refused_and_not_kept(mirror: Mirror):
+    path = "/mirror/UD_Made-Up/abc123/xx_up-ud-test.conllu"
+    mirror.content[path] = FILES["test"] + b"#"
+    with pytest.raises(CorpusError, match=r"xx_up-ud-test.conllu is not the file that was pinned \(SHA-256 ") as caught:
+        load_corpus("ud:xx_up")
+    assert "\n" not in str(caught.value)
+    assert not _cached().exists()
+    mirror.content[path] = FILES["test"]
+    assert len(load_corpus("ud:xx_up")["test"]) == 1
+
+
+def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
+    load_corpus("ud:xx_up")
+    _cached().write_bytes(b"spoilt")
+    assert load_corpus("ud:xx_up")["test"].text(0) == "test"
+    assert _cached().read_bytes() == FILES["test"]
+
+
+def test_a_file_that_is_not_there(mirror: Mirror):
+    mirror.content.clear()
+    with pytest.raises(CorpusError, match=r"xx_up-ud-train.conllu cannot be downloaded \(HTTP 404\); go online, set"):
+        load_corpus("ud:xx_up")
+
+
+def test_a_refused_connection_names_the_remedy_and_a_cached_copy_needs_none(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, never listening: a connection is refused
+        monkeypatch.setenv("BERTOLOGY_UD_MIRROR", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        message = r"cannot be downloaded \(no connection\); go online, set BERTOLOGY_UD_MIRROR, or give the path"
+        with pytest.raises(CorpusError, match=message) as caught:
+            load_corpus("ud:xx_up")
+        assert "\n" not in str(caught.value)
+        monkeypatch.setenv("BERTOLOGY_UD_MIRROR", mirror.url)
+        load_corpus("ud:xx_up")
+        monkeypatch.setenv("BERTOLOGY_UD_MIRROR", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        assert len(load_corpus("ud:xx_up")["train"]) == 1
+
+
+def test_a_cache_that_cannot_be_written(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "file"))
+    with pytest.raises(StoreError, match="set BERTOLOGY_CACHE to another folder"):
+        load_corpus("ud:xx_up")
+
+
+@pytest.mark.parametrize("name", [name for name in TREEBANKS if name != "ud:xx_up"])
+def test_what_is_pinned_is_what_was_read(name: str, real_data):
+    """The hashes are those of the files these tests read."""
+    folders = {
+        "ud:en_ewt": "ud_english_ewt",
+        "ud:en_pud": "ud_english_pud",
+        "ud:fr_sequoia": "ud_french_sequoia",
+        "ud:de_gsd": "ud_german_gsd",
+        "ud:es_gsd": "ud_spanish_gsd",
+    }
+    treebank = TREEBANKS[name]
+    folder = real_data(folders[name])
+    found = {split: (folder / treebank.file_name(split)) for split in ("train", "dev", "test")}
+    hashes = {s: hashlib.sha256(path.read_bytes()).hexdigest() for s, path in found.items() if path.exists()}
+    assert dict(treebank.sha256) == hashes
+    if (folder / "SOURCE.txt").exists():
+        source = (folder / "SOURCE.txt").read_text()
+        assert f"commit: {treebank.commit}" in source
+        assert f"/{treebank.repository}\n" in source
+
+
+def test_the_environment_names_the_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.setenv("BERTOLOGY_CACHE", "~/mine")
+    assert cache_folder() == Path.home() / "mine"
+
+
+def test_without_it_the_folder_is_the_users(monkeypatch):
+    monkeypatch.delenv("BERTOLOGY_CACHE")
+    assert cache_folder() == Path(user_cache_dir("bertology", appauthor=False))
+    monkeypatch.setenv("BERTOLOGY_CACHE", "")
+    assert cache_folder() == Path(user_cache_dir("bertology", appauthor=False))
+
+
+def texts(n: int, *, document: int = 0) -> list[Sentence]:
+    """Sentences of different texts, so many in each document."""
+    return [
+        Sentence.from_words(
+            ["dog", str(number)],
+            id=str(number),
+            layers={"upos": ("NOUN", "NUM")},
+            group=f"d{number // document}" if document else "",
+        )
+        for number in range(n)
+    ]
+
+
+def parts(sentences: list[Sentence]) -> dict[str, set[str]]:
+    corpus = Corpus("made", {"test": Sentences(sentences)}).divided()
+    return {split: {sentence.text for sentence in part} for split, part in corpus.splits.items()}
+
+
+@pytest.mark.parametrize("document", [0, 5])
+def test_every_sentence_is_in_one_split_whatever_the_order(document: int) -> None:
+    made = texts(200, document=document)
+    found = parts(made)
+    assert {split: len(part) for split, part in found.items()} == {"train": 160, "dev": 20, "test": 20}
+    assert set.union(*found.values()) == {sentence.text for sentence in made}
+    shuffled = random.Random(1).sample(made, len(made))
+    assert parts(shuffled) == found
+    assert parts([replace(sentence, id="") for sentence in made]) == found
+
+
+def test_documents_are_whole_and_texts_in_one_split() -> None:
+    corpus = Corpus("made", {"test": Sentences(texts(60, document=4))}).divided()
+    groups = [{sentence.group for sentence in part} for part in corpus.splits.values()]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 15
+    assert corpus.notes["splits"] == "made by a hash of document, 8 : 1 : 1 (train 44, dev 8, test 8)"
+    doubled = parts(texts(30) * 2)
+    assert sum(map(len, doubled.values())) == 30
+
+
+def test_two_documents_are_too_few_to_keep_whole() -> None:
+    corpus = Corpus("made", {"test": Sentences(texts(40, document=20))}).divided()
+    note = "made by a hash of text (2 documents: too few to keep whole), 8 : 1 : 1 (train 32, dev 4, test 4)"
+    assert corpus.notes["splits"] == note
+
+
+def test_what_has_splits_is_left_and_too_little_is_refused() -> None:
+    several = Corpus("made", {"train": Sentences(texts(20)), "test": Sentences(texts(20))})
+    assert several.divided() is several
+    with pytest.raises(CorpusError, match="made: 9 sentences, of which train, dev and test are made; give 10 or more"):
+        Corpus("made", {"test": Sentences(texts(9))}).divided()
+
+
+CONLLU = "# newdoc id = d{0}\n1\tdog\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbarks{0}\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+COLUMNS = "-DOCSTART-\tO\n\ndog\tNOUN\nbarks{0}\tVERB\n\n"
+
+
+@pytest.mark.parametrize(("name", "lines"), [("mine.conllu", CONLLU), ("mine.conll", COLUMNS)])
+def test_documents_of_files_are_groups(tmp_path: Path, name: str, lines: str) -> None:
+    (tmp_path / name).write_text("".join(lines.format(number) for number in range(30)))
+    whole = load_corpus(tmp_path / name)
+    assert set(whole.splits) == {"test"}  # what is not fitted reads all of it
+    assert len({sentence.group for sentence in whole["test"]}) == 30
+    assert {split: len(part) for split, part in whole.divided().splits.items()} == {"train": 24, "dev": 3, "test": 3}
+    assert "hash of document" in whole.divided().notes["splits"]

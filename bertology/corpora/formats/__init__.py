@@ -1,1 +1,1 @@
-"""Formats of annotated text: one reader a module, and the writers of CoNLL-U, spaCy and edge-probing files."""
+"""Formats of annotated text, each a class derived from ``Format`` (``corpora/_corpus.py``)."""

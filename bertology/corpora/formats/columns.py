@@ -61,9 +61,6 @@ class Columns(Format):
             path: the folder or file.
             columns: contents of the columns, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
                 column of no use. Inferred from the first file when left out.
-
-        Raises:
-            CorpusError: a file or a line of it is not as it should be; the message names file and line.
         """
         files, oddities = split_files(path, self.suffixes, what=self.title), Oddities()
         first = next(iter(files.values()))[0]  # so that all splits have the same layers

@@ -78,11 +78,7 @@ class _Block:
     def split_by_kind(
         self, rows: Sequence[_Row]
     ) -> tuple[list[_Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
-        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
-
-        Raises:
-            CorpusError: an identifier is malformed or out of order.
-        """
+        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes."""
         words: list[_Row] = []
         places: list[int] = []
         multiword: list[MultiwordToken] = []
@@ -128,12 +124,7 @@ class _Block:
         return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
 
     def heads(self, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
-        """The heads of a sentence's words, or ``None`` where it has none.
-
-        Raises:
-            CorpusError: a head is no number or no word of the sentence.
-            _CircleError: following heads leads in a circle.
-        """
+        """The heads of a sentence's words, or ``None`` where it has none."""
         try:
             heads = tuple(map(_NUMBERS.__getitem__, column))
         except ValueError:
@@ -283,11 +274,7 @@ def _is_global(comment: str, name: str) -> bool:
 
 
 def _further_names(block: _Block) -> tuple[str, ...]:
-    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none.
-
-    Raises:
-        CorpusError: a column is there twice, or ID or FORM is lacking.
-    """
+    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none."""
     stated = next((one for one in block.comments if _is_global(one, _GLOBAL_COLUMNS)), "")
     names = tuple(stated.partition("=")[2].split())
     if not stated or names == _NAMES:
@@ -675,11 +662,7 @@ class PropBank(Format):
         return first.count("\t") >= _N_COLUMNS
 
     def load(self, path: Path, *, joined: bool = False) -> Corpus:
-        """The corpus in a folder of such files, one a split, or in one file.
-
-        Raises:
-            CorpusError: a file has no words, unless it is to be ``joined`` to a corpus that has them.
-        """
+        """The corpus in a folder of such files, one a split, or in one file."""
         corpus = super().load(path)
         for split, sentences in corpus.splits.items():
             if not joined and _is_wordless(sentences):

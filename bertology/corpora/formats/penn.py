@@ -176,11 +176,7 @@ def _category(label: str) -> str:
 
 
 def _divided(documents: Sequence[Sequence[Sentence]], path: Path, oddities: Oddities) -> Corpus:
-    """Train, dev and test of documents that have no splits: of ten in a row the ninth is dev, the tenth test.
-
-    Raises:
-        CorpusError: there are fewer than ten sentences.
-    """
+    """Train, dev and test of documents that have no splits: of ten in a row the ninth is dev, the tenth test."""
     numbered = enumerate(documents, 1)
     units = [[replace(one, group=one.group or f"document-{n}") for one in document] for n, document in numbered]
     what = "documents"

@@ -17,7 +17,6 @@ from bertology.corpora.prompts._lama import read_lama as read_lama
 from bertology.corpora.prompts._lama import read_pararel as read_pararel
 from bertology.corpora.prompts._lama import read_primed as read_primed
 from bertology.corpora.prompts._pairs import AgreementPair as AgreementPair
-from bertology.corpora.prompts._pairs import MinimalPair as MinimalPair
 from bertology.corpora.prompts._pairs import read_agreement as read_agreement
 from bertology.corpora.prompts._pairs import read_minimal_pairs as read_minimal_pairs
 from bertology.corpora.prompts._sets import Diagnostics as Diagnostics

@@ -88,11 +88,7 @@ def mask_trouble(text: str) -> str:
 
 
 def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
-    """A file, or those of a folder with one of the suffixes in order of name; of its subfolders if it has none itself.
-
-    Raises:
-        CorpusError: there is no such file or folder, or nothing in it.
-    """
+    """A file, or the files of a folder with one of the suffixes, by name; those of its subfolders if it has none."""
     path, ends = given_path(path, error=CorpusError), " or ".join(suffixes)
     if not path.is_dir():
         if not path.exists():
@@ -259,6 +255,8 @@ class TableItem:
     blind: str = ""
     """The text without what decides; its last mask is the one to predict."""
     subject: str = ""
+    kind: str = "table"
+    """The source: ``marvin_linzen``, whose sentences have no final period, or any other ``table``."""
 
 
 def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
@@ -362,8 +360,8 @@ def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[Tabl
 def _item(stem: str, row: int, table: Table, columns: Columns, form: ItemForm) -> TableItem | LeftOut:
     where = table.place(row)
     cells = {
-        key: form.reader(key)(table.columns[name][row], where, name)
-        for key, (name, *_) in columns.by_key.items()
+        key: form.reader(key)(table.columns[names[0]][row], where, names[0])
+        for key, names in columns.by_key.items()
         if key != "bad"
     }
     group, subject = cells.get("group", stem), cells.get("subject", "")

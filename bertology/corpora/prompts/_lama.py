@@ -110,9 +110,6 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
     """The relations of a ``relations.jsonl`` by name, and those of Google-RE, which such files lack.
 
     An object has ``relation`` and ``template``; it may have ``label`` and ``type``.
-
-    Raises:
-        CorpusError: a line is broken, a template lacks ``[X]`` or ``[Y]``, or a relation is there twice.
     """
     relations: dict[str, LamaRelation] = {}
     for _, where, plain in records(given_path(path, error=CorpusError)):

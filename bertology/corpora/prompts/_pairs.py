@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,41 +30,22 @@ from bertology.corpora.prompts._items import (
 )
 from bertology.errors import CorpusError, quoted
 
-PairKind = Literal["blimp", "marvin_linzen", "table"]
-
-_TABLE: PairKind = "table"
 _FORM = ITEM_FORMS["sentences"]
 _BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
 
 
-@dataclass(frozen=True, slots=True)
-class MinimalPair:
-    """Two sentences that differ minimally, one of them grammatical."""
-
-    id: str
-    kind: PairKind
-    """The set it is from."""
-    group: str
-    """BLiMP's paradigm (``UID``), or Marvin & Linzen's case."""
-    good: str
-    """The grammatical sentence; ``bad`` is the other one."""
-    bad: str
-    frame: str
-    """Identifier shared by pairs that are not independent."""
-
-
-def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[MinimalPair | LeftOut]:
+def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
     """Minimal pairs of a file, of the files of a folder, or of a table in memory, in the order in which they come.
 
     - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
-      are there. Each pair is drawn anew by its grammar: its frame is the pair.
+      are there. Each pair is drawn anew by its grammar: its cluster is the pair.
     - Any other table with the columns ``good`` and ``bad``, or ``columns`` that say which they are
       (:func:`read_item_table`).
     - Marvin & Linzen's JSON lines (``case``, ``condition``, ``sentences``) or table without names of columns (case,
       condition and, last, good and bad sentence). Negative polarity items have two ungrammatical sentences, hence two
       pairs: *most* or *many* for the licensor makes a group of its own, ``(most, many)``, and so does, in their
-      relative clauses, the licensor where it does not reach the item, ``(intrusive)``. Frames are the subject and the
-      words that differ: the rest of each sentence is crossed with these. Sentences stay as they are, lower-case and
+      relative clauses, the licensor where it does not reach the item, ``(intrusive)``. Clusters are the subject and
+      the words that differ: the rest of each sentence is crossed with these. Sentences stay as they are, lower-case and
       without a period.
 
     A pair of twice the same sentence cannot be scored (BLiMP has seven).
@@ -74,13 +55,13 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
     """
     items = read_item_table(source, "sentences", columns=columns)
     if items is not None:
-        yield from map(partial(_of_item, kind="table"), items)
+        yield from items
         return
     for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
         yield from _pairs(file)
 
 
-def _pairs(path: Path) -> Iterator[MinimalPair | LeftOut]:
+def _pairs(path: Path) -> Iterator[TableItem | LeftOut]:
     names = columns_of(path)
     if is_stimuli(path, names):
         for stimulus in stimuli(path):
@@ -88,35 +69,25 @@ def _pairs(path: Path) -> Iterator[MinimalPair | LeftOut]:
         return
     if not names:
         raise CorpusError(f"{path}: no item in it; name a file of minimal pairs")
-    table, kind = read_table(path), _TABLE
+    table = read_table(path)
     columns = _FORM.recognised(table.columns)
     if {_BLIMP["good"], _BLIMP["bad"]} <= set(table.columns):
-        found = {key: (name,) for key, name in _BLIMP.items() if name in table.columns}
-        columns, kind = Columns(found), "blimp"
+        columns = Columns({key: (name,) for key, name in _BLIMP.items() if name in table.columns})
     if columns is None:
         raise not_items(path, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {STIMULI}")
-    for item in table_items(table, columns, _FORM):
-        yield _of_item(item, kind=kind)
+    yield from table_items(table, columns, _FORM)
 
 
-def _of_item(item: TableItem | LeftOut, *, kind: PairKind) -> MinimalPair | LeftOut:
-    if isinstance(item, LeftOut):
-        return item
-    return MinimalPair(item.id, kind, item.group, item.good, item.bad[0], item.cluster)
-
-
-def _of_stimulus(stimulus: Stimulus) -> Iterator[MinimalPair | LeftOut]:
+def _of_stimulus(stimulus: Stimulus) -> Iterator[TableItem | LeftOut]:
     good, bad, *further = stimulus.sentences
     construction = stimulus.construction
     intrusive = construction is not None and construction.polarity and construction.between
     group = f"{stimulus.case} (intrusive)" if intrusive else stimulus.case
-    pairs = [MinimalPair(stimulus.id, "marvin_linzen", group, good, bad, stimulus.frame())]
-    for sentence in further:
-        name, group = f"{stimulus.id}-third", f"{stimulus.case} (most, many)"
-        pairs.append(MinimalPair(name, "marvin_linzen", group, good, sentence, stimulus.frame(2)))
-    for pair in pairs:
-        same = pair.good == pair.bad
-        yield LeftOut(pair.id, pair.group, _FORM.same) if same else pair
+    pairs = [(stimulus.id, group, bad, stimulus.frame())]
+    pairs += [(f"{stimulus.id}-third", f"{stimulus.case} (most, many)", one, stimulus.frame(2)) for one in further]
+    for name, group, other, frame in pairs:
+        pair = TableItem(name, frame, group, good=good, bad=(other,), kind="marvin_linzen")
+        yield LeftOut(name, group, _FORM.same) if good == other else pair
 
 
 STARRED = "***mask***"
@@ -371,7 +342,12 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Ag
         CorpusError: a file or line is not as it should be, or files of a folder are of several kinds.
     """
     if (items := read_item_table(source, "choices", columns=columns)) is not None:
-        yield from map(_agreement_of_item, items)
+        for item in items:
+            if isinstance(item, TableItem):
+                forms = item.good, item.bad[0], item.cluster
+                yield AgreementPair(item.id, "table", item.text, *forms, structure=item.group, blind=item.blind)
+            else:
+                yield item
         return
     files = files_of(source, _SUFFIXES, what=_WHAT)
     kinds = {file: _kind_of(file) for file in files}
@@ -381,14 +357,6 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Ag
     readers = {"gulordava": _gulordava, "linzen": _linzen, "marvin_linzen": _marvin_linzen}
     for file, kind in kinds.items():
         yield from readers[kind](file)
-
-
-def _agreement_of_item(item: TableItem | LeftOut) -> AgreementPair | LeftOut:
-    if isinstance(item, LeftOut):
-        return item
-    return AgreementPair(
-        item.id, "table", item.text, item.good, item.bad[0], item.cluster, structure=item.group, blind=item.blind
-    )
 
 
 def _kind_of(path: Path) -> AgreementKind:

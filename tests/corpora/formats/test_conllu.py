@@ -1,4 +1,4 @@
-"""CoNLL-U in and out."""
+"""CoNLL-U: what is read, what is written, and every way in which a file can be wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import MultiwordToken, Sentence, Sentences, load_corpus, write_conllu
+from bertology.corpora import MultiwordToken, Sentence, Sentences, Target, load_corpus, write_conllu
 from bertology.corpora._files import Oddities
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import CorpusError, StoreError
@@ -259,3 +259,228 @@ def test_what_is_wrong_with_conllu_plus(tmp_path, old, new, message):
     (tmp_path / "test.conllup").write_text(PLUS.replace(old, new))
     with pytest.raises(CorpusError, match=message):
         load_corpus(tmp_path)
+
+
+GOOD = "1\tgood\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def row(identifier: str = "1", form: str = "a", head: str = "0", misc: str = "_") -> str:
+    return f"{identifier}\t{form}\t_\t_\t_\t_\t{head}\tdep\t_\t{misc}\n"
+
+
+FAULTS = {
+    "few columns": ("1\ta\t_\n", "3: 3 columns where CoNLL-U has 10, parted by tabs; write _ for no value"),
+    "one column": ("word\n", "3: 1 column where CoNLL-U has 10"),
+    "many columns": (row().rstrip("\n") + "\t_\n", "3: 11 columns where CoNLL-U has 10"),
+    "spaces": (row().replace("\t", "   "), "3: 1 column, for some are parted by spaces; CoNLL-U wants a tab"),
+    "a space": (row().replace("\tdep\t", "\tdep "), "3: 9 columns, for some are parted by spaces"),
+    "empty cell": (row(form=""), r"3: column 2 \(FORM\) is empty; write _"),
+    "empty misc": (row() + row("2", misc=""), r"4: column 10 \(MISC\) is empty"),
+    "empty token": ("1-2\t\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1") + row("2"), r"3: column 2 \(FORM\) is empty"),
+    "head no number": (row(head="2") + row("2", head="x"), "4: HEAD 'x' is not a number; write that of the head word"),
+    "head a real": (row(head="1.0"), "3: HEAD '1.0' is not a number"),
+    "head a numeral of python": (row(head="0_0"), "3: HEAD '0_0' is not a number"),
+    "head below": (row(head="-1"), "3: HEAD '-1' is not a number"),
+    "head missing": (row() + row("2", head="_"), "4: HEAD '_' is not a number"),
+    "head beyond": (row() + row("2", head="3"), "4: HEAD 3 in a sentence of 2 words; write 0 to 2"),
+    "order": (row("2"), "3: ID 2 where 1 was due; number words from 1, in order"),
+    "gap": (row("1") + row("3", head="1"), "4: ID 3 where 2 was due"),
+    "two sentences": (row() + row("1"), "4: ID 1 where 2 was due; .*is the blank line between two sentences missing?"),
+    "no id": (row("x"), "3: ID 'x' where word 1 was due; write a number"),
+    "superscript": (row("²"), "3: ID '²' where word 1 was due"),
+    "token late": (row("1") + row("1-2") + row("2", head="1"), "4: multiword token 1-2 where word 2 was due"),
+    "token backwards": (row("2-1") + row("1"), "3: multiword token 2-1 where word 1 was due"),
+    "tokens overlap": (
+        "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1") + row("2-3") + row("2", head="1") + row("3", head="1"),
+        "5: multiword token 2-3 where word 2 was due",
+    ),
+    "token past the end": (
+        "1-3\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1"),
+        "3: multiword token 1-3 reaches past word 1",
+    ),
+    "token annotated": (row("1-2") + row("1") + row("2", head="1"), "3: multiword token 1-2 with HEAD '0'; write _"),
+    "node late": (row("1") + row("2.1"), "4: empty node 2.1 after word 1"),
+    "nodes out of order": (row("1") + row("1.2") + row("1.1"), "5: empty node 1.1 after word 1"),
+    "only a node": (row("0.1"), "3: a sentence without words"),
+    "comment inside": (row("1") + "# sent_id = 2\n" + row("1"), "4: a comment inside a sentence; put a blank line"),
+    "cut short": ("# sent_id = 2\n", "3: the file ends in comments with no words; it may be cut short"),
+}
+
+
+CIRCLES = {
+    "circle": (row() + row("2", head="3") + row("3", head="2"), "2: heads in a circle: 2 → 3 → 2"),
+    "own head": (row(head="1"), "1: heads in a circle: 1 → 1; let one of these words lead to a root"),
+    "circle behind a token": (
+        "1-2\tab\t_\t_\t_\t_\t_\t_\t_\t_\n" + row("1", head="2") + row("2", head="1"),
+        "2: heads in a circle: 1 → 2 → 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_a_circle_is_left_out_and_named_where_there_is_nothing_else(tmp_path: Path, circle: str):
+    lines, message = CIRCLES[circle]
+    path = tmp_path / "bad.conllu"
+    path.write_text(GOOD + lines, encoding="utf-8")
+    corpus = load_corpus(path)
+    assert len(corpus["test"]) == 1
+    assert corpus.skipped == {"sentences whose heads form a circle": ("bad.conllu:3",)}
+    path.write_text(lines, encoding="utf-8")
+    with pytest.raises(CorpusError, match=f"bad.conllu:{message}"):
+        load_corpus(path)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_with_file_and_line(tmp_path: Path, fault: str):
+    lines, message = FAULTS[fault]
+    path = tmp_path / "bad.conllu"
+    path.write_text(GOOD + lines, encoding="utf-8")
+    with pytest.raises(CorpusError, match=f"bad.conllu:{message}") as caught:
+        list(read_conllu(path))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(CorpusError, match=f"bad.conllu:{message}"):
+        load_corpus(path)
+
+
+def test_the_first_fault_of_a_file_is_the_one_named(tmp_path: Path):
+    path = tmp_path / "bad.conllu"
+    path.write_text(row(head="9") + "\n" + "1\ta\n")
+    with pytest.raises(CorpusError, match=r"bad.conllu:1: HEAD 9"):
+        list(read_conllu(path))
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path):
+    path = tmp_path / "latin1.conllu"
+    path.write_bytes(GOOD.encode() + row(form="café").encode("latin-1"))
+    with pytest.raises(CorpusError, match=r"latin1.conllu:3: byte 0xe9 \(the line's 6\.\) is not UTF-8; save the file"):
+        list(read_conllu(path))
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "  \n"])
+def test_an_empty_file(tmp_path: Path, content: str):
+    path = tmp_path / "empty.conllu"
+    path.write_text(content)
+    with pytest.raises(CorpusError, match=r"empty.conllu: no sentence in it; give a CoNLL-U file with words"):
+        load_corpus(path)
+
+
+def test_no_such_file(tmp_path: Path):
+    with pytest.raises(CorpusError, match="no such file; check the path"):
+        list(read_conllu(tmp_path / "none.conllu"))
+
+
+def test_a_folder_for_a_file(tmp_path: Path):
+    with pytest.raises(CorpusError, match="a folder where a file was due"):
+        list(read_conllu(tmp_path))
+
+
+def test_two_files_for_one_split(tmp_path: Path):
+    for name in ("train.conllu", "old-train.conllu"):
+        (tmp_path / name).write_text(GOOD)
+    assert list(load_corpus(tmp_path).splits) == ["train"]
+    (tmp_path / "old-train.conllu").write_text(GOOD * 2)
+    names = "old-train.conllu and train.conllu"
+    with pytest.raises(CorpusError, match=f"{names} would both be the train split, and differ; give a folder with one"):
+        load_corpus(tmp_path)
+
+
+def test_two_treebanks_in_one_folder(tmp_path: Path):
+    for number, name in enumerate(("en_ewt-ud-test.conllu", "fr_gsd-ud-test.conllu"), 1):
+        (tmp_path / name).write_text(GOOD * number)
+    with pytest.raises(CorpusError, match="would both be the test split"):
+        load_corpus(tmp_path)
+
+
+def test_files_that_name_no_split(tmp_path: Path):
+    for name in ("one.conllu", "two.conllu"):
+        (tmp_path / name).write_text(GOOD)
+    with pytest.raises(CorpusError, match=r"no CoNLL-U file there has train, dev or test in its name \(one"):
+        load_corpus(tmp_path)
+
+
+def _conllu(*rows: str, comments: str = "") -> str:
+    lines = []
+    for number, row in enumerate(rows, 1):
+        form, misc = row.split(" ")
+        name = form if "." in form else str(number)
+        lines.append(f"{name}\t{form}\t_\tX\t_\t_\t{0 if number == 1 else 1}\tx\t_\t{misc}\n")
+    return comments + "# sent_id = s\n" + "".join(lines) + "\n"
+
+
+def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
+    path = tmp_path / "made.conllu"
+    path.write_text(text)
+    return list(read_conllu(path, oddities=oddities))
+
+
+GUM = _conllu(
+    "Ann Entity=(e1-person-new-1-coref",
+    "Lee Entity=e1)|SpaceAfter=No",
+    "and _",
+    "her Bridge=x|Entity=(e2-person-new-2-sgl(e1-person-giv-1-ana)",
+    "dog Entity=e2)",
+)
+
+
+def test_mentions_and_their_pairs(tmp_path):
+    (sentence,) = _read(tmp_path, GUM)
+    assert sentence.text == "Ann Leeand her dog"
+    assert sentence.targets["entities"] == (
+        Target((0, 2), "person"),
+        Target((3, 4), "person"),
+        Target((3, 5), "person"),
+    )
+    assert sentence.targets["coref"] == (
+        Target((0, 2), "1", (3, 4)),
+        Target((0, 2), "0", (3, 5)),
+        Target((3, 4), "0", (3, 5)),
+    )
+    write_conllu(tmp_path / "again.conllu", [sentence])
+    (again,) = read_conllu(tmp_path / "again.conllu")
+    assert again.targets == sentence.targets
+
+
+def test_a_header_says_which_field_is_which(tmp_path):
+    header = "# global.Entity = entity-GRP-infstat\n"
+    text = _conllu("Ann Entity=(person-7-new", "Lee Entity=person-7)", "she Entity=(person-7-giv)", comments=header)
+    (sentence,) = _read(tmp_path, text)
+    assert sentence.targets["entities"] == (Target((0, 2), "person"), Target((2, 3), "person"))
+    assert sentence.targets["coref"] == (Target((0, 2), "1", (2, 3)),)
+    header = "# global.Entity = eid-head-other\n"
+    (sentence,) = _read(tmp_path, _conllu("Ann Entity=(e1-1-x)", "she Entity=(e1)", comments=header))
+    assert set(sentence.targets) == {"coref"}
+
+
+def test_files_without_mentions_stay_as_they_are(tmp_path):
+    (sentence,) = _read(tmp_path, _conllu("Ann NamedEntity=Yes", "sang _"))
+    assert sentence.targets == {}
+
+
+def test_what_is_no_span_of_words_is_left_out_and_listed(tmp_path):
+    oddities = Oddities()
+    text = (
+        "1\tAnn\t_\tX\t_\t_\t0\tx\t_\tEntity=(e1[1/2]-person)(e2-thing)\n"
+        "1.1\t_\t_\t_\t_\t_\t_\t_\t_\tEntity=(e3-thing)\n"
+        "2\tsang\t_\tX\t_\t_\t1\tx\t_\tEntity=(e1[2/2]-person)\n\n"
+    )
+    (sentence,) = _read(tmp_path, text, oddities)
+    assert sentence.targets == {"entities": (Target((0, 1), "thing"),)}
+    assert oddities.skipped() == {
+        "discontinuous mentions": ("made.conllu:1", "made.conllu:3"),
+        "mentions of empty nodes alone": ("made.conllu:2",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["a Entity=(e1-x", "b _"], r"made.conllu:2: Entity opens \(e1 here, which does not close in the sentence"),
+        (["a _", "b Entity=e1)"], r"made.conllu:3: Entity closes e1\), which is not open; open it in this sentence"),
+        (["a Entity=(e1-x)e1)"], r"made.conllu:2: Entity closes e1\), which is not open"),
+        (["a Entity=e1-x"], r"made.conllu:2: Entity=e1-x is not brackets as in .*; check it from 'e1-x'"),
+        (["a Entity=(e1-x)?"], r"made.conllu:2: Entity=\(e1-x\)\? is not brackets as in .*; check it from '\?'"),
+    ],
+)
+def test_brackets_that_do_not_match(tmp_path, rows, message):
+    with pytest.raises(CorpusError, match=message):
+        _read(tmp_path, _conllu(*rows))

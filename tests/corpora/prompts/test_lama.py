@@ -1,4 +1,4 @@
-"""LAMA."""
+"""LAMA, ParaRel, and negated and misprimed LAMA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import LeftOut, read_lama
+from bertology.corpora.prompts import LeftOut, PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._lama import LamaFact, LamaRelation, read_relations
 from bertology.errors import CorpusError
 
@@ -227,3 +227,227 @@ def test_the_published_relations(real_data) -> None:
     relations = read_relations(real_data("lama") / "data/relations.jsonl")
     types = Counter(relation.type for relation in relations.values())
     assert types == {"N-1": 25, "N-M": 19, "1-1": 2, "": 3}
+
+
+BARE = {"sub_label": "Ada", "obj_label": "London", "uuid": "1"}
+
+
+def write_pararel(root: Path, relation: str, facts: list[dict[str, object]], patterns: list[str] | None) -> None:
+    for name, objects in (
+        ("trex_lms_vocab", facts),
+        ("pattern_data/graphs_json", None if patterns is None else [{"pattern": pattern} for pattern in patterns]),
+    ):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        if objects is not None:
+            lines = "".join(json.dumps(one) + "\n" for one in objects)
+            (root / name / f"{relation}.jsonl").write_text(lines, encoding="utf-8")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_pararel(tmp_path / "data", "P19", [BARE], ["[X] was born in [Y].", "[Y] is where [X] comes from."])
+    return tmp_path
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/trex_lms_vocab", "data/trex_lms_vocab/P19.jsonl"])
+def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
+    facts, unasked = read_pararel(root / below)
+    texts = ("Ada was born in {mask}.", "{mask} is where Ada comes from.")
+    assert facts == (LamaFact("P19:1", "P19", "Ada", "London", texts[0], texts=texts),)
+    assert unasked == ()
+
+
+def test_what_of_pararel_cannot_be_asked_is_listed(root: Path) -> None:
+    write_pararel(root / "data", "P1", [BARE], ["[X] is [Y]."])
+    write_pararel(root / "data", "P2", [BARE], None)
+    broken = [
+        {**BARE, "sub_label": ""},
+        {**BARE, "obj_label": " "},
+        {**BARE, "sub_label": "a <mask>"},
+    ]
+    write_pararel(root / "data", "P3", broken, ["[X] is [Y].", "[X] was [Y]."])
+    facts, unasked = read_pararel(root)
+    assert [fact.id for fact in facts] == ["P19:1"]
+    assert unasked == (
+        LeftOut("P1:1", "P1", "relation with a single pattern"),
+        LeftOut("P2:1", "P2", "relation without a pattern"),
+        LeftOut("P3:1", "P3", "subject without a label"),
+        LeftOut("P3:2", "P3", "object without a label"),
+        LeftOut("P3:3", "P3", "more than one mask in the sentence"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "patterns", "message"),
+    [
+        ([BARE], ["[X] is.", "[X] is [Y]."], r"graphs_json.P5.jsonl:1: no \[Y\] in '\[X\] is.'"),
+        ([BARE], ["[X] is [Y].", "is [Y]."], r"graphs_json.P5.jsonl:2: no \[X\] in"),
+        ([BARE], ["[X] [Y]", "[X] [Y]"], r"graphs_json.P5.jsonl:2: the pattern of line 1 once more"),
+        ([{"sub_label": "Ada"}], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl:1: obj_label is missing"),
+        ([], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl: nothing in it"),
+    ],
+)
+def test_what_is_wrong_with_pararel_is_named(
+    tmp_path: Path, facts: list[dict[str, object]], patterns: list[str], message: str
+) -> None:
+    write_pararel(tmp_path, "P5", facts, patterns)
+    with pytest.raises(CorpusError, match=message):
+        read_pararel(tmp_path)
+
+
+def test_another_folder_than_pararel(tmp_path: Path, root: Path) -> None:
+    with pytest.raises(CorpusError, match="nowhere: no such file or folder; give ParaRel's data folder"):
+        read_pararel(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CorpusError, match="empty: not ParaRel; give ParaRel's data folder"):
+        read_pararel(tmp_path / "empty")
+    (root / "data/trex_lms_vocab/P19.jsonl").unlink()
+    with pytest.raises(CorpusError, match="trex_lms_vocab: no facts in it"):
+        read_pararel(root)
+
+
+def test_the_published_facts_of_pararel(real_data) -> None:
+    facts, unasked = read_pararel(real_data("pararel"))
+    assert len(facts) + len(unasked) == 29_411
+    assert Counter((one.group, one.reason) for one in unasked) == {
+        ("P1001", "relation with a single pattern"): 664,
+        ("P31", "relation without a pattern"): 879,
+        ("P527", "relation without a pattern"): 922,
+    }
+    patterns = {fact.group: len(fact.texts) for fact in facts}
+    # As many as the paper has (section 3.1).
+    assert (len(patterns), sum(patterns.values())) == (38, 328)
+    assert sum(len(fact.texts) for fact in facts) == 224_010
+    assert all(text.count("{mask}") == 1 and fact.subject in text for fact in facts for text in fact.texts)
+
+
+def plain(prime: str = "Kabul", **more: object) -> dict[str, object]:
+    return {
+        "sub_label": "Ada",
+        "obj_label": "London",
+        "masked_sentences": ["Ada was born in [MASK] ."],
+        "masked_negations": ["Ada was  not born in [MASK] ."],
+        "masked_misprimed": [f"{prime}? Ada was born in [MASK] ."],
+        **more,
+    }
+
+
+def write_lines(path: Path, *objects: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def primed(tmp_path: Path) -> Path:
+    write_lines(tmp_path / "data/TREx/high_ranked/P19.jsonl", plain())
+    write_lines(tmp_path / "data/TREx/random/P19_random.jsonl", plain("Paper", sub_label="Ada"))
+    return tmp_path
+
+
+def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
+    facts, unasked = read_primed(primed)
+    assert facts == (
+        PrimedFact(
+            id="T-REx:P19:1",
+            set="T-REx",
+            group="T-REx P19",
+            subject="Ada",
+            answer="London",
+            text="Ada was born in {mask} .",
+            negated="Ada was not born in {mask} .",
+            misprimed={
+                "high-ranked": "Kabul? Ada was born in {mask} .",
+                "random": "Paper? Ada was born in {mask} .",
+            },
+        ),
+    )
+    assert facts[0].group == "T-REx P19"
+    assert unasked == ()
+
+
+@pytest.mark.parametrize(
+    ("below", "kinds"),
+    [
+        ("data/TREx", ["high-ranked", "random"]),
+        ("data/TREx/random", ["random"]),
+        ("data/TREx/high_ranked/P19.jsonl", ["high-ranked"]),
+    ],
+)
+def test_a_part_of_it(primed: Path, below: str, kinds: list[str]) -> None:
+    ((fact,), _) = read_primed(primed / below)
+    assert list(fact.misprimed) == kinds
+
+
+def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
+    write_lines(tmp_path / "SQUAD/random/Squad.jsonl", plain(sub_label="Squad"))
+    ((squad,), _) = read_primed(tmp_path)
+    assert (squad.id, squad.group, squad.subject) == ("SQuAD:1", "SQuAD", "")
+    one = plain()
+    del one["masked_misprimed"]
+    ((own,), _) = read_primed(write_lines(tmp_path / "mine/births.jsonl", one))
+    assert (own.id, own.group, own.misprimed) == ("mine:births:1", "mine births", {})
+
+
+def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
+    write_lines(
+        primed / "data/TREx/low_ranked/P20.jsonl",
+        plain(obj_label=""),
+        plain(masked_sentences=["none"]),
+        plain(masked_negations=["[MASK] and [MASK]"]),
+    )
+    facts, unasked = read_primed(primed)
+    assert len(facts) == 1
+    assert unasked == (
+        LeftOut("T-REx:P20:1:low-ranked", "T-REx P20", "object without a label"),
+        LeftOut("T-REx:P20:2:low-ranked", "T-REx P20", "no mask in the sentence"),
+        LeftOut("T-REx:P20:3:low-ranked", "T-REx P20", "more than one mask in the sentence"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (
+            plain(masked_negations=["Ada was never born in [MASK] ."]),
+            "P19.jsonl:1: 'Ada was .*' is negated in another way",
+        ),
+        (plain(masked_sentences=None), "P19.jsonl:1: masked_sentences is missing; write a list of sentences"),
+        (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is .1.; write a list of sentences"),
+        ({"obj_label": "a"}, "P19.jsonl:1: sub_label is missing"),
+    ],
+)
+def test_what_is_wrong_is_named(primed: Path, one: dict[str, object], message: str) -> None:
+    write_lines(primed / "data/TREx/low_ranked/P19.jsonl", one)
+    with pytest.raises(CorpusError, match=message):
+        read_primed(primed)
+
+
+def test_one_prompt_primed_in_two_ways(primed: Path) -> None:
+    write_lines(primed / "data/TREx/high_ranked/P19.jsonl", plain(), plain("Paris"))
+    with pytest.raises(CorpusError, match=r"P19.jsonl:2: 'Ada was .*' is primed in another way than before"):
+        read_primed(primed)
+
+
+def test_another_folder(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no facts in it; give the data folder of negated and misprimed LAMA"):
+        read_primed(tmp_path)
+    with pytest.raises(CorpusError, match="no such file or folder"):
+        read_primed(tmp_path / "nowhere")
+    write_lines(tmp_path / "relations.jsonl", {})
+    with pytest.raises(CorpusError, match="LAMA as it was first, without negated or misprimed sentences"):
+        read_primed(tmp_path)
+
+
+def test_the_published_primed_facts(real_data) -> None:
+    facts, unasked = read_primed(real_data("lama_primed_negated"))
+    assert unasked == ()
+    assert Counter(fact.set for fact in facts) == {"T-REx": 10_469, "Google-RE": 499, "ConceptNet": 146, "SQuAD": 51}
+    assert Counter((fact.set, kind) for fact in facts for kind in fact.misprimed) == {
+        **{("T-REx", kind): 10_469 for kind in ("high-ranked", "low-ranked", "random")},
+        **{("ConceptNet", kind): 146 for kind in ("high-ranked", "low-ranked", "random")},
+        **{("Google-RE", "high-ranked"): 499, ("Google-RE", "low-ranked"): 485, ("Google-RE", "random"): 499},
+        **{("SQuAD", "high-ranked"): 51, ("SQuAD", "random"): 51},
+    }
+    assert len({fact.group for fact in facts}) == 40 + 3 + 1 + 1
+    assert all(text.endswith(fact.text) for fact in facts for text in fact.misprimed.values())

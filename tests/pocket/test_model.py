@@ -21,7 +21,7 @@ from bertology.pocket._pretrain import Evaluation, Examples, encode, evaluate
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import pretraining_documents
 
-RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
+RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
 N_TRAIN, N_TEST = 1200, 400
 TRAINING = json.loads((model_folder() / "training.json").read_text(encoding="utf-8"))
 

@@ -1,4 +1,4 @@
-"""Agreement items of Linzen et al., Gulordava et al. and Marvin & Linzen, as Goldberg (2019) asked them."""
+"""Minimal pairs of BLiMP and of Marvin & Linzen, and agreement items as Goldberg (2019) asked them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,118 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.corpora.prompts import AgreementPair, LeftOut, read_agreement
+from bertology.corpora.prompts import AgreementPair, LeftOut, TableItem, read_agreement, read_minimal_pairs
 from bertology.errors import CorpusError
 from bertology.measures import find_metric
 from bertology.measures.metrics import Grouped
+
+PAIR = {
+    "sentence_good": "Dogs  bark.",
+    "sentence_bad": "Dogs barks.",
+    "UID": "agreement_1",
+    "pairID": "7",
+    "linguistics_term": "subject_verb_agreement",
+    "field": "morphology",
+}
+
+
+def write(path: Path, *found: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in found), encoding="utf-8")
+    return path
+
+
+def test_a_pair_of_blimp(tmp_path):
+    (pair,) = read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR))
+    assert pair == TableItem("agreement_1-7", "agreement_1-7", "agreement_1", good="Dogs bark.", bad=("Dogs barks.",))
+
+
+def test_twice_the_same_sentence_cannot_be_asked(tmp_path):
+    path = write(tmp_path / "a.jsonl", PAIR | {"sentence_bad": "Dogs bark."}, PAIR | {"pairID": 8})
+    same, pair = read_minimal_pairs(path)
+    assert same == LeftOut("agreement_1-7", "agreement_1", "the two sentences are the same")
+    assert pair.id == "agreement_1-8"
+
+
+def test_items_of_negative_polarity_are_two_pairs(tmp_path):
+    sentences = ["no dogs that the cat likes ever bark", "the dogs that no cat likes ever bark"]
+    item = {
+        "case": "npi_across_anim",
+        "condition": "past",
+        "sentences": [*sentences, "most dogs that the cat likes ever bark"],
+    }
+    intrusive, other = read_minimal_pairs(write(tmp_path / "npi.jsonl", item))
+    assert (intrusive.id, intrusive.group, intrusive.cluster) == ("npi-1", "npi_across_anim (intrusive)", "dog no/the")
+    assert (other.id, other.group, other.cluster) == ("npi-1-third", "npi_across_anim (most, many)", "dog most/no")
+    assert (intrusive.good, *intrusive.bad) == tuple(sentences)
+    assert (other.good, other.bad[0].split()[0]) == (sentences[0], "most")
+
+
+def test_sentences_may_differ_in_length_and_stand_in_a_table(tmp_path):
+    (tmp_path / "a.tsv").write_text("simple_agrmt\tsing\tthe dogs bark\tthe dogs do barks\n", encoding="utf-8")
+    (pair,) = read_minimal_pairs(tmp_path)
+    sentences = {"good": "the dogs bark", "bad": ("the dogs do barks",)}
+    assert pair == TableItem("a-1", "dog bark/barks/do", "simple_agrmt", **sentences, kind="marvin_linzen")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sentence_good": None}, r"a.jsonl:2: column 'sentence_good' is empty; give a text, or leave the row out"),
+        ({"sentence_bad": " "}, r"a.jsonl:2: column 'sentence_bad' is empty; give a text, or leave the row out"),
+        ({"sentence_bad": 3}, r"a.jsonl:2: column 'sentence_bad' is 3, no text"),
+        ({"UID": 3.5}, r"a.jsonl:2: column 'UID' is 3.5, no text"),
+        ({"pairID": None}, r"a.jsonl:2: column 'pairID' is empty"),
+        ({"pairID": True}, r"a.jsonl:2: column 'pairID' is True, no text"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, change, message):
+    with pytest.raises(CorpusError, match=message):
+        list(read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR, PAIR | change)))
+
+
+def test_stimuli_that_are_no_list(tmp_path):
+    item = {"case": "prep_anim", "condition": "s", "sentences": "a"}
+    with pytest.raises(CorpusError, match=r"a.jsonl:1: sentences should be a list"):
+        list(read_minimal_pairs(write(tmp_path / "a.jsonl", item)))
+
+
+def test_a_file_with_nothing_in_it(tmp_path):
+    (tmp_path / "a.tsv").write_text("\n")
+    with pytest.raises(CorpusError, match=r"a.tsv: no item in it; name a file of minimal pairs"):
+        list(read_minimal_pairs(tmp_path))
+
+
+def test_paradigms(real_data: Callable[[str], Path]) -> None:
+    pairs = [pair for pair in read_minimal_pairs(real_data("blimp")) if isinstance(pair, TableItem)]
+    groups = Counter(pair.group for pair in pairs)
+    assert len(groups) == 23
+    assert set(groups.values()) == {1_000}
+    assert len({pair.id for pair in pairs}) == 23_000
+    assert all(pair.cluster == pair.id and pair.good not in pair.bad for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("simple_npi_anim", {"simple_npi_anim": 120, "simple_npi_anim (most, many)": 120}),
+        ("simple_npi_inanim", {"simple_npi_inanim": 144, "simple_npi_inanim (most, many)": 144}),
+        ("npi_across_anim", {"npi_across_anim (intrusive)": 4_800, "npi_across_anim (most, many)": 4_800}),
+        ("npi_across_inanim", {"npi_across_inanim (intrusive)": 5_760, "npi_across_inanim (most, many)": 5_760}),
+        ("simple_agrmt", {"simple_agrmt": 140}),
+        ("sent_comp", {"sent_comp": 1_680}),
+        ("reflexive_sent_comp", {"reflexive_sent_comp": 3_360}),
+        ("obj_rel_across_inanim", {"obj_rel_across_inanim": 11_200}),
+    ],
+)
+def test_cases(real_data: Callable[[str], Path], name: str, expected: dict[str, int]) -> None:
+    pairs = list(read_minimal_pairs(real_data("marvin_linzen") / "emnlp2018" / f"{name}.jsonl"))
+    assert Counter(pair.group for pair in pairs) == expected
+    assert len({pair.id for pair in pairs}) == len(pairs)
+    for pair in pairs:
+        assert isinstance(pair, TableItem)
+        assert pair.good not in pair.bad
+        assert ("(most, many)" in pair.group) == (pair.bad[0].split()[0] in ("most", "many"))
+
 
 COLUMNS = (
     "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent"
@@ -78,14 +186,14 @@ def row(
     return "\t".join(values.values())
 
 
-def write(folder: Path, name: str, *lines: str) -> Path:
+def write_lines(folder: Path, name: str, *lines: str) -> Path:
     path = folder / name
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
 def table(folder: Path, *rows: str) -> Path:
-    return write(folder, "generated.tab", COLUMNS.replace(" ", "\t"), *rows)
+    return write_lines(folder, "generated.tab", COLUMNS.replace(" ", "\t"), *rows)
 
 
 def stimulus(case: str, *sentences: str, condition: str = "sing_MS_MV") -> str:
@@ -157,9 +265,9 @@ def test_the_mask_stands_where_two_sentences_differ(tmp_path, case, condition, g
     forms = expected[1:3]
     masked = good.replace(f" {forms[0]}", " ***mask***")
     path = {
-        "jsonl": lambda: write(tmp_path, "a.jsonl", stimulus(case, good, bad, condition=condition)),
-        "sentences": lambda: write(tmp_path, "a.tsv", "\t".join([case, condition, good, bad])),
-        "masked": lambda: write(
+        "jsonl": lambda: write_lines(tmp_path, "a.jsonl", stimulus(case, good, bad, condition=condition)),
+        "sentences": lambda: write_lines(tmp_path, "a.tsv", "\t".join([case, condition, good, bad])),
+        "masked": lambda: write_lines(
             tmp_path, "a.tsv", "\t".join([case, condition, f"{masked.removesuffix(' .')} .", *forms])
         ),
     }[layout]()
@@ -168,7 +276,7 @@ def test_the_mask_stands_where_two_sentences_differ(tmp_path, case, condition, g
 
 
 def test_what_is_no_agreement_or_differs_in_more_than_one_word_is_listed(tmp_path):
-    path = write(
+    path = write_lines(
         tmp_path,
         "a.jsonl",
         stimulus("simple_npi_anim", "no dogs ever bark", "the dogs ever bark", "most dogs ever bark"),
@@ -195,7 +303,7 @@ def test_two_rows_of_a_table_are_an_item(tmp_path):
 
 
 def test_natural_sentences_with_their_attractors(tmp_path):
-    path = write(
+    path = write_lines(
         tmp_path,
         "lgd_dataset.tsv",
         "2\tThe key to the cabinets of men is lost .\tThe key to the cabinets of men ***mask*** lost .\tis\tare",
@@ -235,9 +343,9 @@ def test_natural_sentences_with_their_attractors(tmp_path):
         ("a.txt", ["a"], r"a.txt: its name ends in .txt; agreement items are in files of .csv or .parquet or"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, name, lines, message):
+def test_what_is_wrong_with_agreement_items_is_named(tmp_path, name, lines, message):
     with pytest.raises(CorpusError, match=message):
-        list(read_agreement(write(tmp_path, name, *lines)))
+        list(read_agreement(write_lines(tmp_path, name, *lines)))
 
 
 @pytest.mark.parametrize(
@@ -264,8 +372,8 @@ def test_a_folder_has_files_of_one_kind(tmp_path):
     with pytest.raises(CorpusError, match=r"no file of .csv or .* or .tab in it; name the file or folder of agree"):
         list(read_agreement(tmp_path))
     (tmp_path / "below").mkdir()
-    write(tmp_path / "below", "b.jsonl", stimulus("vp_coord", "the a b and c", "the a b and d"))
-    write(tmp_path / "below", "a.jsonl", stimulus("simple_agrmt", "the a b", "the a c"))
+    write_lines(tmp_path / "below", "b.jsonl", stimulus("vp_coord", "the a b and c", "the a b and d"))
+    write_lines(tmp_path / "below", "a.jsonl", stimulus("simple_agrmt", "the a b", "the a c"))
     assert [pair.id for pair in read_agreement(tmp_path)] == ["a-1", "b-1"]
     table(tmp_path / "below", row())
     with pytest.raises(CorpusError, match=r"files of several kinds \(a.jsonl, b.jsonl, generated.tab …\); name one of"):

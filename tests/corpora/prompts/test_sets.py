@@ -1,0 +1,310 @@
+"""The sets of Ettinger, documents, and items made by rule."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bertology.corpora.prompts import (
+    Document,
+    NegationItem,
+    PragmaticItem,
+    RoleItem,
+    addition_items,
+    affordance_items,
+    comparison_items,
+    decode_items,
+    maximum_items,
+    read_diagnostics,
+    read_documents,
+    with_article,
+)
+from bertology.corpora.prompts._sets import number_word, things
+from bertology.errors import CorpusError, NameNotFoundError
+
+CPRAG = "item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint\n"
+ROLE = "item\tcontext\texpected\texp_cloze\ttarget\ttgt_cloze\ttgt_cloze(strict)\n"
+SIMPLE = "item\tcontext_aff\tcontext_neg\ttarget_aff\ttarget_neg\n"
+NATURAL = SIMPLE.replace("\n", "\tlicensing\n")
+
+
+def _written(folder: Path, text: str, name: str = "any.tsv") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def test_items_of_each_set(tmp_path):
+    _written(tmp_path, CPRAG + "0\tIt rained.\tShe took an\tumbrella\tcoat\tdog\tH\r\n", "a/cprag.tsv")
+    _written(tmp_path, ROLE + "6-a\twhich man the dog had \tbitten|worked for\t0.5\tbitten\t0.5\t0\n", "b/x.tsv")
+    _written(tmp_path, SIMPLE + "3\tAn ant is (a|an)\tAn ant is not (a|an)\tinsect\tbird\n\n", "b/y.tsv")
+    _written(tmp_path, NATURAL + "3\tTea is\tTea isn't\tgood\tbad\tN\n", "b/z.tsv")
+    _written(tmp_path, "0\tno column names\n", "b/explanations.tsv")
+    found = read_diagnostics(tmp_path)
+    assert found.pragmatic == (PragmaticItem("0", "It rained.", "She took an", "umbrella", "coat", "dog", "high"),)
+    assert found.roles == (RoleItem("6-a", "which man the dog had", ("bitten", "worked for"), "bitten"),)
+    assert (found.roles[0].pair, found.roles[0].reversed) == ("6", False)
+    assert found.negation == (
+        NegationItem("simple-3", "An ant is (a|an)", "An ant is not (a|an)", "insect", "bird", None),
+        NegationItem("natural-3", "Tea is", "Tea isn't", "good", "bad", False),
+    )
+    assert sorted(found.files) == ["CPRAG-102", "NEG-136-NAT", "NEG-136-SIMP", "ROLE-88"]
+    alone = read_diagnostics(tmp_path / "b" / "y.tsv")
+    assert (alone.pragmatic, alone.roles, len(alone.negation)) == ((), (), 1)
+
+
+def test_the_article_is_that_of_the_word():
+    assert with_article("A pea is (a|an)", "insect") == "A pea is an"
+    assert with_article("A pea is (a|an)", "vegetable") == "A pea is a"
+    assert with_article("Tea is very", "old") == "Tea is very"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CPRAG + "0\tA.\tb\tc\td\te\n", r"any.tsv:2: 6 values where the table has 7 columns; mend"),
+        (CPRAG + "0\tA.\tb\tc\td\te\tM\n", r"any.tsv:2: 'M' in column constraint; it should be H or L"),
+        (CPRAG + "0\tA.\tb\tc\t\te\tH\n", r"any.tsv:2: nothing in column within_category; write it there"),
+        (CPRAG + 2 * "0\tA.\tb\tc\td\te\tH\n", r"any.tsv:3: a second item '0'; give each a name"),
+        (CPRAG, r"any.tsv: no item in it, only column names"),
+        (ROLE + "6\ta had\tb\t1\tb\t1\t1\n", r"any.tsv:2: item '6'; write a number and -a, or -b for the roles rev"),
+        (ROLE + "6-a\ta had\t|\t1\tb\t1\t1\n", r"any.tsv:2: no word in column expected; part words by \|"),
+        (
+            NATURAL + "3\tTea is\tTea isn't\tgood\tbad\tyes\n",
+            r"any.tsv:2: 'yes' in column licensing; it should be Y or",
+        ),
+        (
+            "item\tcontext\n",
+            r"any.tsv: no columns .* among item, context, nor those of CPRAG-102, ROLE-88, .*; name them",
+        ),
+        ("", r"any.tsv: no columns .* among none, nor those of CPRAG-102"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, message):
+    with pytest.raises(CorpusError, match=message):
+        read_diagnostics(_written(tmp_path, text))
+
+
+def test_two_files_of_one_set_and_no_file(tmp_path):
+    for name in ("one.tsv", "two.tsv"):
+        _written(tmp_path, SIMPLE + "3\tA is (a|an)\tA is not (a|an)\tb\tc\n", name)
+    with pytest.raises(CorpusError, match=r"one.tsv and .*two.tsv both hold NEG-136-SIMP; keep one"):
+        read_diagnostics(tmp_path)
+    with pytest.raises(CorpusError, match=r"three.tsv: no such file"):
+        read_diagnostics(tmp_path / "three.tsv")
+
+
+def test_the_sets(real_data):
+    found = read_diagnostics(real_data("lm_diagnostics"))
+    assert (len(found.pragmatic), len(found.roles), len(found.negation)) == (34, 88, 34)
+    assert sum(item.constraint == "high" for item in found.pragmatic) == 18
+    assert [sum(item.licensed is kind for item in found.negation) for kind in (None, True, False)] == [18, 8, 8]
+    targets = {item.id: item.target for item in found.roles}
+    assert all(targets[f"{item.pair}-a"] == targets[f"{item.pair}-b"] for item in found.roles)
+    assert all({*first.context.split()} == {*second.context.split()} for first, second in _pairs(found.roles))
+
+
+def _pairs(roles: tuple[RoleItem, ...]) -> list[tuple[RoleItem, RoleItem]]:
+    by_id = {item.id: item for item in roles}
+    return [(by_id[f"{item.pair}-a"], item) for item in roles if item.reversed]
+
+
+ROW = "1\t{}\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def _treebank(path: Path, *sentences: tuple[str, str]) -> Path:
+    path.write_text("".join(comments + ROW.format(word) for comments, word in sentences), encoding="utf-8")
+    return path
+
+
+def test_documents_told_by_a_comment(tmp_path):
+    path = _treebank(
+        tmp_path / "x.conllu",
+        ("# sent_id = a-1\n", "one"),
+        ("# sent_id = a-2\n", "two"),
+        ("# newdoc id = story\n# sent_id = a-3\n", "three"),
+        ("# newdoc\n# sent_id = a-4\n", "four"),
+        ("# newdocument of sorts\n# sent_id = b-5\n", "five"),
+    )
+    assert read_documents(path) == (
+        Document("document-1", ("one", "two")),
+        Document("story", ("three",)),
+        Document("document-3", ("four", "five")),
+    )
+
+
+def test_documents_told_by_the_names_of_sentences(tmp_path):
+    names = ("a.b-0001", "a.b-0002", "c_s1", "c_s2")
+    path = _treebank(tmp_path / "x.conllu", *((f"# sent_id = {name}\n", name) for name in names))
+    assert [document.id for document in read_documents(path)] == ["a.b", "c"]
+    assert [document.sentences for document in read_documents(path)] == [names[:2], names[2:]]
+
+
+def test_test_comes_before_dev_and_train(tmp_path):
+    for split in ("train", "dev", "test"):
+        names = [f"{split}{document}-{number}" for document in "ab" for number in (1, 2)]
+        _treebank(tmp_path / f"x-{split}.conllu", *((f"# sent_id = {name}\n", name) for name in names))
+    assert read_documents(tmp_path)[0].id == "testa"
+    (tmp_path / "x-test.conllu").unlink()
+    assert read_documents(tmp_path)[0].id == "deva"
+
+
+def test_a_blank_line_parts_documents_of_text(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("\nIt  rains.\nIt pours.\n\n\nThe end.\nIs near.")
+    assert read_documents(path) == (
+        Document("book-2", ("It rains.", "It pours.")),
+        Document("book-6", ("The end.", "Is near.")),
+    )
+
+
+def test_one_document_is_too_few(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("It rains.\nIt pours.\n\nThe end.\n")
+    with pytest.raises(CorpusError, match=r"book.txt: no two documents of several sentences in it; part .* blank line"):
+        read_documents(path)
+    treebank = _treebank(tmp_path / "x.conllu", ("# sent_id = a-1\n", "one"), ("# sent_id = a-2\n", "two"))
+    with pytest.raises(CorpusError, match=r"no two documents of several sentences in it; mark .* # newdoc"):
+        read_documents(treebank)
+    with pytest.raises(NameNotFoundError):
+        read_documents("nowhere")
+
+
+def test_treebanks(real_data):
+    documents = read_documents(real_data("ud_english_ewt"))
+    assert (len(documents), sum(len(document.sentences) for document in documents)) == (316, 2_077)
+    with pytest.raises(CorpusError, match="no two documents of several sentences"):
+        read_documents(real_data("ud_german_gsd"))
+
+
+def test_number_words():
+    assert [number_word(n) for n in (0, 7, 13, 20, 21, 99)] == [
+        "zero", "seven", "thirteen", "twenty", "twenty-one", "ninety-nine",
+    ]  # fmt: skip
+    assert len({number_word(n) for n in range(100)}) == 100
+    with pytest.raises(ValueError, match="100 is not between 0 and 99"):
+        number_word(100)
+
+
+def test_digits_of_every_number():
+    items = decode_items()
+    assert Counter(item.group for item in items) == {"0 to 9": 30, "10 to 19": 30, "20 to 99": 240}
+    for item in items:
+        assert number_word(int(item.good)) in item.text.lower()
+        assert number_word(int(item.good)) not in re.findall(r"[a-z-]+", item.blind.lower())
+        assert item.blind.count("{mask}") == 2
+        assert len({item.good, *item.bad}) == 4
+        assert {len(rival) for rival in item.bad} == {len(item.good)}
+
+
+def test_largest_and_smallest_of_lists():
+    items = maximum_items()
+    assert set(Counter(item.group for item in items).values()) == {60}
+    places = {2: Counter(), 3: Counter(), 5: Counter()}
+    for item in items:
+        numbers = [int(number) for number in re.findall(r"\d+", item.text)]
+        right = max(numbers) if "largest" in item.group else min(numbers)
+        assert (int(item.good), {int(rival) for rival in item.bad}) == (right, {*numbers} - {right})
+        assert len({*numbers}) == len(numbers)
+        assert not re.search(r"\d", item.blind)
+        if "largest" in item.group:
+            places[len(numbers)][numbers.index(right)] += 1
+    assert [sorted(counts.values()) for counts in places.values()] == [[30, 30], [20, 20, 20], [12] * 5]
+
+
+def test_sums():
+    items = addition_items()
+    assert Counter(item.group for item in items) == {"0 to 9": 72, "10 to 19": 100, "20 to 99": 100}
+    for item in items:
+        one, other = map(int, re.findall(r"\d+", item.text))
+        assert int(item.good) == one + other
+        assert item.cluster == item.good
+        assert one
+        assert other
+        assert {abs(int(rival) - one - other) for rival in item.bad} <= {1, 2, 10}
+        assert len({*item.bad}) == 3
+        assert item.group.split(" to ")[1] >= item.good or len(item.good) == 1
+
+
+@pytest.mark.parametrize("make", [decode_items, maximum_items, addition_items])
+def test_items_are_the_same_every_time_and_have_names_of_their_own(make):
+    assert make() == make()
+    assert len({item.id for item in make()}) == len(make())
+    assert all(item.text.count("{mask}") == 1 for item in make())
+
+
+def test_chance_is_the_seed_s(tmp_path):
+    from bertology.corpora.prompts import check_made, drawn_order, shuffled_words
+
+    assert drawn_order("abcdef", "seed") == drawn_order("abcdef", "seed") != drawn_order("abcdef", "other")
+    assert sorted(drawn_order("abcdef", "seed")) == list("abcdef")
+    assert all(shuffled_words(["a", "b"], str(seed)) == ["b", "a"] for seed in range(20))
+    with pytest.raises(ValueError, match="'a a' has no other order"):
+        shuffled_words(["a", "a"], "seed")
+    check_made("made", pocket="none")
+    with pytest.raises(CorpusError, match=r"^none; give made for the corpus"):
+        check_made("pocket", pocket="none")
+    with pytest.raises(CorpusError, match="read from no file; give made for the corpus"):
+        check_made(str(tmp_path), pocket="none")
+
+
+@pytest.mark.parametrize(("by", "more"), [("size", "larger"), ("weight", "heavier")])
+def test_pairs_are_far_apart_and_asked_both_ways(by, more):
+    measure = {thing.name: getattr(thing, by) for thing in things()}
+    items = comparison_items(by)
+    assert len(items) > 200
+    for item in items:
+        first, second = item.id.split("-")[:2]
+        high, low = max(first, second, key=measure.get), min(first, second, key=measure.get)
+        assert measure[high] >= 10 * measure[low]
+        assert (item.good == more) == (high == first)
+        assert first in item.text.lower()
+        assert second in item.text.lower()
+        assert not {first, second} & {*item.blind.lower().replace(".", "").split()}
+    assert {*Counter(item.good for item in items).values()} == {len(items) / 2}
+    assert {*Counter(item.cluster for item in items).values()} == {6}
+
+
+@pytest.mark.parametrize("by", ["size", "weight"])
+def test_no_object_is_in_two_pairs(by):
+    frames = {item.cluster for item in comparison_items(by)}
+    counts = Counter(name for frame in frames for name in frame.split())
+    assert {*counts.values()} == {1}
+    assert len({thing.name for thing in things()}) == len(things())
+
+
+def test_wordings():
+    texts = [item.text for item in comparison_items("size") if item.id.startswith("apple-")]
+    (other,) = {item.cluster for item in comparison_items("size") if "apple" in item.cluster.split()}
+    other = other.replace("apple", "").strip()
+    assert texts == [
+        f"An apple is {{mask}} than a {other}.",
+        f"Compared with a {other}, an apple is {{mask}}.",
+        f"Next to a {other}, an apple looks {{mask}}.",
+    ]
+
+
+def test_affordances_are_exchanged():
+    items = affordance_items()
+    assert len(items) == 240
+    by_frame = {}
+    for item in items:
+        by_frame.setdefault(item.cluster, set()).add((item.id.split("-")[0], item.good, *item.bad))
+    for (one, answer, rival), (other, *exchanged) in by_frame.values():
+        assert one != other
+        assert exchanged == [rival, answer]
+    names = [name for frame in by_frame for name in frame.split()]
+    assert len(names) == len({*names}) == 80
+    assert {*Counter(item.good for item in items).values()} == {24}
+
+
+def test_number_and_what_is_blind():
+    (stairs,) = (item for item in affordance_items() if item.id == "stairs-0")
+    assert stairs.text == "The stairs are something that you can {mask}."
+    assert stairs.blind == "The {mask} are something that you can {mask}."
+    (hat,) = (item for item in affordance_items() if item.id == "hat-1")
+    assert hat.text == "If they have the hat, people can {mask} it."
