@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import typer
-from bertology.cli.pretrain import pretrain as pretrain_command
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoModelForPreTraining
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 
 from bertology import load_encoder
 from bertology.activations import read_words
+from bertology.cli.change import pretrain as pretrain_command
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
