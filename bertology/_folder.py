@@ -34,6 +34,8 @@ class RecordFile(Generic[Form]):
     """Its name in messages, such as ``the record of a compressed model``."""
     remedy: str
     """What to do where it is missing or damaged."""
+    indent: int = 2
+    """Blanks before each level of the file."""
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder is finished."""
@@ -47,7 +49,7 @@ class RecordFile(Generic[Form]):
     def write(self, folder: Path, record: Form, files: Mapping[str, bytes]) -> None:
         """Write other files by name, then the record."""
         plain: Any = record
-        content = json.dumps(asdict(plain), indent=2, ensure_ascii=False, default=_plain) + "\n"
+        content = json.dumps(asdict(plain), indent=self.indent, ensure_ascii=False, default=_plain) + "\n"
         for name, written in {**files, self.name: content.encode()}.items():
             write_atomically(folder / name, written)
 

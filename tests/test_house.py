@@ -47,42 +47,11 @@ ORDER = (
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""
 ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "_explain", "parsing")
 """Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
-LIMITS = {"lines": 43_000, "files": 270, "exported names": 300}
-"""Of ``bertology/`` as a whole."""
+LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests": 45_000}
+"""Of ``bertology/`` and ``probes/`` together."""
+REACHED = {"lines": 82_000, "files": 265, "exported names": 440, "lines of tests": 58_400}
+"""What is reached on the way to the limits; these numbers only ever become smaller."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
-
-# What has been reached while the packages are being rearranged: it only ever becomes less, but for new capabilities.
-# Models, data and questions of one's own, sentences and numbers took 4,250 lines, 24 files and 32 names of it.
-# The pages of tasks, and what experiments and probes take alike, took 150 lines, a file and a name.
-# Surprisal, objects in experiments, fits of all readouts and copies of models took 780 lines, two files and a name.
-# Attention of decoders, figures of one head and panels side by side took 600 lines and a file.
-# Geometry of vectors took 1,350 lines, nine files and 27 names; tokenizers followed and measured 560, four and nine.
-# Pairs of texts compared, and scores of sentences beside scikit-learn's, took 130 lines.
-# What the report opens with, heads in it, texts of prompts, and what all figures share took 200 lines and a file.
-# Word senses, their readers and pseudowords took 930 lines, three files and 17 names.
-# Nearest occurrences of a word, in the terminal and as a page, took 1,200 lines, eight files and ten names.
-# Fine-tuning, metrics of GLUE, CoNLL and SQuAD, and files of SQuAD took 2,500 lines, 16 files and 19 names.
-# Compression of encoders took 1,130 lines, nine files and 21 names.
-# Loss landscapes, and batches of a fine-tuned task, took 1,170 lines, eight files and 16 names.
-# Measures of a comparison of two models took 1,700 lines, ten files and 18 names.
-# A reference model, and the family that compares with it, took 900 lines, eight files and ten names.
-# Checkpoints of a training, scores over steps and the multi-bootstrap took 1,350 lines, nine files and nine names.
-# Vectors, attention and frozen readouts compared took 1,150 lines, six files and twelve names.
-# Models compared with a reference in one call, and the page of it, took 830 lines, four files and seven names.
-# Fine-tunings and landscapes written down in files took 620 lines, four files and five names.
-# Models compared on several corpora, and layers restored by default where they can be, took 90 lines and two names.
-# Heads compared by sentence, frozen states kept, and layers matched by depth took 290 lines, two files and three names.
-# Corpora of several languages, and gold word alignments, took 530 lines, four files and five names;
-# what languages share, by layer, 950 lines, six files and 19 names.
-# Schemas of the files of all commands, and degrees of freedom of rare relations, took 70 lines, a file and three names.
-# A bilingual text and its models, transfer between languages, and words of two texts linked, took 750 lines, four files
-# and seven names.
-# Interventions at any site, and states of one text patched into another, took 720 lines, six files and 13 names.
-# A tuned lens in all cloze tasks, erasure place by place, minimal pairs patched, texts run with interventions at words,
-# and pages of patching and attribution took 1,050 lines and five files.
-# Repairs of silent wrong numbers, folds, tables of items, models in memory as they are, and controls that explain
-# themselves took 4,150 lines, 16 files and 20 names.
-FOR_NOW = {"lines": 80_350, "files": 462, "exported names": 665}
 
 
 def modules(*folders: str) -> list[Path]:
@@ -255,13 +224,65 @@ def exported(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("what", LIMITS)
 def test_the_whole_stays_small(what: str) -> None:
-    paths = modules("bertology")
+    paths = modules("bertology", "probes")
     size = {
         "lines": sum(map(n_lines, paths)),
         "files": len(paths),
         "exported names": sum(len(list(exported(path))) for path in paths),
+        "lines of tests": sum(map(n_lines, modules("tests"))),
     }
-    assert size[what] <= max(LIMITS[what], FOR_NOW[what])
+    assert size[what] <= max(LIMITS[what], REACHED[what])
+
+
+AMBIGUOUS = {"mean", "first", "last", "length", "none", "rule", "nearest", "comparison", "sentence", "identity"}
+"""Names of controls and tasks that are also those of poolings, columns and parts of a record."""
+AMBIGUOUS |= {"agreement", "next_sentence", "reference"}
+"""The same of kinds of counts, of a readout and of a model's setting."""
+
+
+def names_of_questions() -> set[str]:
+    """Names of all tasks, their metrics and controls."""
+    from bertology.measures.descriptions import CONTROLS
+    from bertology.probing import ProbeFamily, registered_probes
+
+    entries = registered_probes().values()
+    probes = [known.example if isinstance(known := entry.load(), ProbeFamily) else known for entry in entries]
+    metrics = {score.name for probe in probes for score in probe.scores}
+    return ({entry.stem for entry in entries} | metrics | set(CONTROLS)) - AMBIGUOUS
+
+
+def keyed_strings(path: Path) -> Iterator[str]:
+    """Strings of a file that are compared with, matched, or keys and members of mappings and sets."""
+    for node in ast.walk(parsed(path)):
+        keys: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            keys = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            keys = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Set):
+            keys = node.elts
+        elif isinstance(node, ast.MatchValue):
+            keys = [node.value]
+        elif isinstance(node, ast.Subscript):
+            keys = [node.slice]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("set", "frozenset"):
+            keys = node.args
+        for key in keys:
+            yield from (
+                one.value for one in ast.walk(key) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            )
+
+
+def test_tables_runs_and_commands_know_no_question_by_name() -> None:
+    names = names_of_questions()
+    assert {"pos", "uuas", "word_majority"} <= names
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules("bertology/results", "bertology/runner", "bertology/activations", "bertology/cli")
+        for name in keyed_strings(path)
+        if name in names
+    }
+    assert not found, "\n".join(sorted(found))
 
 
 def probe_files() -> list[str]:

@@ -64,7 +64,7 @@ class Record:
     versions: dict[str, str]
 
 
-RECORD = RecordFile("compress.json", Record, "the record of a compressed model", "compress the model again")
+RECORD = RecordFile("compress.json", Record, "the record of a compressed model", "compress the model again", indent=1)
 
 
 @dataclass(frozen=True)

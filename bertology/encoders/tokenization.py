@@ -23,20 +23,6 @@ from bertology.measures import bootstrap_ratio, ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
-__all__ = [
-    "MorphScores",
-    "TokenStep",
-    "TokenTrace",
-    "TokenizerScore",
-    "WordTrace",
-    "morph_scores",
-    "piece_ranges",
-    "read_morphs",
-    "tokenizer_parity",
-    "tokenizer_scores",
-    "trace_tokens",
-]
-
 ALPHA = 2.5
 """The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
 _UNBOUNDED = 1 << 30

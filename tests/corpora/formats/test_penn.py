@@ -205,7 +205,7 @@ def _load(tmp_path: Path, text: str) -> Corpus:
     return OntoNotes().load(path)
 
 
-def _load(tmp_path: Path, text: str) -> list[Sentence]:
+def _sentences(tmp_path: Path, text: str) -> list[Sentence]:
     return list(_load(tmp_path, text)["test"])
 
 
@@ -218,7 +218,7 @@ def _said(sentence: Sentence, layer: str) -> list[tuple[str, object, str]]:
 
 
 def test_a_sentence(tmp_path):
-    (sentence,) = _load(tmp_path, _file(ROWS))
+    (sentence,) = _sentences(tmp_path, _file(ROWS))
     assert sentence.words == ("Ann", "'s", "son", "said", "he", "(", "won", ".")
     assert sentence.text == "Ann's son said he (won."
     assert sentence.id == "nw/made/00/made_0001/000-1"
@@ -248,13 +248,13 @@ def test_a_sentence(tmp_path):
 
 
 def test_columns_without_values_bring_no_layer(tmp_path):
-    (sentence,) = _load(tmp_path, _file(["a NN * - - - - * -", "b NN * - - - - * -"]))
+    (sentence,) = _sentences(tmp_path, _file(["a NN * - - - - * -", "b NN * - - - - * -"]))
     assert sentence.layers == {"xpos": ("NN", "NN"), "ner": ("O", "O")}
     assert sentence.targets == {}
 
 
 def test_mentions_of_one_name_may_nest(tmp_path):
-    (sentence,) = _load(tmp_path, _file(["a NN * - - - - * (3|(3", "b NN * - - - - * 3)", "c NN * - - - - * 3)"]))
+    (sentence,) = _sentences(tmp_path, _file(["a NN * - - - - * (3|(3", "b NN * - - - - * 3)", "c NN * - - - - * 3)"]))
     assert _said(sentence, "coref") == [("a b", "1", "a b c")]
 
 
@@ -283,7 +283,7 @@ def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
 )
 def test_what_is_wrong_in_ontonotes_is_named(tmp_path, rows, message):
     with pytest.raises(CorpusError, match=message) as caught:
-        _load(tmp_path, _file(rows))
+        _sentences(tmp_path, _file(rows))
     assert "\n" not in str(caught.value)
 
 
@@ -299,7 +299,7 @@ def test_what_is_wrong_in_ontonotes_is_named(tmp_path, rows, message):
 )
 def test_documents_that_are_wrong(tmp_path, text, message):
     with pytest.raises(CorpusError, match=message):
-        _load(tmp_path, text)
+        _sentences(tmp_path, text)
 
 
 def test_a_folder_of_folders(tmp_path):
