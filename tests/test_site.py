@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from tests.test_house import ROOT, exported, modules
+from tests.test_house import ROOT, exported, module_names, modules
 
 DOCS = ROOT / "docs"
 BUILD = DOCS / "making"
@@ -48,11 +48,7 @@ def test_the_sitemakings_without_a_warning_and_documents_every_name(tmp_path: Pa
 
     with (tmp_path / "site" / "objects.inv").open("rb") as file:
         inventory = Inventory.parse_sphinx(file)
-    names = {
-        f"{'.'.join(path.parent.relative_to(ROOT).parts)}.{name}"
-        for path in modules("bertology")
-        for name in exported(path)
-    }
+    names = {f"{module}.{name}" for module, path in module_names().items() for name in exported(path)}
     undocumented = {name for name in names if name not in inventory}
     for name in undocumented:  # exported twice: its page leads to the one where it is documented
         package, _, bare = name.rpartition(".")
