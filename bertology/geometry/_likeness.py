@@ -21,17 +21,14 @@ PAIRED = 1000
 """Words of which all pairs are formed."""
 _PER_DIMENSION = 12
 """Words for each dimension where products of dimensions are enough."""
-_BANDWIDTH = 0.8
-"""Width of Gaussian kernels, in median distances of two words."""
-_VARIANCE = 0.99
-"""Share of the variance that the components compared by SVCCA hold."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """A measure of likeness in two steps, so that the vectors of a layer are prepared once for all comparisons."""
 
-    prepare: Callable[[NDArray[np.floating]], Any]
+    prepare: Callable[..., Any]
+    """Takes the vectors, and the measure's settings."""
     compare: Callable[[Any, Any], float]
     """Symmetric: a measure that is not is the mean of both directions."""
     least: int
@@ -40,6 +37,7 @@ class Measure:
     """Whether all pairs of words are formed."""
     reorder: Callable[[Any, Integers], Any] | None = None
     """Brings a prepared set to another order of words; it is prepared again where there is none."""
+    settings: tuple[str, ...] = ()
 
     def n_words(self, vectors: LayerVectors) -> int:
         """The number of words that it is computed on."""
@@ -53,7 +51,7 @@ def find_measure(name: str) -> Measure:
     return MEASURES[name]
 
 
-def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka") -> float:
+def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: float) -> float:
     """How alike two sets of vectors of the same words are.
 
     - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`.
@@ -76,17 +74,23 @@ def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka") -> float:
         x: ``[word, p]``
         y: ``[word, q]`` of the same words.
         measure: one of these.
+        settings: ``k`` neighbours of ``mutual_neighbours`` (10), ``variance`` of ``svcca`` (0.99), ``bandwidth`` of
+            ``rbf`` in median distances of two words (0.8).
 
     Raises:
-        NameNotFoundError: there is no such measure.
+        NameNotFoundError: there is no such measure, or it has no such setting.
         FitError: other numbers of words, or too few, or vectors that do not vary.
     """
     chosen, a, b = find_measure(measure), np.asarray(x), np.asarray(y)
     if len(a) != len(b):
         raise FitError(f"vectors of {len(a)} and {len(b)} words cannot be compared: give those of the same words")
-    if len(a) < chosen.least:
-        raise FitError(f"{len(a)} words are too few to compare vectors by: give {chosen.least} or more")
-    return float(chosen.compare(chosen.prepare(a), chosen.prepare(b)))
+    for name in settings:
+        if name not in chosen.settings:
+            raise name_not_found(f"setting of {measure}", name, chosen.settings)
+    least = int(settings.get("k", N_NEIGHBOURS)) + 2 if "k" in chosen.settings else chosen.least
+    if len(a) < least:
+        raise FitError(f"{len(a)} words are too few to compare vectors by: give {least} or more")
+    return float(chosen.compare(chosen.prepare(a, **settings), chosen.prepare(b, **settings)))
 
 
 def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = True) -> float:
@@ -152,7 +156,7 @@ def ranked(cosines: Floats) -> Floats:
     return np.asarray(ranks + ranks.T)
 
 
-def rbf_gram(x: ArrayLike) -> Floats:
+def rbf_gram(x: ArrayLike, *, bandwidth: float = 0.8) -> Floats:
     """``[word, word]`` Gaussian kernel of the distances of words, with a diagonal of 0."""
     a = centred(x)
     norms = (a**2).sum(axis=1)
@@ -160,7 +164,7 @@ def rbf_gram(x: ArrayLike) -> Floats:
     median = float(np.median(squared[np.triu_indices(len(a), 1)]))
     if not median > 0:
         raise FitError("most words have the same vector, so that their kernel is not defined: give different words")
-    gram = np.exp(-squared / (2 * _BANDWIDTH**2 * median))
+    gram = np.exp(-squared / (2 * bandwidth**2 * median))
     np.fill_diagonal(gram, 0.0)
     return np.asarray(gram)
 
@@ -188,6 +192,11 @@ def _components(a: Floats, variance: float) -> Floats:
         remedy = f"give {10 * n} words or more, or compare by cka"
         raise FitError(f"{len(a)} words are too few for canonical correlations of {n} dimensions: {remedy}")
     return np.asarray(a @ (axes[:, :n] / np.sqrt(squared[:n])))
+
+
+def _svcca_part(x: ArrayLike, *, variance: float = 0.99) -> Floats:
+    """``[word, component]`` scores of the components that hold a share of the variance."""
+    return _components(centred(x), variance)
 
 
 def _svcca(a: Floats, b: Floats) -> float:
@@ -233,11 +242,11 @@ def cosines_of(vectors: NDArray[np.floating]) -> Floats:
     return np.asarray(unit @ unit.T, dtype=np.float64)
 
 
-def nearest(vectors: NDArray[np.floating]) -> Integers:
-    """``[word, 10]`` the nearest other words by cosine."""
+def nearest(vectors: NDArray[np.floating], *, k: int = N_NEIGHBOURS) -> Integers:
+    """``[word, k]`` the nearest other words by cosine."""
     cosines = cosines_of(vectors)
     np.fill_diagonal(cosines, -np.inf)
-    return np.asarray(np.argpartition(-cosines, N_NEIGHBOURS, axis=1)[:, :N_NEIGHBOURS])
+    return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
 
 
 def shared_neighbours(a: Integers, b: Integers) -> Floats:
@@ -251,10 +260,10 @@ MEASURES: Mapping[str, Measure] = {
     "rsa": Measure(cosines_of, _pearson, 3, is_paired=True),
     "rsa_spearman": Measure(lambda x: ranked(cosines_of(x)), _pearson, 3, is_paired=True),
     "mutual_neighbours": Measure(
-        nearest, lambda a, b: shared_neighbours(a, b).mean(), N_NEIGHBOURS + 2, is_paired=True
+        nearest, lambda a, b: shared_neighbours(a, b).mean(), 3, is_paired=True, settings=("k",)
     ),
-    "svcca": Measure(lambda x: _components(centred(x), _VARIANCE), _svcca, 2),
+    "svcca": Measure(_svcca_part, _svcca, 2, settings=("variance",)),
     "pwcca": Measure(_pwcca_parts, _pwcca, 2),
-    "rbf": Measure(rbf_gram, gram_cka, LEAST, is_paired=True),
+    "rbf": Measure(rbf_gram, gram_cka, LEAST, is_paired=True, settings=("bandwidth",)),
     "neuron_matching": Measure(_standardised, _matching, 3),
 }

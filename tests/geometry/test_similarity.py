@@ -109,18 +109,17 @@ def test_matching_is_the_largest_correlation() -> None:
     assert likeness(X, ROTATED, measure="neuron_matching") < 0.9
 
 
-def test_canonical_correlations_are_eigenvalues_and_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_likeness, "_VARIANCE", 1.0)
+def test_canonical_correlations_are_eigenvalues_and_those_of_scikit_learn() -> None:
     a, b = (part.astype(float) - part.mean(axis=0) for part in (X, Y))
     inner = np.linalg.solve(a.T @ a, a.T @ b) @ np.linalg.solve(b.T @ b, b.T @ a)
     expected = np.sqrt(np.sort(np.linalg.eigvals(inner).real)[::-1][:8])
-    assert likeness(X, Y, measure="svcca") == pytest.approx(expected.mean(), abs=1e-5)
+    assert likeness(X, Y, measure="svcca", variance=1.0) == pytest.approx(expected.mean(), abs=1e-5)
     scores = CCA(n_components=8, max_iter=5000, tol=1e-12).fit(X, Y).transform(X, Y)
     of_scores = np.mean([np.corrcoef(scores[0][:, i], scores[1][:, i])[0, 1] for i in range(8)])
-    assert likeness(X, Y, measure="svcca") == pytest.approx(of_scores, abs=1e-3)
-    for measure in ("svcca", "pwcca"):
+    assert likeness(X, Y, measure="svcca", variance=1.0) == pytest.approx(of_scores, abs=1e-3)
+    for measure, settings in (("svcca", {"variance": 1.0}), ("pwcca", {})):
         with pytest.raises(FitError, match="100 words are too few for canonical correlations of 12 dimensions: give 1"):
-            likeness(X[:100], Y[:100], measure=measure)
+            likeness(X[:100], Y[:100], measure=measure, **settings)
 
 
 def test_neighbours_are_those_of_scikit_learn() -> None:
@@ -285,3 +284,17 @@ def test_what_cannot_be_compared_is_refused() -> None:
             compared()
     with pytest.raises(CorpusError, match="other words"):
         list(model_similarity(one, vectors(X[1:]), SENTENCES, layers=[(0, 0)]))
+
+
+def test_settings_of_a_measure() -> None:
+    def of(x: np.ndarray) -> list[set[int]]:
+        unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+        return [set(np.argsort(-row)[1:4].tolist()) for row in unit @ unit.T]
+
+    expected = np.mean([len(one & other) / 3 for one, other in zip(of(X), of(Y), strict=True)])
+    assert likeness(X, Y, measure="mutual_neighbours", k=3) == pytest.approx(expected)
+    assert likeness(X, Y, measure="rbf", bandwidth=0.8) == likeness(X, Y, measure="rbf")
+    assert likeness(X, Y, measure="rbf", bandwidth=0.2) < likeness(X, Y, measure="rbf")
+    assert likeness(X, Y, measure="svcca", variance=0.5) != likeness(X, Y, measure="svcca")
+    with pytest.raises(NameNotFoundError, match="variance"):
+        likeness(X, Y, measure="svcca", varience=0.5)
