@@ -75,7 +75,7 @@ def processor_flags(cpuinfo: str) -> frozenset[str]:
 
 
 class Workers:
-    """As many threads as torch may use, while in the ``with`` block; one on an accelerator, which has its own.
+    """Limit torch to a number of threads in the ``with`` block; to one on an accelerator, which has its own.
 
     Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
     ``most``, the greatest number of workers that there is memory for, on an equal share of them. With ``n`` there are

@@ -75,7 +75,7 @@ class Attribution(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """By method and layer, over frames."""
+        """Scores by method and layer, over frames."""
         assert items is not None
         pairs = items.some(self.most_texts).items
         found = causal.attribute(encoder, pairs, layers=layers, baseline=self.baseline)

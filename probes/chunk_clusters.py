@@ -52,7 +52,7 @@ class ChunkClusters(GeometryProbe):
         return GeometryCounts(len(items["test"]), n_train=len(items["train"]), n_classes=n_kinds)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Of all chunks of the test."""
+        """Clusters of all chunks of test."""
         items = self._items(sentences)
         return geometry.span_clusters(
             vectors, {name: some.readable(vectors[name].words) for name, some in items.items()}

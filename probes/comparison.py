@@ -116,7 +116,7 @@ class ComparedVectors(VectorComparison):
         *,
         layers: Sequence[LayerPair],
     ) -> Iterator[LayerSums]:
-        """Of the words of test; those of dev are what layers are matched by."""
+        """Likenesses on the words of test; layers are matched by those of dev."""
         both = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[both[0].words]
         yield from geometry.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
@@ -173,7 +173,7 @@ class ClustersOfLabels(VectorComparison):
         *,
         layers: Sequence[LayerPair],
     ) -> Iterator[LayerSums]:
-        """Of the words of test."""
+        """Divergences on the words of test."""
         text, words = sentences["test"], model["test"].words
         layer = text.layers[self.labels]
         yield from comparison.label_clusters(
@@ -245,7 +245,7 @@ class ComparedWeights(EncoderComparison):
         on_long: str,
         progress: Progress,
     ) -> Iterator[LayerSums]:
-        """Of tensors of the same name in the layers that are compared."""
+        """Changes of the tensors of the same name in the layers that are compared."""
         found = comparison.weight_changes(
             reference, model, layers=layers if model.n_layers != reference.n_layers else None
         )
@@ -298,7 +298,7 @@ class ComparedLosses(EncoderComparison):
         on_long: str,
         progress: Progress,
     ) -> Iterator[LayerSums]:
-        """Of the whole model, by sentence, and by label."""
+        """Losses of the whole model, by sentence and by label."""
         text = sentences["test"]
         numbers = np.unique(text.sentence_of_word[sampled_words(text, self.most_words)])
         read = Sentences(text[number] for number in numbers.tolist())
@@ -347,7 +347,7 @@ class RestoredLayers(EncoderComparison):
         on_long: str,
         progress: Progress,
     ) -> Iterator[LayerSums]:
-        """Of every layer, and the accuracies of both models."""
+        """Separability in every layer, and the accuracies of both models."""
         corpus = Corpus("test", {"test": sentences["test"]})
         found = comparison.restored_scores(reference, model, corpus, split="test")
         if "accuracy" not in found.metrics:

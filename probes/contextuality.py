@@ -78,7 +78,7 @@ class Contextuality(GeometryProbe):
     )
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By word type, by sentence, and of the whole."""
+        """Statistics by word type, by sentence and of the whole text."""
         return self._statistics(vectors["test"], sentences["test"])
 
     def _statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:

@@ -68,7 +68,7 @@ class EdgeConstituents(_Edge):
 
 
 class EdgeEntities(_Edge):
-    """Of what kind is the thing that a name names?"""
+    """Which kind of entity does a name refer to?"""
 
     task, layer, spans = "edge_entities", "entities", 1
     question = "Of what kind is the thing that a name names?"

@@ -120,7 +120,7 @@ class EraseAndPredict(CausalProbe):
         return f"erase_and_predict:{self.of}"
 
     def sources(self) -> Mapping[str, str]:
-        """Of the agreement items, where there are any."""
+        """Changes of the agreement items, where there are any."""
         if not self.agreement:
             return {}
         pairs = [(one.text, one.other, one.good, one.bad, one.cluster) for one in self._pairs()]
@@ -140,7 +140,7 @@ class EraseAndPredict(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums]:
-        """Of each layer, by sentence of the sample of test."""
+        """Changes in each layer, by sentence of the sample of test."""
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         own = _labels(self.of, texts, within=self._within)
         others = {name: _labels(name, texts) for name in self._others(texts)}
@@ -243,7 +243,7 @@ class ErasedAgreement(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """Of each layer, by frame; groups are the places that the number is erased from."""
+        """Accuracies of each layer, by frame; groups are the places that the number is erased from."""
         assert items is not None
         pairs = items.some(self.most_pairs).items
         found = causal.choose_erased(encoder, pairs, layers=layers)

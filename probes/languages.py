@@ -72,7 +72,7 @@ class _OfSentences(GeometryProbe):
         return GeometryCounts(len(items), n_classes=len(items.names), skipped=skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By layer."""
+        """Scores by layer."""
         of_words, cls = vectors["test"], vectors.get("cls:test")
         text = ParallelText.of(sentences["test"])
         items = self._items(sentences["test"], of_words.words)
@@ -230,7 +230,7 @@ class Translation(GeometryProbe):
         return GeometryCounts(sum(map(len, answerable)), n_classes=n_types, skipped=skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By nearest type and nearest occurrence."""
+        """Translations by nearest type and nearest occurrence."""
         read = vectors["test"]
         return languages.translation(read, self._asked(sentences["test"], read.words), folds=self.folds)
 
@@ -308,7 +308,7 @@ class Alignment(GeometryProbe):
         return GeometryCounts(sum(len(gold.sure) for gold in pairs.gold))
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Of every method."""
+        """Scores of every method of alignment."""
         if not 0 <= self.distortion <= 1:
             raise FitError(f"distortion={self.distortion}: give a number from 0 to 1")
         pairs = self._pairs(sentences["test"], vectors["test"].words)
@@ -380,7 +380,7 @@ class Transfer(GeometryProbe):
         return GeometryCounts(len(test), n_train=len(train), n_classes=items.n_labels, n_unseen_label=unseen)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By source and target language."""
+        """Scores by source and target language."""
         words = {split: vectors[split].words for split in _SPLITS}
         return languages.transfer(vectors, self._items(sentences, words))
 

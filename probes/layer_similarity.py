@@ -60,7 +60,7 @@ class LayerSimilarity(GeometryProbe):
         )
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Of all pairs of the layers that are read, and of each with layer 0."""
+        """Likenesses of all pairs of the layers that are read, and of each with layer 0."""
         read, text = vectors["test"], sentences["test"]
         of_sentence = text.sentence_of_word[read.words]
         yield from geometry.layer_similarity(read, of_sentence, measures=self._names)

@@ -59,7 +59,7 @@ class Lens(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """Of each layer, by sentence; subwords of words that are masked."""
+        """Divergences of each layer, by sentence; items are the subwords of masked words."""
         from bertology.cloze import fit_lens
         from bertology.cloze.lens import lens_measures
 

@@ -120,7 +120,7 @@ class Patching(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """Of each layer, by frame; of what blocks compute from layer 1 on."""
+        """Effects of each layer, by frame; of the parts of a block from layer 1 on."""
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
@@ -154,7 +154,7 @@ class Patching(CausalProbe):
     def _of_further_sources(
         self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], cause: str
     ) -> Iterator[LayerSums]:
-        """Of states of other texts than the other one of each pair."""
+        """Effects of states taken from other texts than the second one of each pair."""
         maps: dict[str, causal.PatchingMap] = {}
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":

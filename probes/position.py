@@ -68,7 +68,7 @@ class Position(EncodingProbe):
         )
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Of every change."""
+        """Effects of every change."""
         plain, text = vectors["test"], sentences["test"]
         changed = {name: vectors[name] for name in self._names}
         types, of_sentence = text.forms.codes[plain.words], text.sentence_of_word[plain.words]

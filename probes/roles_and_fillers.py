@@ -96,7 +96,7 @@ class RolesAndFillers(GeometryProbe):
         return GeometryCounts(n["test"], n["train"])
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By every scheme."""
+        """Errors of every scheme of roles."""
         read = {split: ReadSentences.of(vectors, split, text) for split, text in sentences.items()}
         targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
         items, is_trained = self._items(read), self.fit == "low_rank"
@@ -126,7 +126,7 @@ class RolesAndFillers(GeometryProbe):
         return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
 
     def _trees(self, sentences: Splits, numbers: SplitWords) -> dict[str, list[list[str]]]:
-        """By split ``[sentence][word]`` paths from the root; nothing where no tree is asked about."""
+        """Paths from the root by split, ``[sentence][word]``; nothing where no tree is asked about."""
         if not any(name in _TREES for name in self._names):
             return {}
         return {split: tree_paths(text, numbers[split].tolist(), trees=self.trees) for split, text in sentences.items()}

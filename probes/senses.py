@@ -104,7 +104,7 @@ class Senses(GeometryProbe):
         return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By nearest centroid and by nearest neighbours."""
+        """Predictions by nearest centroid and by nearest neighbours."""
         words = {split: of_split.words for split, of_split in vectors.items()}
         data = sense_data(sentences, known="train").readable(words)
         layers, predicted = vectors["test"].layers, []
@@ -163,7 +163,7 @@ class SenseClusters(GeometryProbe):
         return GeometryCounts(len(items), n_classes=data.n_senses, skipped=data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """By word, and means over words."""
+        """Scores by word, and means over words."""
         data, read = sense_data(sentences, known="test"), vectors["test"]
         return geometry.sense_clusters(read, data.items["test"].readable(read.words), names=data.words)
 
@@ -205,7 +205,7 @@ class PairsOfSenses(GeometryProbe):
         return GeometryCounts(len(pairs["test"].same), len(pairs["train"].same), n_classes=2)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Of raw and of standardised vectors."""
+        """Scores of raw and of standardised vectors."""
         pairs = self._readable(sentences, {split: read.words for split, read in vectors.items()})
         return pair_statistics(vectors, pairs, sentences["test"])
 

@@ -68,7 +68,7 @@ class Tracing(CausalProbe):
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
-        """Of each layer, by subject; of what blocks compute from layer 1 on."""
+        """Effects of each layer, by subject; of the parts of a block from layer 1 on."""
         assert items is not None
         known = causal.known_facts(encoder, items.items, most=self.most_facts)
         skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}

@@ -62,7 +62,7 @@ class WordOrder(GeometryProbe):
 
     @property
     def baselines(self) -> tuple[ControlNote, ...]:
-        """Of the n-th word none: its place is all there is to find."""
+        """The task of the n-th word has no baselines: its place is all there is to find."""
         if self._place:
             return ()
         kind = _KINDS[self._name]
@@ -95,7 +95,7 @@ class WordOrder(GeometryProbe):
         return GeometryCounts(int(items["test"].asked.sum()), len(items["train"].gold), skipped=skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[geometry.LayerSums]:
-        """By a logistic regression of the vectors of each layer."""
+        """Predictions of a logistic regression of the vectors of each layer."""
         items = self._items(sentences, {split: of_split.words for split, of_split in vectors.items()})
         layers, right = vectors["test"].layers, []
         for layer in layers:
@@ -120,7 +120,7 @@ class WordOrder(GeometryProbe):
         return self._sums((None,), right[None].astype(np.float64), items, sentences)
 
     def _items(self, sentences: Splits, words: SplitWords | None = None) -> dict[str, OrderItems]:
-        """By split the sentences that are used: of train and dev those in which order and structure agree."""
+        """Sentences used, by split: those of train and dev in which order and structure agree."""
         found = {}
         for split, text in sentences.items():
             items = nth_words(text, self._place) if self._place else marked_words(text, self._name)

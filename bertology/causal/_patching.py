@@ -122,7 +122,7 @@ class Cell:
     """Name of the place."""
     pieces: NDArray[np.int64]
     head: int | None = None
-    """From 1; of all heads when left out."""
+    """Number from 1; all heads when left out."""
 
 
 class Passes:

@@ -265,7 +265,7 @@ class _Task:
 
     row: ResultRow
     reference: Mapping[int, Bootstrap]
-    """By layer."""
+    """Scores by layer."""
     model: Mapping[int, Bootstrap]
     random: Mapping[int, Bootstrap]
     baselines: Mapping[str, Bootstrap]

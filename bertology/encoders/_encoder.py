@@ -39,13 +39,13 @@ class LabelledArray:
 
     values: NDArray[np.float32]
     labels: Mapping[str, Sequence[Any]]
-    """By the name of each axis the labels of its places, in order; tuples where several things tell them apart."""
+    """Labels of the places of each axis, in order, by its name; tuples where several things tell them apart."""
     parts: Mapping[str, tuple[str, ...]]
-    """By the name of an axis whose labels are tuples, the names of their parts."""
+    """Names of the parts of labels that are tuples, by the name of their axis."""
     breaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By the name of an axis, the places where another text begins."""
+    """Places where another text begins, by the name of the axis."""
     chosen: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of an axis that :meth:`at` left out, its label."""
+    """Labels of the axes that :meth:`at` left out, by their names."""
     n_layers: int | None = None
     """Number of blocks of the model, from whose last :meth:`at` counts negative layers."""
 

@@ -1,4 +1,4 @@
-"""From a name to a model's files: embedded models, folders, ids of the hub, adapters, checkpoints. Imports no torch."""
+"""Resolution of a model's name to its files: embedded models, folders, hub ids, adapters, checkpoints. No torch."""
 
 from __future__ import annotations
 

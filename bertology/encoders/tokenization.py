@@ -256,7 +256,7 @@ def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
 
 
 _UNKNOWN_PENALTY = 10.0
-"""By how much the logarithm of an unknown character's probability is below that of the least probable piece: the
+"""Distance of the logarithm of an unknown character's probability below that of the least probable subword: the
 constant of SentencePiece."""
 
 

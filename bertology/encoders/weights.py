@@ -81,7 +81,7 @@ class StoredWeights:
         places = [(name, skeleton.place(name)) for name in self._readers]
         places.sort(key=lambda place: place[1].layers or (skeleton.n_layers + 1,))
         self.places: Mapping[str, WeightPlace] = dict(places)
-        """By name, in the order of layers, the heads last."""
+        """Tensors by name, in the order of layers, the heads last."""
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +97,7 @@ class StoredWeights:
         return self._readers[name]()
 
     def _stored(self) -> dict[str, tuple[torch.dtype, Callable[[], Tensor]]]:
-        """By stored name the type of a tensor, and a function that reads it."""
+        """Type of each tensor and a function that reads it, by stored name."""
         found: dict[str, tuple[torch.dtype, Callable[[], Tensor]]] = {}
         for path in weight_files(self.source.folder):
             with one_line(f"{path}: the weights cannot be read", remedy=AGAIN):
@@ -138,7 +138,7 @@ class LoadedWeights:
         places = weight_places(model.body, model.blocks)
         self._values = values
         self.places: Mapping[str, WeightPlace] = {name: places.get(name, WeightPlace((), "head")) for name in values}
-        """By name."""
+        """Tensors by name."""
 
     def read(self, name: str) -> Tensor:
         """The values of a tensor, on the processor."""

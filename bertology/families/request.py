@@ -286,7 +286,7 @@ class CorpusSettings(_Named):
     """Cross-validate over so many folds of documents (or groups; else sentences) instead of fitting on one split and
     scoring another: each sentence is scored once, by readouts that were fitted to none of its document."""
     items: Count | None = None
-    """Of cloze tasks at most so many items of each group, drawn at random; all when left out."""
+    """Most items of each group of a cloze task, drawn at random; all when left out."""
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -368,7 +368,7 @@ class TaskSettings(_Named):
     """A question put to the vectors."""
 
     name: Text
-    """As `bertology tasks` lists it: `pos`, `feats:Number`."""
+    """Name of a task as `bertology tasks` lists it: `pos`, `feats:Number`."""
     readout: ReadoutSettings | tuple[ReadoutSettings, ...] | None = None
     """Registered readouts instead of the task's own: a name, a mapping, or a list of them."""
     corpora: tuple[Text, ...] | None = None

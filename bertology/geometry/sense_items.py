@@ -129,7 +129,7 @@ def _items(some: Iterable[Occurrence], number: Mapping[str, int], code: Mapping[
 
 
 def context_vectors(contexts: Mapping[str, list[list[str]]]) -> dict[str, Any]:
-    """By split ``[item, word]`` TF-IDF weights of contexts, of length 1 and sparse; frequencies are those of train."""
+    """Sparse ``[item, word]`` TF-IDF weights of contexts by split, of length 1; frequencies are those of train."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     weights = TfidfVectorizer(analyzer=list)
@@ -300,7 +300,7 @@ class Concatenated:
 
     @property
     def every_word(self) -> dict[str, Integers]:
-        """By split the numbers of all words of the spans."""
+        """Numbers of all words of the spans, by split."""
         spans = {
             "train": [span for of_sense in self.known.values() for span in of_sense],
             "test": [span for item in self.items for span in item.spans.values()],
@@ -317,7 +317,7 @@ class _Item:
     other: tuple[str, str]
     """The word and the sense of the sentence that follows in the form ``other``."""
     spans: Mapping[str, Span]
-    """By form of the sentence."""
+    """Accuracies by form of the sentence."""
 
 
 def concatenated(sentences: Mapping[str, Sentences], words: Mapping[str, Integers] | None = None) -> Concatenated:

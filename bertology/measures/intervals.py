@@ -472,7 +472,7 @@ def _quotient(numerator: Floats, denominator: Floats) -> Floats:
 
 
 Seeds = Sequence[Bootstrap | Sequence[Bootstrap]]
-"""By pretraining seed its run, or its runs (fine-tunings, seeds of a probe), over the same resamples of clusters."""
+"""Runs of each pretraining seed (fine-tunings, seeds of a probe), over the same resamples of clusters."""
 
 
 @dataclass(frozen=True)

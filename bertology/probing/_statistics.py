@@ -368,7 +368,7 @@ class AttentionComparison(ComparisonProbe):
     def of_sentence(
         self, model: NDArray[float64], reference: NDArray[float64]
     ) -> Mapping[str, tuple[NDArray[float64], float]]:
-        """By metric what one sentence adds to the numerator ``[layer, head]`` and to the denominator of its ratio.
+        """Contributions of a sentence, by metric, to the numerator ``[layer, head]`` and the denominator of its ratio.
 
         Args:
             model: ``[layer, head, word, column]`` word-level maps, see :func:`bertology.attention.paired_maps`.

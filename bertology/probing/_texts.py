@@ -198,7 +198,7 @@ class ClozeProbe(Probe):
     """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
     al. 2019, section 4.1.2); the model's own vocabulary when left out."""
     lens_corpus: str | None = None
-    """Of the readout ``tuned_lens``: the corpus whose train split its translators are fitted to; with texts of the
+    """The corpus of the readout ``tuned_lens``, whose train split its translators are fitted to; with texts of the
     embedded corpus that one when left out."""
 
     @property

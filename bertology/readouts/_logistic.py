@@ -321,9 +321,9 @@ def _shared_out(uncertainty: Tensor, present: Tensor, most: int) -> list[Tensor]
 
 
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
+"""Maps ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
 Precondition = Callable[[Tensor, Tensor], Tensor]
-"""From ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian (linear)."""
+"""Maps ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian."""
 Report = Callable[[int, int], None]
 """Called with the number of evaluations so far and the number of functions that are left."""
 
