@@ -33,7 +33,7 @@ class RecordFile(Generic[Form]):
     what: str
     """Its name in messages, such as ``the record of a compressed model``."""
     remedy: str
-    """What to do where it is missing or damaged."""
+    """Remedy that the error names where the record is missing or damaged."""
     indent: int = 2
     """Blanks before each level of the file."""
 

@@ -40,7 +40,7 @@ class Agreement(ClozeProbe):
     """Does a verb agree with its subject?"""
 
     by: Literal["source", "structure", "attractors"] = "source"
-    """What makes a group; ``source`` is as the authors do."""
+    """Property by which items are grouped; ``source`` is the authors' grouping."""
     subject = "syntax"
     question = "Does a verb agree with its subject, whatever stands between them?"
     reference = "Goldberg 2019; Linzen et al. 2016; Gulordava et al. 2018; Marvin & Linzen 2018"

@@ -41,9 +41,9 @@ class Attribution(CausalProbe):
     """Is the word that a method calls important the one that decides?"""
 
     of: Literal["agreement", "facts"] = "agreement"
-    """What the texts are."""
+    """Kind of texts."""
     baseline: Literal["mask", "pad"] = "mask"
-    """What words are replaced by where integrated gradients start."""
+    """Baseline of integrated gradients: the input that words are replaced by."""
     most_texts: int = 200
     """So many texts at most, drawn at random."""
     question = "Does the word that a method calls important decide the prediction?"

@@ -1,4 +1,4 @@
-"""What differs between a model and its reference, such as before and after fine-tuning, layer by layer.
+"""Differences between a model and its reference, such as before and after fine-tuning, layer by layer.
 
 The reference is that of the model in an experiment (``reference:``), or of ``--reference``.
 

@@ -48,7 +48,7 @@ class Contextuality(GeometryProbe):
     least_sentences: int = 5
     """Number of sentences in which a word has to occur."""
     clusters: Literal["types", "documents"] = "types"
-    """What intervals are over: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
+    """Clusters of intervals: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
     tell what other documents would show; of explainable variance always word types."""
     task = "contextuality"
     question = "How much of a word's vector is the word, and how much its context?"

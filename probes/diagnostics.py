@@ -46,11 +46,11 @@ class _Kind:
     asks: ClozeAsks
     metrics: tuple[str, ...]
     needs: str
-    """Which of the sets it is asked of."""
+    """Name of the set that the question is about."""
     of_sets: Callable[[Diagnostics], _Found]
     of_pocket: Callable[[], list[ClozeItem]] | None = None
     clusters: str = "contexts"
-    """What the clusters of a published set are."""
+    """Name of the clusters of a published set."""
 
 
 def _cprag(sets: Diagnostics) -> _Found:
@@ -101,7 +101,7 @@ def _role(sets: Diagnostics) -> _Found:
 
 
 def _role_words(sets: Diagnostics) -> _Found:
-    """What people said most often; of a verb with its particle (*worked for*) the verb, as there is one mask."""
+    """Words that people said most often; for a verb with its particle (*worked for*) the verb, as there is one mask."""
     items = [
         ClozeItem(
             f"role-{item.id}",
@@ -118,7 +118,7 @@ def _role_words(sets: Diagnostics) -> _Found:
 
 
 def _negation(sets: Diagnostics) -> _Found:
-    """What is true against what is false, affirmed and negated. Items about the same words are one cluster."""
+    """True against false completions, affirmed and negated. Items about the same words are one cluster."""
     items = []
     for item in sets.negation:
         words = (
@@ -218,7 +218,7 @@ def _truncated(sets: Diagnostics) -> _Found:
 
 
 def _role_change(change: Callable[[str], str]) -> Callable[[Diagnostics], _Found]:
-    """What is made of every context of ROLE-88."""
+    """Variants made from every context of ROLE-88."""
 
     def found(sets: Diagnostics) -> _Found:
         items, left = [], []
@@ -242,7 +242,7 @@ def _negated(sets: Diagnostics) -> _Found:
 
 
 def _facts(changes: Callable[[str], Iterable[str]]) -> Callable[[], list[ClozeItem]]:
-    """What is made of the prompts of facts, given what stands before the mask."""
+    """Variants made from the prompts of facts, given the words before the mask."""
 
     def found() -> list[ClozeItem]:
         items = []
@@ -341,7 +341,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
 
     @property
     def asks(self) -> ClozeAsks:
-        """What is asked of a text of its kind."""
+        """Kind of question about a text."""
         return _KINDS[self.kind].asks
 
     @property

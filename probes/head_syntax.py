@@ -61,7 +61,7 @@ def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
 
 
 class _OfSingleHeads(AttentionProbe):
-    """What the first three questions have in common."""
+    """Base of the first three questions."""
 
     chooses = True
 

@@ -190,7 +190,7 @@ class Translation(GeometryProbe):
     """
 
     by: str = "form"
-    """What words of one type have in common: ``form`` or ``lemma``."""
+    """Property that words of one type share: ``form`` or ``lemma``."""
     folds: int = 5
     """Parts into which sentences are divided; candidates are in other parts than the word."""
     most_words: int = 2000

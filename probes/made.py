@@ -30,7 +30,7 @@ class _Kind:
     question: str
     make: Callable[[], tuple[TableItem, ...]]
     clusters: str
-    """What clusters are: of one thing, so that they are independent draws."""
+    """Name of the clusters: items about one thing, so that clusters are independent draws."""
 
 
 _OBJECTS = "pairs of objects"

@@ -78,11 +78,11 @@ class Patching(CausalProbe):
     """Which states carry what decides?"""
 
     of: Literal["agreement", "facts", "minimal_pairs"] = "agreement"
-    """What the pairs of texts are made of."""
+    """Source of the pairs of texts."""
     structure: str = ""
     """The construction, or the phenomenon of minimal pairs; all when left out."""
     site: str = "hidden_state"
-    """What is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``; or ``head``, by
+    """Exchanged state: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``; or ``head``, by
     which groups are heads, each at all places, and the main number is that of all heads at once."""
     direction: Literal["denoise", "noise"] = "denoise"
     """Into which text of a pair states are put: into the other one, or into the first."""

@@ -37,7 +37,7 @@ class Position(EncodingProbe):
     """Some of ``shift``, ``shift_text``, ``segment``, ``after`` and ``after_hidden``, with commas between; the first
     gives the main score."""
     shift: int = 16
-    """What ``shift`` and ``shift_text`` add to positions."""
+    """Number that ``shift`` and ``shift_text`` add to positions."""
     neutral: str = "This is a sentence."
     """The first sentence of ``after``."""
     most_words: int = 20_000

@@ -212,7 +212,7 @@ class ModelSettings(_Named):
     step: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Number of updates that the model has had, if it is named as one checkpoint of a training."""
     pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
-    """Which of several trainings that differ in their seed alone; these have the same `id`."""
+    """Seed of the pretraining, where several trainings with the same `id` differ in it alone."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Type that the model computes in: float32, bfloat16 or float16."""
     stored_dtype: Literal["float16", "float32"] = "float16"
@@ -273,7 +273,7 @@ class CorpusSettings(_Named):
     test_on: Text | None = None
     """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
     columns: Text | None = None
-    """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
+    """Contents of the columns of column files: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
     table hold what: `text=sentence,label=label` (in quotes inside of braces), of cloze tasks
     `good=sentence,bad=other,group=phenomenon`. Seen from the files when left out."""
     test_on_columns: Text | None = None
@@ -443,7 +443,7 @@ class Experiment(_Settings):
     seeds: Count = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
-    """What scores stand beside, `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
+    """Controls: `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
     `lexical` (their words without a vector), of sentences `length` (the number of words alone), of trees
     `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
     `blind` (without what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`,
@@ -455,7 +455,7 @@ class Experiment(_Settings):
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
-    """What is written beside the tidy tables."""
+    """Files written next to the tidy tables."""
     device: Text = "auto"
     """auto, cpu, cuda, cuda:1 or mps."""
 

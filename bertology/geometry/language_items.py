@@ -1,4 +1,4 @@
-"""What questions about languages read of a text: samples, labels and types of words, and answers without vectors."""
+"""Data for questions about languages: samples, labels and types of words, and answers without vectors."""
 
 from __future__ import annotations
 

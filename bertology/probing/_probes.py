@@ -42,7 +42,7 @@ Subject = Literal[
     "causes",
     "labels of your own",
 ]
-"""What a task is about, in the order in which lists have them."""
+"""Subjects of tasks, in the order in which lists have them."""
 
 
 class ControlNote(NamedTuple):
@@ -127,7 +127,7 @@ class Probe(ABC):
         return False
 
     subject: ClassVar[Subject] = "meaning"
-    """What it is about: lists of tasks are grouped by it."""
+    """Subject of the task, by which lists are grouped."""
     needs_reference: ClassVar[bool] = False
     """Whether a model is compared with its reference; models without one are left out."""
     asks_random_weights: ClassVar[bool] = True
@@ -256,7 +256,7 @@ class ProbeFamily:
 
     @property
     def subject(self) -> Subject:
-        """What its probes are about."""
+        """Subject of its probes."""
         return self.example.subject
 
     @classmethod

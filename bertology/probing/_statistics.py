@@ -206,7 +206,7 @@ class AttentionProbe(HeadProbe):
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """What is summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
+        """Statistics summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
 
         Raises:
             CorpusError: the text lacks what is asked about.
@@ -248,7 +248,7 @@ class GateProbe(HeadProbe):
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
-        """What the heads of some layers do for the model.
+        """Effects of the heads of some layers on the model's predictions.
 
         Args:
             encoder: the model.

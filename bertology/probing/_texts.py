@@ -204,7 +204,7 @@ class ClozeProbe(Probe):
     @property
     @abstractmethod
     def asks(self) -> ClozeAsks:
-        """What is asked of a text."""
+        """Question that is put to a text."""
 
     @property
     def knows_chance(self) -> bool:

@@ -447,7 +447,7 @@ class _Mentions:
         return self.start + span[0] + int(np.argmax((own <= span[0]) | (own > span[1])))
 
     def rank(self, one: _Span, other: _Span) -> int:
-        """Which of the sieves takes two mentions for the same, from 0."""
+        """Number, from 0, of the sieve that takes two mentions for the same."""
         if self._form(*one) == self._form(*other):
             return 0
         heads = [self.of(span) - self.start for span in (one, other)]
