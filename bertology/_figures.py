@@ -27,7 +27,7 @@ from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from bertology._files import write_derived
-from bertology._text import decimals
+from bertology._names import decimals
 from bertology.errors import ResultsError, StoreError, quoted
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.

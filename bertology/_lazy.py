@@ -25,7 +25,9 @@ def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], li
         homes = _homes(package)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)  # found without this function from now on
+        return value
 
     def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *_homes(package)})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bertology import __version__
 from bertology._files import write_derived
-from bertology._text import signed
+from bertology._names import signed
 from bertology.errors import StoreError, quoted
 
 if TYPE_CHECKING:

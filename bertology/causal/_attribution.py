@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._names import folder_name, name_not_found
+from bertology._names import aligned, folder_name, name_not_found
 from bertology._page import PageAndFigure, full_page, number_cell
-from bertology._text import aligned
 from bertology.attention import attention_rollout, check_norms, knows_norms, value_norms
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.causal._patching import Target

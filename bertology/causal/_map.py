@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import folder_name, layer_label
+from bertology._names import aligned, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
-from bertology._text import aligned, decimals, signed
 from bertology.causal._pairs import PatchPair, word_names
 from bertology.measures.intervals import intervals_over_clusters
 

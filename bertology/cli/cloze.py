@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import numpy as np
 import typer
 
-from bertology._names import folder_name, layer_label
-from bertology._text import aligned
+from bertology._names import aligned, folder_name, layer_label
 from bertology.cli._options import Format, closing, print_found, records, with_options
 
 if TYPE_CHECKING:

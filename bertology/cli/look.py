@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from bertology._names import aligned
 from bertology._page import is_page
-from bertology._text import aligned
 from bertology.cli._options import Format, PageOrFigure, closing, print_found, save_found, with_options
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bertology._names import folder_name, layer_label
+from bertology._names import aligned, folder_name, layer_label
 from bertology._page import is_page
-from bertology._text import aligned
 from bertology.cli._options import (
     Format,
     PageOrFigure,

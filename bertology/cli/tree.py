@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bertology._names import folder_name
-from bertology._text import aligned
+from bertology._names import aligned, folder_name
 from bertology.cli._options import Quiet, bars, closing, with_options
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskIt
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.geometry import LayerVectors
 from bertology.measures import N_RESAMPLES, Metric
+from bertology.measures.descriptions import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.results import ComparisonRow, ResultRow
 from bertology.results.predictions import Kept
@@ -465,7 +466,7 @@ def check_controls(controls: Controls, tasks: Iterable[str]) -> None:
     for task in tasks if wanted else ():
         with suppress(BertologyError):  # a task that there is not is reported where it is computed
             probes.append(get_probe(task))
-    for name in sorted(wanted - _controls_of(probes)):
+    for name in sorted(wanted - _controls_of(probes) - {*CONTROLS}):
         entries = (entry.load() for entry in registered_probes().values())
         every = _controls_of(one if isinstance(one, Probe) else one.example for one in entries)
         if name not in every:
