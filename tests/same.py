@@ -95,13 +95,15 @@ for seed in (0, 1):
 }
 """Programs that make the models of some parts, in the folder where their commands run."""
 
-IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks"}
-"""Files and folders about how and when a run was made."""
-_FOLDERS = re.compile(r'"/[^"]*/(?=(?:second|steps-\d)")')
-"""Temporary folders of models that were made for a part."""
+IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks", "sizes.csv"}
+"""Files and folders about how and when a run was made, and how fast a model is."""
 NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"
-_TIMES = re.compile(rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+")
+_TIMES = re.compile(
+    rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+|[\d.]+ \[[\d., ]+\] times as fast"
+    r"|'sha256-[\w+/=]+'|(?<=\")/[^\"]*/(?=(?:second|steps-\d)\")"
+)
+"""Times and speeds; hashes of a page's scripts; temporary folders of models that were made for a part."""
 
 
 def experiment_of(part: str) -> dict[str, Any]:

@@ -529,7 +529,7 @@ class Experiment(_Settings):
     def _named(self, model: ModelSettings, name: str) -> ModelSettings:
         if name == model.title and model.step is not None:
             return model  # one of the checkpoints that are compared with it
-        if name == model.title:
+        if name == model.title and not isinstance(self, ProbeRequest):
             remedy = "name another model, or leave it out"
             raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
         others = [other for other in self.models if other is not model]

@@ -150,8 +150,7 @@ def test_the_reference_names_cells_of_comparisons_alone(tiny_bert: Path, tiny_co
     fresh = ModelSettings(name=str(tiny_bert), init="random", init_seed=1)
     assert ids("pos", None) == ids("pos", "pocket") == ids("pos", fresh)
     assert not ids("moved", None)
-    itself = ModelSettings(name=str(tiny_bert))
-    named = [ids("moved", one) for one in (itself, fresh, fresh.model_copy(update={"dtype": "bfloat16"}))]
+    named = [ids("moved", one) for one in (str(tiny_bert), fresh, fresh.model_copy(update={"dtype": "bfloat16"}))]
     assert len({cell for one in named for cell in one}) == 3 * 4
 
 

@@ -63,7 +63,7 @@ def test_what_is_common_holds_where_nothing_else_is_written(write: Write) -> Non
     [
         ("    lr: 0.01", "    lr: fast", r"14: runs\[1\].lr: .*valid number"),
         ("    lr: 0.01", "    learning: 1", r"14: unknown key 'learning' in runs\[1\]"),
-        ("epochs: 2", "epochs: 0", r"6: runs\[0\].epochs: .*greater than or equal to 1"),
+        ("epochs: 2", "epochs: 0", r"6: runs\[0\].epochs: should be at least 1"),
         ("epochs: 2", "epoch: 2", r"6: unknown key 'epoch': did you mean epochs\?"),
         ("sentences: 40", "sentence: 40", r"5: unknown key 'sentence': did you mean sentences\?"),
         ("recipe: mosbach-2021", "recipe: mosbach", r"11: unknown recipe 'mosbach': did you mean mosbach-2021\?"),
@@ -74,7 +74,7 @@ def test_what_is_common_holds_where_nothing_else_is_written(write: Write) -> Non
         ("layers: none", "layers: bottom:1", r"13: runs\[1\].layers: is 'bottom:1'; write all, none"),
         ("name: trial", "name: my trial", r"2: name: 'my trial' should be letters, digits"),
         ("command: finetune", "command: run", r"1: this is a file for `bertology run`"),
-        ("runs:", "seeds: 0\nruns:", r"10: seeds: .*greater than or equal to 1"),
+        ("runs:", "seeds: 0\nruns:", r"10: seeds: should be at least 1"),
     ],
 )
 def test_a_mistake_names_file_and_line(write: Write, old: str, new: str, message: str) -> None:

@@ -26,7 +26,7 @@ iterations: 1
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("points: 3", "points: 2", r"5: points: .*greater than or equal to 3"),
+        ("points: 3", "points: 2", r"5: points: should be at least 3"),
         ("points: 3", "point: 3", r"5: unknown key 'point': did you mean points\?"),
         ("points: 3", "extent: [1, -1]", r"5: extent: 1…-1 is none: give a lower and a higher number"),
         ("directions: 2", "directions: 1", r"6: directions: is 1: give 0, or 2 or more"),

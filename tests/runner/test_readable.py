@@ -21,6 +21,7 @@ from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
+from tests.runner.requests import but
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -183,7 +184,7 @@ def test_cells_of_baselines_go_by_what_is_read(
     assert set(found.unreadable) == {"train", "dev", "test"}
     assert {cell.id for cell in found.cells.values()}.isdisjoint(cell.id for cell in others.cells.values())
     # What is known from the tokenizer is what the store knows afterwards.
-    run_probes(replace(request, readout="ridge"), corpus=damaged)
+    run_probes(but(request, readout="ridge"), corpus=damaged)
     monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
     assert make_plan(request, corpus=damaged).baselines == (found,)
 
