@@ -80,7 +80,8 @@ def test_it_opens_with_a_verdict_and_the_whole_models(tiny_bert: Path, tiny_corp
         tmp_path / "head",
         lambda model: model.cls.predictions.bias.add_(torch.linspace(0, 5, len(model.cls.predictions.bias))),
     )
-    noise = lambda model: [torch.nn.init.normal_(weight) for weight in model.bert.encoder.parameters()]  # noqa: E731
+    dice = torch.Generator().manual_seed(0)
+    noise = lambda model: [weight.normal_(generator=dice) for weight in model.bert.encoder.parameters()]  # noqa: E731
     models = [
         variant(tiny_bert, tmp_path / "copy", lambda model: None),
         variant(tiny_bert, tmp_path / "swapped", swap_neurons),
@@ -113,10 +114,11 @@ def test_it_opens_with_a_verdict_and_the_whole_models(tiny_bert: Path, tiny_corp
 def test_a_model_of_which_lower_layers_are_read_has_no_function_yet(
     tiny_bert: Path, tiny_corpus: Path, tmp_path: Path
 ) -> None:
+    dice = torch.Generator().manual_seed(0)
     redrawn = variant(
         tiny_bert,
         tmp_path / "redrawn",
-        lambda model: torch.nn.init.normal_(model.bert.encoder.layer[-1].output.dense.weight),
+        lambda model: model.bert.encoder.layer[-1].output.dense.weight.normal_(generator=dice),
     )
     settings = {**SETTINGS, "layers": "0,1", "sentences": 40, "measures": "vectors,weights"}
     found = compare(tiny_bert, redrawn, corpus=tiny_corpus, out=tmp_path / "run", **settings)
