@@ -101,9 +101,9 @@ NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"
 _TIMES = re.compile(
     rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+|[\d.]+ \[[\d., ]+\] times as fast"
-    r"|'sha256-[\w+/=]+'|(?<=\")/[^\"]*/(?=(?:second|steps-\d)\")"
+    r"|'sha256-[\w+/=]+'|(?<=\")/[^\"]*/(?=(?:second|steps-\d)[/\"])|<dd>\d{4}-\d\d-\d\d</dd>"
 )
-"""Times and speeds; hashes of a page's scripts; temporary folders of models that were made for a part."""
+"""Times, dates and speeds; hashes of a page's scripts; temporary folders of models that were made for a part."""
 
 
 def experiment_of(part: str) -> dict[str, Any]:
