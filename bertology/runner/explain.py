@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bertology._files import read_json
 from bertology.errors import BertologyError, quoted
 from bertology.families.request import RANDOM
+from bertology.results import read_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +31,10 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
         width: characters of a line.
 
     Raises:
-        BertologyError: the folder holds no results, or not exactly one cell is meant; the message lists cells.
+        BertologyError: the folder holds no results that can be read, or not exactly one cell is meant.
     """
     folder = Path(folder)
-    rows = _rows(folder)
+    rows = read_results(folder).to_pandas()
     cell_id = _cell_named(rows, cell)
     rows = rows[rows["cell_id"] == cell_id]
     path = folder / "cells" / f"{cell_id}.json"
@@ -52,20 +52,12 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
         ("Interval", list(_interval_lines(rows))),
         ("Versions", [f"{versions}."]),
     ]
+    lines = textwrap.TextWrapper(width, subsequent_indent=" " * 13, break_on_hyphens=False, break_long_words=False)
     return "\n".join(
-        textwrap.fill(line, width, initial_indent=f"{'' if number else name:<13}", subsequent_indent=" " * 13)
-        for name, lines in paragraphs
-        for number, line in enumerate(filter(None, lines))
+        lines.fill(f"{'' if number else name:<13}{line}")
+        for name, texts in paragraphs
+        for number, line in enumerate(filter(None, texts))
     )
-
-
-def _rows(folder: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    path = folder / "results.parquet"
-    if not path.is_file():
-        raise BertologyError(f"{quoted(folder)} has no results.parquet: name the folder of a finished run")
-    return pd.read_parquet(path)
 
 
 def _cell_named(rows: pd.DataFrame, cell: str) -> str:
@@ -87,7 +79,9 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
 
 
 def _is_given(value: Any) -> bool:
-    return value is not None and not (isinstance(value, float) and math.isnan(value))
+    import pandas as pd
+
+    return not pd.isna(value)
 
 
 def _loaded(value: Any) -> Mapping[str, Any]:
@@ -114,8 +108,9 @@ def _cell_line(row: Any) -> str:
 
 def _vectors_line(row: Any, identity: Mapping[str, Any]) -> str:
     """The model, its weights, and how its hidden states were read."""
-    if not _is_given(row["model"]):
-        return "This baseline reads no model."
+    if not _is_given(row["model_fingerprint"]):
+        scored = f"; it is scored on the items that {row['model']} can read" if _is_given(row["model"]) else ""
+        return f"This baseline reads no model{scored}."
     parts = [f"{row['model']} with {row['init']} weights (fingerprint {row['model_fingerprint']})"]
     if _is_given(row["layer"]):
         parts.append(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bertology import probe
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
 from bertology.runner.explain import explain_cell
 
@@ -52,6 +54,20 @@ def test_other_names_are_refused_with_the_cells_there_are(run: Path, cell: str, 
     assert "\n" not in str(error.value)
 
 
+def test_a_baseline_of_what_a_model_can_read_names_it(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    whole = load_corpus(str(tiny_corpus))
+    first, *others = whole["test"]
+    words = (*first.words[:-1], "\u200b")  # no subword is left of the last one
+    changed = replace(Sentence.from_words(words), layers=first.layers, heads=first.heads)
+    corpus = Corpus("damaged", {**whole.splits, "test": Sentences([changed, *others])})
+    settings = {"layers": "0", "controls": "majority", "device": "cpu", "progress": False}
+    rows = probe("pos", model=tiny_bert, corpus=corpus, out=tmp_path / "run", **settings).to_pandas()
+    for cell_id in rows["cell_id"].unique():
+        assert not {"<NA>", "nan", "None"} & set(explain_cell(tmp_path / "run", cell_id).split())
+    text = " ".join(explain_cell(tmp_path / "run", rows[rows["control"] == "majority"]["cell_id"].iloc[0]).split())
+    assert f"scored on the items that {tiny_bert} can read." in text
+
+
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BertologyError, match=r"has no results\.parquet"):
+    with pytest.raises(BertologyError, match=r"results\.parquet"):
         explain_cell(tmp_path, "pos@1")

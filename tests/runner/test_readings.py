@@ -27,8 +27,6 @@ from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
 from tests.runner.requests import but
 
-Ask = Callable[..., Results]
-
 SMALL = {"projection": 8, "hidden": 8, "max_epochs": 4}
 
 

@@ -21,7 +21,6 @@ from bertology.runner import ProbeRequest, make_plan, run_probes
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]
 SMALL = {"projection": 8, "hidden": 8, "max_epochs": 3}
-ModelCorpus = tuple[str, tuple[tuple[int, int], tuple[int, int]]]
 
 
 @pytest.fixture
