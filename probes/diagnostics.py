@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.cloze._probes import ClozeAsks
+from bertology.cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts import (
     Diagnostics,
     NegationItem,

@@ -1,8 +1,8 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
-All functions take a :class:`LayerVectors`, made of stored vectors or of arrays, and yield :class:`LayerSums`: ratios of
-two sums over clusters, from which intervals and comparisons of layers follow (:mod:`bertology.measures.sums` and :mod:`bertology.activations.layers`, to be
-read first). How contextual vectors are and how many dimensions they use is in ``_text.py``; which layers of one model
+All functions take a :class:`LayerVectors` (:mod:`bertology.activations.layers`) and yield
+:class:`bertology.measures.sums.LayerSums`: ratios of two sums over clusters, from which intervals and comparisons of
+layers follow. How contextual vectors are and how many dimensions they use is in ``_text.py``; which layers of one model
 or of two are alike in ``_similarity.py``, by the measures of ``_likeness.py``; whether senses of a word lie apart in
 ``_senses.py``; what a position or a segment does to a vector in ``_position.py``; how much of a sentence's vector is a
 sum over words in roles in ``_roles.py``; what languages share in ``languages.py``. ``_neighbours.py`` finds the nearest
