@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.measures.comparisons import best_set
-from bertology.measures.descriptions import ITSELF, NULL
+from bertology.measures.descriptions import ITSELF, metric_form
 from bertology.results.rows import (
     FALSE_DISCOVERY_RATE,
     ComparisonRow,
@@ -20,9 +20,6 @@ from bertology.results.rows import (
     counterpart,
     mean_score,
     own_init,
-    param_of,
-    reading_of,
-    score_of_row,
 )
 
 if TYPE_CHECKING:
@@ -103,8 +100,8 @@ def compared_tasks(
     questions: dict[tuple[str, str, str, str], dict[str, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         is_whole = row.group is None and row.head is None and row.layer is not None and row.value is not None
-        if is_whole and row.main_metric and row.control == ITSELF and row.model and param_of(row, "reference") is None:
-            questions[row.task, row.corpus, row.metric, reading_of(row)][row.model].append(row)
+        if is_whole and row.main_metric and row.control == ITSELF and row.model and row.param("reference") is None:
+            questions[row.task, row.corpus, row.metric, row.reading][row.model].append(row)
     several = {key[:3] for key in questions if sum(other[:3] == key[:3] for other in questions) > 1}
     tasks = []
     for key, by_model in questions.items():
@@ -129,15 +126,15 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
     inits = {model: own_init([row for row in rows if row.model == model]) for model in {row.model for row in rows}}
     found: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
-        reference, is_whole = param_of(row, "reference"), row.group is None and row.value is not None
+        reference, is_whole = row.param("reference"), row.group is None and row.value is not None
         if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
             found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
     statistics = []
     for (task, corpus, metric, model, reference), of_pair in found.items():
-        by_layer = {row.layer: score_of_row(row) for row in of_pair if row.layer is not None and row.head is None}
-        by_head = {row.head: score_of_row(row) for row in of_pair if row.head is not None}
-        whole = next((score_of_row(row) for row in of_pair if row.layer is None and row.head is None), None)
-        layers = {row.layer: param_of(row, "reference_layer") for row in of_pair if row.layer is not None}
+        by_layer = {row.layer: row.score for row in of_pair if row.layer is not None and row.head is None}
+        by_head = {row.head: row.score for row in of_pair if row.head is not None}
+        whole = next((row.score for row in of_pair if row.layer is None and row.head is None), None)
+        layers = {row.layer: row.param("reference_layer") for row in of_pair if row.layer is not None}
         known = {layer: int(other) for layer, other in layers.items() if other is not None}
         pair = names[model], names.get(reference, reference)
         statistics.append(PairStatistic(task, corpus, metric, *pair, by_layer, by_head, whole, known, of_pair[0]))
@@ -147,15 +144,13 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
 def at_null(statistic: PairStatistic, others: Sequence[PairStatistic]) -> tuple[int, ...]:
     """Layers in which a statistic is no further than what the same gives on words in random order, by intervals."""
     same = ("task", "corpus", "model", "reference")
-    null = next(
-        (
-            other.by_layer
-            for other in others
-            if other.metric == statistic.metric + NULL
-            and all(getattr(other, name) == getattr(statistic, name) for name in same)
-        ),
-        {},
-    )
+    nulls = (
+        other.by_layer
+        for other in others
+        if (form := metric_form(other.metric)).part == "null" and form.base == statistic.metric
+        and all(getattr(other, name) == getattr(statistic, name) for name in same)
+    )  # fmt: skip
+    null = next(nulls, {})
     sign = 1 if statistic.about.higher_is_better else -1
     return tuple(
         layer
@@ -197,7 +192,7 @@ def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
 
 
 def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, object]]:
-    nulls = {one.metric.removesuffix(NULL) for one in statistics if one.metric.endswith(NULL)}
+    nulls = {form.base for one in statistics if (form := metric_form(one.metric)).part == "null"}
     for one in statistics:
         of_null = at_null(one, statistics) if one.metric in nulls else None
         about: dict[str, object] = {"task": one.task, "corpus": one.corpus, "metric": one.metric}
@@ -328,4 +323,4 @@ def _runs(first: ResultRow, rows: Sequence[ResultRow]) -> list[ResultRow]:
     def key(row: ResultRow) -> tuple[Any, ...]:
         return tuple(getattr(row, name) for name in fields)
 
-    return [row for row in rows if key(row) == key(first) and reading_of(row) == reading_of(first)]
+    return [row for row in rows if key(row) == key(first) and row.reading == first.reading]

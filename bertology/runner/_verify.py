@@ -25,7 +25,7 @@ from bertology.families.request import Experiment, ModelSettings
 from bertology.probing import get_probe
 from bertology.results import ComparisonRow, ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
-from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
+from bertology.results.rows import put_row, read_result_rows
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
 from bertology.runner._plan import Finder, in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner._run import RunOptions, RunSummary, run_experiment
@@ -199,7 +199,7 @@ def _name(row: ResultRow) -> tuple[Any, ...]:
     weights = f"weights of seed {row.init_seed}" if row.init_seed else None
     control = None if row.control == "none" else row.control
     # Readout configurations of a task are distinguished by their settings.
-    config = reading_of(row) or None
+    config = row.reading or None
     return (row.task, row.corpus, row.model, row.init, weights, config, layer, seed, control, row.metric, row.group)
 
 
@@ -283,7 +283,7 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
 
 
 def _training(row: ResultRow) -> tuple[str, int | None]:
-    return training_of(row), row.pretraining_seed
+    return row.training, row.pretraining_seed
 
 
 def _copy_files(run: Path, out: Path) -> None:

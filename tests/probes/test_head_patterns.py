@@ -12,7 +12,7 @@ from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError
 from bertology.measures.sums import Scope
-from bertology.results.heads import head_tables
+from bertology.results.views import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE
 

@@ -17,8 +17,7 @@ from bertology.families.vectors import TaskData
 from bertology.measures import majority
 from bertology.probing import tree_examples
 from bertology.results import read_results
-from bertology.results.heads import head_tables
-from bertology.results.views import layer_tables
+from bertology.results.views import head_tables, layer_tables
 from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
 from tests.runner.requests import but
