@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.corpora.prompts import (
+from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,
     PragmaticItem,

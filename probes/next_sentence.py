@@ -8,7 +8,7 @@ those two sentences are about the same things, so that who goes by topic alone t
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bertology.corpora.prompts import Document, drawn_order, read_documents
+from bertology.corpora.prompts.sets import Document, drawn_order, read_documents
 from bertology.pocket import pretraining_documents
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 
