@@ -15,34 +15,70 @@ from bertology.corpora._words import Mention, Span, coreference, penn_words
 from bertology.errors import CorpusError, cut, quoted
 
 _FEWEST_DOCUMENTS = 20
+_TOPS = frozenset(["", "TOP", "ROOT"])
 _SPACING = "sentences without spacing, words joined by the rules of Penn tokens"
 
 
 @dataclass(slots=True)
-class _Node:
-    """A bracket as it stands in the file."""
+class _Bracket:
+    """An open bracket, and how many phrases and words came before it."""
 
-    line: int
+    n_phrases: int
+    n_words: int
     label: str | None = None
     word: str | None = None
-    children: list[_Node] = field(default_factory=list)
+    has_children: bool = False
 
-    def add_bracket(self, child: _Node) -> str:
-        """Add a bracket; returns what is wrong with it, if anything."""
-        if self.word is not None:
-            return f"a bracket opens after the word {quoted(self.word)}; close ({cut(self.label or '')} first"
-        self.label = self.label or ""
-        self.children.append(child)
+
+@dataclass(slots=True)
+class _Tree:
+    """The words, tags and phrases of a tree, as far as it is read."""
+
+    line: int
+    opened: list[_Bracket] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    phrases: list[tuple[int, int, str]] = field(default_factory=list)
+    """First word, end and category, each before those inside it."""
+    n_doubled: int = 0
+
+    def read(self, token: str) -> str:
+        """Take a bracket, label or word; returns what is wrong with it, if anything."""
+        inner = self.opened[-1] if self.opened else None
+        if token == ")" and inner is not None:
+            return self._close(self.opened.pop())
+        if token == "(" and inner is not None and inner.word is not None:
+            return f"a bracket opens after the word {quoted(inner.word)}; close ({cut(inner.label or '')} first"
+        if token == "(":
+            if inner is not None:
+                inner.label, inner.has_children = inner.label or "", True
+            self.opened.append(_Bracket(len(self.phrases), len(self.words)))
+        elif inner is None:
+            outside = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
+            return "a bracket closes that was not opened; take it out" if token == ")" else outside
+        elif inner.label is None:
+            inner.label = token
+        elif inner.word is None and not inner.has_children:
+            inner.word = token
+        else:
+            return f"{quoted(token)} stands beside other parts of ({cut(inner.label)}; give it a tag"
         return ""
 
-    def add_token(self, token: str) -> str:
-        """Add a label or word; returns what is wrong with it, if anything."""
-        if self.label is None:
-            self.label = token
-        elif self.word is None and not self.children:
-            self.word = token
-        else:
-            return f"{quoted(token)} stands beside other parts of ({cut(self.label)}; give it a tag"
+    def _close(self, node: _Bracket) -> str:
+        label = node.label or ""
+        if node.word is not None:
+            if label != "-NONE-":
+                self.words.append(node.word)
+                self.tags.append(label)
+            return ""
+        if not node.has_children:
+            return f"a bracket ({cut(label)}) that holds nothing; fill it"
+        phrase = (node.n_words, len(self.words), _category(label))
+        if node.n_words < len(self.words) and (self.opened or label not in _TOPS):
+            if phrase in self.phrases[node.n_phrases :]:
+                self.n_doubled += 1
+            else:
+                self.phrases.insert(node.n_phrases, phrase)
         return ""
 
 
@@ -60,7 +96,6 @@ class Trees(Format):
 
     title, suffixes = "trees in brackets", (".mrg", ".ptb")
     _token = re.compile(r"[()]|[^\s()]+")
-    _tops = frozenset(["", "TOP", "ROOT"])
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file of bracketed trees, or in a folder of such files.
@@ -91,76 +126,36 @@ class Trees(Format):
                 blocks.setdefault(block, []).append(sentence)
         return list(blocks.values())
 
-    def _trees(self, path: Path) -> Iterator[tuple[_Node, int]]:
+    def _trees(self, path: Path) -> Iterator[tuple[_Tree, int]]:
         """The trees of a file, each with the number of blank lines between trees before it."""
-        open_nodes: list[_Node] = []
-        blanks = 0
+        tree, blanks = _Tree(0), 0
         for number, line in enumerate(text_lines(path), 1):
-            blanks += not open_nodes and line.isspace()
+            blanks += not tree.opened and line.isspace()
             for token in self._token.findall(line):
-                trouble = ""
-                if token == "(":
-                    node = _Node(number)
-                    trouble = open_nodes[-1].add_bracket(node) if open_nodes else ""
-                    open_nodes.append(node)
-                elif not open_nodes and token == ")":
-                    trouble = "a bracket closes that was not opened; take it out"
-                elif not open_nodes:
-                    trouble = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
-                elif token != ")":
-                    trouble = open_nodes[-1].add_token(token)
-                elif (node := open_nodes.pop()).word is None and not node.children:
-                    trouble = f"a bracket ({cut(node.label or '')}) that holds nothing; fill it"
-                elif not open_nodes:
-                    yield node, blanks
-                if trouble:
+                tree = tree if tree.opened else _Tree(number)
+                if trouble := tree.read(token):
                     raise CorpusError(f"{path}:{number}: {trouble}")
-        if open_nodes:
-            what = "the tree that opens here does not close; add the missing bracket"
-            raise CorpusError(f"{path}:{open_nodes[0].line}: {what}")
+                if not tree.opened:
+                    yield tree, blanks
+        if tree.opened:
+            raise CorpusError(f"{path}:{tree.line}: the tree that opens here does not close; add the missing bracket")
 
-    def _sentence(self, tree: _Node, number: int, path: Path, oddities: Oddities) -> Sentence | None:
-        words, tags, phrases, n_doubled = list[str](), list[str](), list[tuple[int, int, str]](), 0
-
-        def walk(node: _Node, *, top: bool = False) -> None:
-            """Note words and phrases, left to right."""
-            nonlocal n_doubled
-            label = node.label or ""
-            if node.word is not None:
-                if label != "-NONE-":
-                    words.append(node.word)
-                    tags.append(label)
-                return
-            place, start = len(phrases), len(words)
-            for child in node.children:
-                walk(child)
-            phrase = (start, len(words), _category(label))
-            if start == len(words) or (top and label in self._tops):
-                return
-            if phrase in phrases[place:]:
-                n_doubled += 1
-            else:
-                phrases.insert(place, phrase)
-
-        try:
-            walk(tree, top=True)
-        except RecursionError:
-            raise CorpusError(f"{path}:{tree.line}: brackets nested too deeply to be a tree; check them") from None
+    def _sentence(self, tree: _Tree, number: int, path: Path, oddities: Oddities) -> Sentence | None:
         where = f"{path.name}:{tree.line}"
-        if not words:
+        if not tree.words:
             oddities.skip("trees of traces only", where)
             return None
-        if n_unlabelled := sum(not label for _, _, label in phrases):
+        if n_unlabelled := sum(not label for _, _, label in tree.phrases):
             oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
-        if n_doubled:
-            oddities.note("phrases over one phrase of the same label, counted once", where, times=n_doubled)
-        targets = tuple(Target((start, end), label) for start, end, label in phrases if label)
-        plain, spaced = _plain(words, tags, where, oddities)
+        if tree.n_doubled:
+            oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
+        targets = tuple(Target((start, end), label) for start, end, label in tree.phrases if label)
+        plain, spaced = _plain(tree.words, tree.tags, where, oddities)
         return Sentence.from_words(
             plain,
             id=f"{path.stem}-{number}",
             space_after=spaced,
-            layers={"xpos": tuple(tags)},
+            layers={"xpos": tuple(tree.tags)},
             targets={"constituents": targets} if targets else {},
         )
 
@@ -270,34 +265,30 @@ class OntoNotes(Format):
         return at_least_one(sentences, f"{file}: no sentence in it; give a file of CoNLL-2012 with words")
 
     def _sentences(self, path: Path) -> Iterator[tuple[str, _Rows]]:
+        """The sentences of a file, each with the name of its document."""
         cells: list[list[str]] = []
         document, part, begun, count, number = "", "", 0, 0, 0
         for number, line in enumerate(text_lines(path), 1):
-            if cells and (not line.strip() or line.startswith(self._end)):
+            is_end = line.startswith(self._end)
+            if cells and (is_end or not line.strip()):
                 count += 1
                 yield document, _Rows(path, number - len(cells), f"{document}{part}-{count}", cells)
                 cells = []
-            if not line.strip():
-                continue
-            if match := self._begin.fullmatch(line):
-                if begun:
-                    raise CorpusError(f"{path}:{number}: a document begins inside that of line {begun}; end it first")
+            match = self._begin.fullmatch(line)
+            trouble = f"a document begins inside that of line {begun}; end it first" if match and begun else ""
+            if match:
                 document, part = match["name"], f"/{match['part']}" if match["part"] else ""
-                begun, count = number, 0
-            elif line.startswith(self._end):
+                begun, count = begun or number, 0
+            elif is_end:
                 begun = 0
-            elif not begun:
-                raise CorpusError(
-                    f"{path}:{number}: a line outside of any document; #begin document should come before"
-                )
-            else:
+            elif line.strip():
                 cells.append(line.split())
-                if trouble := self._trouble(cells):
-                    raise CorpusError(f"{path}:{number}: {trouble}")
+                trouble = self._trouble(cells) if begun else "a line outside of any document; #begin document is due"
+            if trouble:
+                raise CorpusError(f"{path}:{number}: {trouble}")
         if begun:
-            raise CorpusError(
-                f"{path}:{number}: the document of line {begun} has no #end document; it may be cut short"
-            )
+            what = f"the document of line {begun} has no #end document; it may be cut short"
+            raise CorpusError(f"{path}:{number}: {what}")
 
     def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
         """The mistake in the last of the rows of a sentence; empty if there is none."""
@@ -308,9 +299,8 @@ class OntoNotes(Format):
             return f"{len(cells)} columns where the sentence has {len(before[0])}"
         if cells[self._number] != str(len(before)):
             return f"word number {cut(cells[self._number])} where {len(before)} was due; count from 0"
-        if cells[self._word] == self._taken_out:
-            return f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
-        return ""
+        taken_out = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
+        return taken_out if cells[self._word] == self._taken_out else ""
 
     def _sentence(self, rows: _Rows, oddities: Oddities) -> Sentence:
         tags = rows.column(self._tag)
