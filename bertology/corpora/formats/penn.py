@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -150,7 +150,8 @@ class Trees(Format):
         if tree.n_doubled:
             oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
         targets = tuple(Target((start, end), label) for start, end, label in tree.phrases if label)
-        plain, spaced = _plain(tree.words, tree.tags, where, oddities)
+        oddities.note(_SPACING, where)
+        plain, spaced = penn_words(tree.words, tree.tags)
         return Sentence.from_words(
             plain,
             id=f"{path.stem}-{number}",
@@ -158,11 +159,6 @@ class Trees(Format):
             layers={"xpos": tuple(tree.tags)},
             targets={"constituents": targets} if targets else {},
         )
-
-
-def _plain(tokens: Sequence[str], tags: Sequence[str], where: str, oddities: Oddities) -> tuple[list[str], list[bool]]:
-    oddities.note(_SPACING, where)
-    return penn_words(tokens, tags)
 
 
 def _category(label: str) -> str:
@@ -188,26 +184,6 @@ def _divided(documents: Sequence[Sequence[Sentence]], path: Path, oddities: Oddi
     return corpus_at(path, splits, oddities, notes={"splits": note})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The lines of one sentence."""
-
-    path: Path
-    first_line: int
-    name: str
-    cells: list[list[str]]
-
-    @property
-    def where(self) -> str:
-        return f"{self.path.name}:{self.first_line}"
-
-    def column(self, index: int) -> list[str]:
-        return [row[index] for row in self.cells]
-
-    def error(self, place: int, message: str) -> CorpusError:
-        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
-
-
 class OntoNotes(Format):
     """Files of the CoNLL-2012 shared task (Pradhan et al. 2012), ``*_conll``.
 
@@ -221,8 +197,8 @@ class OntoNotes(Format):
     _end = "#end document"
     _number, _word, _tag, _parse, _lemma, _names, _first_role = 2, 3, 4, 5, 6, 10, 11
     _fewest_columns, _taken_out = 12, "[WORD]"
-    _bracket = re.compile(r"\(([^()*\s]+)|(\*)|(\))")
-    _mention = re.compile(r"(\()?(\d+)(\))?")
+    _coreference = "coreference"
+    _bracket, _mention = re.compile(r"\([^()*\s]+|\*|\)"), re.compile(r"\(\d+\)?|\d+\)")
 
     def files(self, path: Path) -> list[Path]:
         """The files of CoNLL-2012 in a folder or below it, in order of name."""
@@ -261,18 +237,19 @@ class OntoNotes(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of a file; those of a document are a group."""
-        sentences = (replace(self._sentence(rows, oddities), group=name) for name, rows in self._sentences(file))
-        return at_least_one(sentences, f"{file}: no sentence in it; give a file of CoNLL-2012 with words")
+        return at_least_one(
+            self._read(file, oddities), f"{file}: no sentence in it; give a file of CoNLL-2012 with words"
+        )
 
-    def _sentences(self, path: Path) -> Iterator[tuple[str, _Rows]]:
-        """The sentences of a file, each with the name of its document."""
+    def _read(self, path: Path, oddities: Oddities) -> Iterator[Sentence]:
         cells: list[list[str]] = []
         document, part, begun, count, number = "", "", 0, 0, 0
         for number, line in enumerate(text_lines(path), 1):
             is_end = line.startswith(self._end)
             if cells and (is_end or not line.strip()):
                 count += 1
-                yield document, _Rows(path, number - len(cells), f"{document}{part}-{count}", cells)
+                sentence = self._sentence(cells, path, number - len(cells), oddities)
+                yield replace(sentence, id=f"{document}{part}-{count}", group=document)
                 cells = []
             match = self._begin.fullmatch(line)
             trouble = f"a document begins inside that of line {begun}; end it first" if match and begun else ""
@@ -302,86 +279,75 @@ class OntoNotes(Format):
         taken_out = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
         return taken_out if cells[self._word] == self._taken_out else ""
 
-    def _sentence(self, rows: _Rows, oddities: Oddities) -> Sentence:
-        tags = rows.column(self._tag)
-        words, spaced = _plain(rows.column(self._word), tags, rows.where, oddities)
-        entities = [Target(span, label) for span, label in self._spans(rows, self._names, "name")]
-        layers = {"xpos": tags, "lemma": rows.column(self._lemma)}
-        if set(rows.column(self._names)) != {"-"}:
-            layers["ner"] = ["O"] * len(words)
-            for entity in entities:
-                (start, end), label = entity.span1, entity.label
-                layers["ner"][start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    def _sentence(self, rows: list[list[str]], path: Path, first: int, oddities: Oddities) -> Sentence:
+        columns = list(zip(*rows, strict=True))
+
+        def error(place: int, message: str) -> CorpusError:
+            return CorpusError(f"{path}:{first + place}: {message}")
+
+        def spans(index: int, what: str) -> list[tuple[Span, str]]:
+            return self._spans(columns[index], f"column {index % len(columns) + 1} ({what})", error)
+
+        tags, names = columns[self._tag], columns[self._names]
+        oddities.note(_SPACING, f"{path.name}:{first}")
+        words, spaced = penn_words(columns[self._word], tags)
+        entities = [Target(span, label) for span, label in spans(self._names, "name")]
+        layers: dict[str, Sequence[str]] = {"xpos": tags, "lemma": columns[self._lemma]}
+        if set(names) != {"-"}:
+            ner = ["O"] * len(words)
+            for (start, end), label in ((entity.span1, entity.label) for entity in entities):
+                ner[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+            layers["ner"] = ner
         plain = {name: tuple(None if value == "-" else value for value in values) for name, values in layers.items()}
-        phrases = self._spans(rows, self._parse, "parse")
+        srl: list[Target] = []
+        for roles in (spans(index, "roles") for index in range(self._first_role, len(columns) - 1)):
+            predicate = next((span for span, label in roles if label == "V"), None)
+            arguments = [Target(predicate, label, span) for span, label in roles if predicate and label != "V"]
+            if not arguments:
+                kind = "predicates without arguments" if predicate else "columns of roles without a predicate (V"
+                oddities.skip(kind, f"{path.name}:{first}")
+            srl += arguments
+        phrases = ((span, label) for span, label in spans(self._parse, "parse") if label != "TOP")
         targets = {
-            "constituents": tuple(Target(span, _category(label)) for span, label in phrases if label != "TOP"),
+            "constituents": tuple(Target(span, _category(label)) for span, label in phrases),
             "entities": tuple(entities),
-            "srl": tuple(self._roles(rows, oddities)),
-            "coref": coreference(self._mentions(rows)),
+            "srl": tuple(srl),
+            "coref": coreference(Mention(span, name) for span, name in spans(-1, self._coreference)),
         }
         return Sentence.from_words(
             words,
-            id=rows.name,
             space_after=spaced,
             layers={name: values for name, values in plain.items() if any(values)},
-            targets={name: spans for name, spans in targets.items() if spans},
+            targets={name: some for name, some in targets.items() if some},
         )
 
-    def _spans(self, rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
-        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``."""
+    def _spans(
+        self, column: Sequence[str], what: str, error: Callable[[int, str], CorpusError]
+    ) -> list[tuple[Span, str]]:
+        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``.
+
+        Those of coreference close by name, ``(12|(5``, ``12)``, and may cross.
+        """
         spans: list[tuple[Span, str]] = []
-        opened: list[tuple[int, int]] = []
-        column = f"column {index + 1} ({what})"
-        for place, cell in enumerate(rows.column(index)):
-            if cell == "-":
-                continue
-            if self._bracket.sub("", cell):
-                raise rows.error(place, f"{column} holds {quoted(cell)}, not brackets as in (NP* or *)")
-            for label, _, closes in self._bracket.findall(cell):
-                if label:
-                    opened.append((len(spans), place))
+        opened: list[int] = []
+        by_name = self._coreference in what
+        for place, cell in enumerate(column):
+            is_none = cell == "-" or (by_name and cell == "_")
+            brackets = (self._mention if by_name else self._bracket).findall("" if is_none else cell)
+            if not is_none and "".join(brackets) != (cell.replace("|", "") if by_name else cell):
+                raise error(place, f"{what} holds {quoted(cell)}, not brackets as in (NP* or *, or (12|(5)")
+            for bracket in brackets:
+                label = bracket.strip("()")
+                if bracket.startswith("("):
+                    opened.append(len(spans))
                     spans.append(((place, place), label))
-                elif closes:
-                    if not opened:
-                        raise rows.error(place, f"{column}: a bracket closes that was not opened")
-                    number, start = opened.pop()
-                    spans[number] = ((start, place + 1), spans[number][1])
+                if bracket.endswith(")"):
+                    fitting = (number for number in reversed(opened) if not by_name or spans[number][1] == label)
+                    if (number := next(fitting, None)) is None:
+                        raise error(place, f"{what}: a bracket closes that was not opened in this sentence")
+                    opened.remove(number)
+                    spans[number] = ((spans[number][0][0], place + 1), spans[number][1])
         if opened:
-            number, start = opened[-1]
-            raise rows.error(start, f"{column}: ({cut(spans[number][1])} does not close in the sentence")
+            (place, _), label = spans[opened[-1]]
+            raise error(place, f"{what}: ({cut(label)} does not close in the sentence")
         return spans
-
-    def _roles(self, rows: _Rows, oddities: Oddities) -> Iterator[Target]:
-        for index in range(self._first_role, len(rows.cells[0]) - 1):
-            spans = self._spans(rows, index, "roles")
-            predicate = next((span for span, label in spans if label == "V"), None)
-            if predicate is None:
-                oddities.skip("columns of roles without a predicate (V", rows.where)
-                continue
-            arguments = [Target(predicate, label, span) for span, label in spans if label != "V"]
-            if not arguments:
-                oddities.skip("predicates without arguments", rows.where)
-            yield from arguments
-
-    def _mentions(self, rows: _Rows) -> list[Mention]:
-        """The mentions of the last column: ``(12``, ``12)``, ``(12)``, separated by bars."""
-        mentions: list[Mention] = []
-        opened: dict[str, list[int]] = {}
-        for place, cell in enumerate(rows.column(-1)):
-            for part in cell.split("|") if cell not in ("-", "_") else ():
-                match = self._mention.fullmatch(part)
-                if match is None or not (match[1] or match[3]):
-                    what = f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)"
-                    raise rows.error(place, what)
-                if match[1]:
-                    opened.setdefault(match[2], []).append(place)
-                if match[3]:
-                    if not opened.get(match[2]):
-                        what = f"coreference: {cut(match[2])}) closes, which is not open in this sentence"
-                        raise rows.error(place, what)
-                    mentions.append(Mention((opened[match[2]].pop(), place + 1), match[2]))
-        for name, places in opened.items():
-            if places:
-                raise rows.error(places[-1], f"coreference: ({cut(name)} does not close in the sentence")
-        return mentions
