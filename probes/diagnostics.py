@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertology.cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import (
+from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,
     PragmaticItem,
