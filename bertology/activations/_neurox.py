@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
 from bertology.activations._store import (
-    CLS,
     Entry,
     Manifest,
     OpenShard,
@@ -32,6 +31,7 @@ from bertology.activations._store import (
     write_shard,
 )
 from bertology.corpora import Sentence, Sentences
+from bertology.encoders.alignment import CLS
 from bertology.errors import BertologyError, StoreError
 
 _INDEX = "sentence_to_index"

@@ -36,13 +36,12 @@ from bertology._files import (
     write_atomically,
 )
 from bertology.encoders import Encoding
+from bertology.encoders.alignment import CLS
 from bertology.errors import BertologyError, StoreError
 
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
-CLS = "cls"
-"""Pooling of an entry of the first special tokens, one vector a sentence, in place of a pooling of words."""
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _LAYER = "layer_{:02d}"

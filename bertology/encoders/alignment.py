@@ -162,6 +162,8 @@ OnLong = Literal["window", "error", "skip"]
 """Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
 Pooling = Literal["mean", "first", "last"]
 """Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
+CLS = "cls"
+"""In place of a pooling of words: the vectors of the first special tokens, one a sentence."""
 
 _CHUNK_CHARACTERS = 1 << 20
 SHARED = "sharing all subwords with another word"

@@ -14,7 +14,7 @@ from bertology.encoders.sources import MemorySource, drawn, load_config, pretrai
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder
+    from bertology.encoders.encoder import Encoder
 
 DecoderKind = Literal["cross", "decoder"]
 """Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""

@@ -16,7 +16,6 @@ from bertology._languages_apart import read_languages_apart
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology._workers import choose_device
-from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import (
     LoadedModel,
     check_embeddings,
@@ -27,6 +26,7 @@ from bertology.encoders._modules import (
     refused_weight,
 )
 from bertology.encoders.alignment import Ids, PieceReader
+from bertology.encoders.encoder import Encoder
 from bertology.encoders.resolving import resolve_model
 from bertology.encoders.sources import (
     AGAIN,

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -36,6 +35,7 @@ from bertology.encoders._modules import (
     run_to_layers,
 )
 from bertology.encoders.alignment import PieceReader
+from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer, piece_reader
