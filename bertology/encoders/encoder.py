@@ -225,7 +225,8 @@ class Encoder:
         if self.is_gated:
             raise ModelError("heads are gated: make twins before gated_heads, and gate each")
         twin = copy.copy(self)
-        twin.model = self.model.twin()
+        # Hooks, which belong to a module, keep count of what is running: the modules must differ.
+        twin.model = self.model.copied(share=True)
         twin.__dict__.pop("masked_head", None)
         return twin
 

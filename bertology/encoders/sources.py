@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
@@ -328,11 +328,18 @@ class MemorySource(ModelSource):
     size: ModelShape
     dtype: str
     """The type of its weights, in which it computes."""
-    has_masked_lm_head: bool
     content: str = ""
     """Identity of the model, by which results are kept."""
-    held: Any = field(repr=False, compare=False)
-    """The :class:`bertology.encoders.memory.HeldModel` itself."""
+    model: Any = field(repr=False, compare=False)
+    """Modules of a copy of the model as it was when it was given."""
+    tokenizer: Any = field(repr=False, compare=False)
+    fresh: Callable[[Init, int], Any] = field(repr=False, compare=False)
+    """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
+
+    @property
+    def has_masked_lm_head(self) -> bool:
+        """Whether it predicts masked words."""
+        return self.model.with_head is not None
 
 
 def model_shape(source: ModelSource) -> ModelShape:
@@ -407,26 +414,22 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     Raises:
         ModelError: a file that belongs to the model is missing or unreadable.
     """
+    libraries = [version_of(name) for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
-        return _held_fingerprint(source, init, seed)
+        if init == "pretrained":
+            return source.content
+        source.fresh(init, seed)  # raises where there are no random weights
+        return digest([source.content.encode(), init.encode(), str(seed).encode(), *reversed(libraries)])
     config = read_config(source.folder)
     files = [*tokenizer_files(source.folder), *code_files(source.folder)]
     parts = [b"config", config_content(config)]
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
     if init != "pretrained":
-        parts += [init.encode(), str(seed).encode(), *(version_of(name) for name in ("transformers", "torch"))]
+        parts += [init.encode(), str(seed).encode(), *libraries]
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
-
-
-def _held_fingerprint(source: MemorySource, init: Init, seed: int) -> str:
-    if init == "pretrained":
-        return source.content
-    source.held.fresh(init, seed)  # raises where there are no random weights
-    libraries = [version_of(name) for name in ("torch", "transformers")]
-    return digest([source.content.encode(), init.encode(), str(seed).encode(), *libraries])
 
 
 def code_fingerprint(source: ModelSource) -> str | None:

@@ -202,8 +202,8 @@ def test_a_module_that_does_not_fit_is_named_in_one_line(tokenizer: Any) -> None
     failing = replace(ADAPTER, forward=lambda module, ids, mask: module.nothing(ids))
     without_blocks = replace(ADAPTER, forward=lambda module, ids, mask: module.table(ids))
     for module, adapter, name, message in (
-        (drawn(0), failing, "a", "a trial reading failed"),
-        (drawn(0), without_blocks, "a", "without passing layers"),
+        (drawn(0), failing, "a", "does not run a few texts"),
+        (drawn(0), without_blocks, "a", "no block ran"),
         (Own(64), ADAPTER, "a", "vocabulary does not fit"),
         (drawn(0), ADAPTER, "pocket", "cannot be called 'pocket'"),
     ):
