@@ -81,29 +81,24 @@ def extract(
         entry = Extraction.finished(recipe, layers, progress)
         if entry is not None:
             return entry
-        return _write_entry(Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress))
-
-
-def _write_entry(job: Extraction) -> Entry:
-    progress, pieces, checksums = job.progress, job.pieces, job.prepare()
-    progress.start(sum(pieces), unit="pieces")
-    # One shard is written while the next is computed; never more than two are in memory, and seldom two whole ones.
-    with ThreadPoolExecutor(1) as writer, job.workers:
-        writing: tuple[int, Future[str]] | None = None
-        for number, checksum in enumerate(checksums):
-            if checksum is not None:
-                progress.skip(pieces[number])
-                continue
-            vectors = job.read(number)
-            if writing is not None:
-                checksums[writing[0]] = writing[1].result()
-            give_back_freed_memory()
-            writing = number, writer.submit(job.write, number, vectors)
-            del vectors  # freed as soon as it is written
-        if writing is not None:
-            checksums[writing[0]] = writing[1].result()
-    progress.finish()
-    return job.entry.complete(checksums)
+        job = Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress)
+        checksums, writing = job.prepare(), dict[int, Future[str]]()  # writing: by the number of the shard
+        progress.start(sum(job.pieces), unit="pieces")
+        # One shard is written while the next is computed; never more than two are in memory, and seldom two whole ones.
+        with ThreadPoolExecutor(1) as writer, job.workers:
+            for number, checksum in enumerate(checksums):
+                if checksum is not None:
+                    progress.skip(job.pieces[number])
+                    continue
+                vectors = job.read(number)
+                for earlier in writing.values():
+                    earlier.result()
+                give_back_freed_memory()
+                writing[number] = writer.submit(job.write, number, vectors)
+                del vectors  # freed as soon as it is written
+        checksums = [writing[n].result() if n in writing else known for n, known in enumerate(checksums)]
+        progress.finish()
+        return job.entry.complete(checksums)
 
 
 class Extraction:

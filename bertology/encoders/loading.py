@@ -219,7 +219,7 @@ def load_encoder(
     source = name_or_source
     if isinstance(source, str | Path):
         source = resolve_model(str(source), revision=revision)
-    choices = {"dtype": (dtype or "float32", (*_DTYPES,)), "init": (init, get_args(Init))}
+    choices = {"dtype": ("float32" if dtype is None else dtype, (*_DTYPES,)), "init": (init, get_args(Init))}
     for what, (value, known) in {**choices, "attention": (attention, ("fast", "eager"))}.items():
         if value not in known:
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
@@ -318,9 +318,7 @@ def _load_model(
     if classifier and (config.is_encoder_decoder or type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING):
         raise ModelError(f"model {source.name}: no classifier of texts is known for {config.model_type} models")
     head: Any = "classifier" if classifier else "masked" if claims_masked_lm_head(config) else None
-    kind = getattr(
-        library, {"classifier": _TASK_CLASSES["sentence"], "masked": "AutoModelForMaskedLM"}.get(head, "AutoModel")
-    )
+    kind = getattr(library, _TASK_CLASSES["sentence"] if classifier else f"AutoModel{'ForMaskedLM' if head else ''}")
     if init != "pretrained":
         with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
             fresh = drawn(kind, config, seed, **options)

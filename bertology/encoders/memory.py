@@ -370,7 +370,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
     returned = _returned_by(body, parts, read, name=name)
     for layer in range(size.n_layers + 1):
         shape = list(returned[f"layer {layer}"].shape) if f"layer {layer}" in returned else "none, as no block ran"
-        if shape != [len(returned["layer 0"]), size.dim]:
+        if shape != [len(returned[f"layer {size.n_layers}"]), size.dim]:
             raise ModelError(
                 f"model {name}: the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]; "
                 "check blocks and forward of the ModuleAdapter"
