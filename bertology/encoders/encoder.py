@@ -28,7 +28,6 @@ from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
 from bertology.encoders.alignment import (
     CLS,
-    EncodedPieces,
     Encoding,
     OnLong,
     PieceReader,
@@ -217,11 +216,7 @@ class Encoder:
         return encoder
 
     def twin(self) -> Encoder:
-        """Another encoder with the same weights, for another thread: one encoder serves one thread at a time.
-
-        Raises:
-            ModelError: heads are gated.
-        """
+        """Another encoder with the same weights, for another thread: one encoder serves one thread at a time."""
         if self.is_gated:
             raise ModelError("heads are gated: make twins before gated_heads, and gate each")
         twin = copy.copy(self)
@@ -240,9 +235,6 @@ class Encoder:
         """A twin for passes without gradients, on packed weights where those are faster.
 
         Its hidden states differ from this encoder's in the last digits of float32. Its own twins share its weights.
-
-        Raises:
-            ModelError: heads are gated.
         """
         twin, weight = self.twin(), next(self.model.body.parameters())
         if self.model.is_stock and can_pack(weight.device, weight.dtype):
@@ -301,7 +293,14 @@ class Encoder:
         """The mask token."""
         return str(self.tokenizer.convert_ids_to_tokens(self.mask_id))
 
-    def tokenize(self, sentences: Texts, *, on_long: OnLong = "window", max_pieces: int | None = None) -> Pieces:
+    def tokenize(
+        self,
+        sentences: Texts,
+        *,
+        on_long: OnLong = "window",
+        max_pieces: int | None = None,
+        encoding: Encoding | None = None,
+    ) -> Pieces:
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
         A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
@@ -312,29 +311,25 @@ class Encoder:
             on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
                 one where it has most context; an error; or its words are skipped.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
+            encoding: input form of the sentences; words of windows that it makes too long are skipped.
 
         Raises:
-            ModelError: a sentence is too long and ``on_long`` is ``"error"``.
+            ModelError: a sentence is too long and ``on_long`` is ``"error"``; or no window fits into the encoding, or
+                the tokenizer joins no two texts.
             CorpusError: a text cannot be encoded.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
+        if encoding is not None:
+            return encoded(as_sentences(sentences), encoding, reader, on_long=on_long)
         return reader.tokenize(sentences, on_long=on_long)
 
     def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
-        """The first special token of each sentence (``[CLS]`` of BERT), which takes the place of words in the pieces.
+        """The first special token of each sentence (``[CLS]`` of BERT), in the place of words; see :meth:`tokenize`.
 
         Only the first window of a sentence is kept. A sentence without pieces, or left out as too long, is skipped.
-        Arguments and errors are those of :meth:`tokenize`; a ModelError, too, where there is no such token.
+        A ModelError is raised where there is no such token.
         """
         return self._reader.first_tokens(sentences, on_long=on_long)
-
-    def encode(self, sentences: Texts, encoding: Encoding, *, on_long: OnLong = "window") -> EncodedPieces:
-        """The windows of :meth:`tokenize` in another encoding; words of windows that it makes too long are skipped.
-
-        Raises:
-            ModelError: no window fits, or the tokenizer joins no two texts.
-        """
-        return encoded(as_sentences(sentences), encoding, self._reader, on_long=on_long)
 
     def hidden_states(
         self,
@@ -397,26 +392,19 @@ class Encoder:
         return chosen
 
     def masked_logits(
-        self,
-        input_ids: Tensor,
-        positions: Tensor,
-        *,
-        attention_mask: Tensor | None = None,
-        layers: Sequence[int] | None = None,
-        candidates: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, positions: Tensor, *, candidates: Tensor | None = None, **inputs: Any
     ) -> dict[int, Tensor]:
         """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
-        final norm before its head (ModernBERT), earlier layers pass it too. Further inputs are those of
-        :meth:`hidden_states`.
+        final norm before its head (ModernBERT), earlier layers pass it too.
 
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
-            layers: the last one when left out.
             candidates: ``[candidate]`` vocabulary numbers to score; all when left out.
+            inputs: ``attention_mask``, ``token_type_ids`` and ``layers`` as of :meth:`hidden_states`; the last layer
+                when left out.
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
@@ -425,9 +413,7 @@ class Encoder:
             ModelError: the model has no such head, or no such layer.
             SignalError: hidden states or logits that are not finite.
         """
-        features = self.masked_features(
-            input_ids, positions, attention_mask=attention_mask, layers=layers, token_type_ids=token_type_ids
-        )
+        features = self.masked_features(input_ids, positions, **inputs)
         chosen = None if candidates is None else candidates.to(self.device)
         return {layer: self.vocabulary_logits(vectors, chosen, layer=layer) for layer, vectors in features.items()}
 
@@ -447,10 +433,7 @@ class Encoder:
         layers: Sequence[int] | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """``[place, feature]`` input, by layer, of the masked-LM head's projection (``masked_head.logits``).
-
-        Arguments and errors are those of :meth:`masked_logits`.
-        """
+        """``[place, feature]`` input, by layer, of the masked-LM head's projection; see :meth:`masked_logits`."""
         self.masked_head  # noqa: B018 - raises where there is none
         checked = frozenset(
             layers_from_end(self.n_layers if layers is None else layers, lowest=0, n_layers=self.n_layers)
@@ -463,13 +446,7 @@ class Encoder:
             return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
 
     def head_features(self, states: Tensor, *, layer: int) -> Tensor:
-        """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens where there is one.
-
-        Gradients pass where they are recorded.
-
-        Raises:
-            ModelError: the model has no masked-LM head, or it is not known how its head reads lower layers.
-        """
+        """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens if there is one."""
         seen = states if self.lens is None else self.lens(layer, states)
         return self.masked_head.features(heads.for_head(self.model, seen, layer=layer, family=self.family))
 
@@ -635,11 +612,7 @@ class Encoder:
             self._gates = {}
 
     def plain_attention(self) -> contextlib.AbstractContextManager[None]:
-        """The plain ("eager") attention, which gives maps, in every pass inside the context.
-
-        Raises:
-            ModelError: the model has none.
-        """
+        """The plain ("eager") attention, which gives maps, in every pass inside the context."""
         return contextlib.nullcontext() if self._eager else self.model.plain_attention(self.name)
 
     def _forward(self) -> contextlib.AbstractContextManager[Any]:
@@ -659,9 +632,8 @@ class WindowReader:
     """Tokenises sentences once and reads batches of their windows, from several threads at a time if wanted.
 
     With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout; it is read
-    in the plain encoding alone.
-    A batch that does not fit into memory is read in halves, and so is every later one. ``around`` makes the context of
-    the pass over a batch.
+    in the plain encoding alone. A batch that does not fit into memory is read in halves, and so is every later one.
+    ``around`` makes the context of the pass over a batch.
     """
 
     def __init__(
@@ -676,21 +648,18 @@ class WindowReader:
         n_threads: int = 1,
         around: Callable[[Batch], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        self.encoder, self._around = encoder, around
+        self.encoder, self._around, self._notify = encoder, around, notify
         # An encoder serves one thread at a time, so there is a twin of it for each further thread.
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
             self._free.put(each)
-        self._is_cls, self._notify = pooling == CLS, notify
-        tokenize = encoder.first_tokens if self._is_cls else encoder.tokenize
+        self._is_cls, long = pooling == CLS, cast(OnLong, on_long)
         self._pooling = cast(Pooling, "first" if self._is_cls else pooling)
-        long = cast(OnLong, on_long)
-        self._encoded = (
-            EncodedPieces(tokenize(sentences, on_long=long))
-            if encoding is None
-            else encoder.encode(sentences, encoding, on_long=long)
+        self.pieces = (
+            encoder.first_tokens(sentences, on_long=long)
+            if self._is_cls
+            else encoder.tokenize(sentences, on_long=long, encoding=encoding)
         )
-        self.pieces = self._encoded.pieces
         """The text as windows of subwords."""
         self.n_vectors = self.pieces.n_words
         """Number of words, or of sentences, those without a vector included."""
@@ -726,8 +695,7 @@ class WindowReader:
     def read_at(self, entry: int) -> NDArray[np.int64]:
         """Read words that have a vocabulary entry, such as the mask, among their pieces from that piece alone.
 
-        Returns:
-            Their numbers, one word for each such piece.
+        Returns their numbers, one word for each such piece.
         """
         pieces, places = self.pieces, np.flatnonzero(self.pieces.ids == entry)
         starts = pieces.window_starts[pieces.word_window]
@@ -737,15 +705,10 @@ class WindowReader:
         first[words] = places[number[words]] - starts[words]
         last[words] = first[words] + 1
         self.pieces = replace(pieces, word_first=first, word_last=last)
-        self._encoded = replace(self._encoded, pieces=self.pieces)
         return words[np.unique(number[words], return_index=True)[1]]
 
     def read_all(self, layers: Sequence[int]) -> Tensor:
-        """The vectors ``[layer, word, dim]`` (float32) of all words.
-
-        Raises:
-            ModelError: a word has no pieces, and so no vector.
-        """
+        """The vectors ``[layer, word, dim]`` (float32) of all words; a ModelError where a word has none."""
         if self.skipped:
             _, _, form, reason = self.skipped[0]
             what = "sentence" if self._is_cls else "word"
@@ -792,13 +755,10 @@ class WindowReader:
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, device = self.pieces, encoder.device
-        arrays = self._encoded.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
-        inputs = {name: torch.from_numpy(values) for name, values in arrays.items() if values is not None}
-        ids, mask = inputs.pop("input_ids"), inputs.pop("attention_mask", None)
+        arrays = pieces.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
         if encoder.n_segments == 1:
-            inputs.clear()  # both segments are one to it
-        if self._encoded.shift:
-            inputs["position_shift"] = torch.from_numpy(self._encoded.shifts(batch.length))
+            arrays.pop("token_type_ids", None)  # both segments are one to it
+        inputs: dict[str, Any] = {name: torch.from_numpy(values) for name, values in arrays.items()}
         words = self.words_in(batch)
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
@@ -808,7 +768,7 @@ class WindowReader:
             self._pooling,
         )
         with self._around(batch):
-            hidden = encoder.hidden_states(ids, mask, layers=layers, **inputs)
+            hidden = encoder.hidden_states(**inputs, layers=layers)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))

@@ -87,9 +87,9 @@ def quiet_download() -> Iterator[None]:
         hub.enable_progress_bars()
 
 
-_NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 TOKENIZER_FILES = (
-    *("tokenizer.json", *_NO_VOCABULARY, "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model"),
+    *("tokenizer.json", *NO_VOCABULARY, "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model"),
     *("sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model", "bpe.codes"),
 )
 """Files that decide how text is cut into pieces."""
@@ -189,7 +189,7 @@ def check_safetensors(path: Path) -> int:
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
     files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
-    if all(path.name in _NO_VOCABULARY for path in files):
+    if all(path.name in NO_VOCABULARY for path in files):
         raise ModelError(f"{folder}: no tokenizer (tokenizer.json, vocab.txt …); save the model's tokenizer beside it")
     return files
 

@@ -76,7 +76,7 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     of_piece = cluster[word[firsts]]
 
     def by_sentence(values: Any, clusters: Integers) -> Floats:
-        return np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
+        return np.bincount(clusters, np.asarray(values, np.float64), int(cluster[-1]) + 1).astype(np.float64)
 
     words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
     ratios = {

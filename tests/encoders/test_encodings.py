@@ -126,25 +126,25 @@ def test_what_becomes_too_long_is_skipped(encoder: Encoders) -> None:
     own = encoder("bert")
     lengths = own.tokenize(TEXTS).window_lengths
     assert lengths[0] > lengths[1] > lengths[2]
-    encoded = own.encode(TEXTS, Encoding(shift=own.max_pieces - int(lengths[1])))
-    assert encoded.pieces.n_windows == 2
-    assert [one.form for one in encoded.pieces.skipped] == TEXTS[0].split()
-    assert "is longer than the 80 that the model takes" in encoded.pieces.skipped[0].reason
+    encoded = own.tokenize(TEXTS, encoding=Encoding(shift=own.max_pieces - int(lengths[1])))
+    assert encoded.n_windows == 2
+    assert [one.form for one in encoded.skipped] == TEXTS[0].split()
+    assert "is longer than the 80 that the model takes" in encoded.skipped[0].reason
     short = own.tokenize(TEXTS[1:])
-    assert encoded.pieces.ids.tolist() == short.ids.tolist()
+    assert encoded.ids.tolist() == short.ids.tolist()
     n_skipped = len(TEXTS[0].split())
-    assert encoded.pieces.word_window[n_skipped:].tolist() == short.word_window.tolist()
-    assert (encoded.pieces.word_window[:n_skipped] == -1).all()
+    assert encoded.word_window[n_skipped:].tolist() == short.word_window.tolist()
+    assert (encoded.word_window[:n_skipped] == -1).all()
     with pytest.raises(ModelError, match="no sentence fits into the 80 positions"):
-        own.encode(TEXTS, Encoding(shift=79))
+        own.tokenize(TEXTS, encoding=Encoding(shift=79))
     with pytest.raises(ModelError, match="position 80 of 5 pieces is not among its 80 positions"):
         own.hidden_states(torch.ones(1, 5, dtype=torch.long), layers=[0], position_shift=76)
-    assert own.encode([], Encoding(shift=79)).pieces.n_windows == 0
+    assert own.tokenize([], encoding=Encoding(shift=79)).n_windows == 0
 
 
 def test_a_tokenizer_that_joins_no_texts_is_refused(encoder: Encoders) -> None:
     with pytest.raises(ModelError, match="puts no separator between two texts"):
-        encoder("gpt2").encode(TEXTS, Encoding(after=FIRST))
+        encoder("gpt2").tokenize(TEXTS, encoding=Encoding(after=FIRST))
 
 
 def test_encodings_are_stored_apart() -> None:
