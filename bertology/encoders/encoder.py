@@ -768,7 +768,7 @@ class WindowReader:
             self._pooling,
         )
         with self._around(batch):
-            hidden = encoder.hidden_states(**inputs, layers=layers)
+            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))
