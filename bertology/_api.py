@@ -230,9 +230,10 @@ def neighbours(
         BertologyError: the word is not in the text, or there is no such corpus, model or layer.
     """
     from bertology.activations import extract, read_words
+    from bertology.activations.layers import LayerVectors
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
     from bertology.families.model_corpus import Alignment
-    from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
+    from bertology.geometry import SearchedText, find_neighbours, word_place
 
     name = name_of(model)
     request = ProbeRequest(model=name, **{"dtype": _dtype_of(name), **settings})

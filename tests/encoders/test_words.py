@@ -13,12 +13,13 @@ import transformers
 from torch import Tensor
 
 from bertology.activations import read_words
-from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention import MapBatch, stream_maps
 from bertology.attention._pass import HeadStatistic
 from bertology.attention._viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import column_weights, row_weights
+from bertology.measures.sums import Scope
 
 Encoders = Callable[[str], Encoder]
 FAMILIES = (

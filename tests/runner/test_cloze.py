@@ -15,10 +15,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import load_corpus
 from bertology.cloze import pseudo_log_likelihood
+from bertology.cloze.family import kind_of, read_vocabulary
 from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.families.cloze import kind_of, read_vocabulary
 from bertology.families.request import ReadoutConfig
 from bertology.results import ResultRow, Results
 from bertology.results.predictions import read_outcomes, read_predictions
@@ -313,8 +313,8 @@ def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
 def test_the_tuned_lens_stands_beside_the_logit_lens(
     asking: Asking, tmp_path: Path, counted_forwards: list[int]
 ) -> None:
-    from bertology.cloze import Prompt, ask, load_lens
-    from bertology.probing import ClozeProbe, get_probe
+    from bertology.cloze import ClozeProbe, Prompt, ask, load_lens
+    from bertology.probing import get_probe
 
     agreement = get_probe("agreement")
     assert isinstance(agreement, ClozeProbe)

@@ -14,21 +14,12 @@ import numpy as np
 import pytest
 
 from bertology import Corpus, Results, probe, register_probe
+from bertology.attention import AttentionProbe, GateProbe
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.request import ReadoutConfig
-from bertology.probing import (
-    AttentionProbe,
-    ClozeItem,
-    ClozeItems,
-    ClozeProbe,
-    Examples,
-    GateProbe,
-    Probe,
-    RepresentationProbe,
-    tree_examples,
-    word_examples,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe, tree_examples, word_examples
 from bertology.probing._probes import OF_PROCESS
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
