@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, with_ignored
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups

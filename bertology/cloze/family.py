@@ -16,9 +16,9 @@ from bertology._files import canonical_json, digest
 from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
 from bertology.activations import Progress
-from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
-from bertology.cloze._probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
-from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
+from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze.probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.prompts import AnswerForm, Excluded, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
@@ -674,7 +674,7 @@ def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> Sentences:
 
 def _kept_lens(encoder: Encoder, config: ReadoutConfig, job: Resources) -> TunedLens:
     """The lens of a model, from the run's folder where another task has fitted it already."""
-    from bertology.cloze import fit_lens, load_lens
+    from bertology.cloze.lens import fit_lens, load_lens
 
     text, on_long = _lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)

@@ -111,7 +111,7 @@ class LabelledArray:
         Raises:
             ResultsError: the array is not one map.
         """
-        figure: Figure = import_module("bertology.attention").plot_head(self, title=title)
+        figure: Figure = import_module("bertology.results.head_maps").plot_head(self, title=title)
         return figure
 
 
@@ -597,7 +597,7 @@ class Encoder:
                 where it has no decoder.
             CorpusError: a text without words.
         """
-        array: LabelledArray = import_module("bertology.attention").labelled_attention(
+        array: LabelledArray = import_module("bertology.attention.viewer").labelled_attention(
             self, text, second, target=target, layers=layers, level=level
         )
         return array

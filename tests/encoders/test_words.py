@@ -15,8 +15,8 @@ from torch import Tensor
 from bertology.activations import read_words
 from bertology.activations._store import Recipe
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._pass import HeadStatistic
-from bertology.attention._viewer import read_attention
+from bertology.attention.maps import HeadStatistic
+from bertology.attention.viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces, load_encoder
 from bertology.encoders.alignment import word_attentions
