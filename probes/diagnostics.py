@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import ClozeAsks
 from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,

@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, with_ignored
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric

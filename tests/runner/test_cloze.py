@@ -313,7 +313,8 @@ def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
 def test_the_tuned_lens_stands_beside_the_logit_lens(
     asking: Asking, tmp_path: Path, counted_forwards: list[int]
 ) -> None:
-    from bertology.cloze import ClozeProbe, Prompt, ask, load_lens
+    from bertology.cloze import ClozeProbe, Prompt, ask
+    from bertology.cloze.lens import load_lens
     from bertology.probing import get_probe
 
     agreement = get_probe("agreement")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bertology import neighbours
-from bertology.attention.arcs import Arcs, Candidates, TextTrees
+from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
 from bertology.encoders.alignment import NOT_APART, SHARED
