@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -429,6 +429,9 @@ class Experiment(_Settings):
     corpora=[{"name": frame, "columns": "text=t"}], tasks=["pos"])``.
     """
 
+    is_request: ClassVar[bool] = False
+    """Whether it is about one model and one corpus, which are called as their files are."""
+
     name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
@@ -529,7 +532,7 @@ class Experiment(_Settings):
     def _named(self, model: ModelSettings, name: str) -> ModelSettings:
         if name == model.title and model.step is not None:
             return model  # one of the checkpoints that are compared with it
-        if name == model.title and not isinstance(self, ProbeRequest):
+        if name == model.title and not self.is_request:
             remedy = "name another model, or leave it out"
             raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
         others = [other for other in self.models if other is not model]
@@ -594,6 +597,8 @@ class ProbeRequest(Experiment):
         BertologyError: a setting is not among its choices or out of bounds.
         TypeError: there is no such setting.
     """
+
+    is_request: ClassVar[bool] = True
 
     def __init__(self, **settings: Any) -> None:
         nested = _nested(settings)
