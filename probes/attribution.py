@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import causal
+from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.sums import cluster_sums
-from bertology.geometry import LayerSums
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts, ProbeFamily, Splits
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, ProbeFamily, Splits
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -30,14 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import causal
+from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.sums import erased_sums, pair_reason
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
-from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
+from bertology.measures.sums import LayerSums
 from bertology.probing import (
-    CausalItems,
-    CausalProbe,
     Examples,
     GeometryCounts,
     ProbeFamily,

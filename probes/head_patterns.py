@@ -19,9 +19,9 @@ from functools import partial
 from typing import Literal
 
 from bertology import attention
+from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
-from bertology.probing import AttentionProbe
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import attention
-from bertology.attention import arcs
+from bertology.attention import AttentionProbe, HeadBaseline, Windows, arcs
 from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
-from bertology.probing import AttentionProbe, ControlNote, HeadBaseline, Windows, scored_words
+from bertology.measures.sums import HeadRatios
+from bertology.probing import ControlNote, scored_words
 
 OFFSET = ControlNote(
     "offset", "best offset", "the word at that distance which is right most often where heads are chosen"
@@ -77,7 +78,7 @@ class Roles(AttentionProbe):
         sentences: Sentences,
         chosen_windows: Windows = None,
         windows: Windows = None,
-    ) -> Sequence[attention.HeadRatios]:
+    ) -> Sequence[HeadRatios]:
         """The best fixed offset, of relations and rare words; neighbours are one themselves."""
         found = []
         for own, other in zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True):
@@ -103,9 +104,7 @@ class Roles(AttentionProbe):
                 roles.append(f"syntactic: {name}")
         return tuple(roles)
 
-    def by_head(
-        self, found: Sequence[attention.HeadRatios], offsets: Sequence[attention.HeadRatios]
-    ) -> dict[str, tuple[str, ...]]:
+    def by_head(self, found: Sequence[HeadRatios], offsets: Sequence[HeadRatios]) -> dict[str, tuple[str, ...]]:
         """The roles of every head that plays one, by its name (``L3H5``).
 
         Args:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertology import attention
+from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import AttentionProbe
 
 
 @dataclass(frozen=True)

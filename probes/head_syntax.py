@@ -33,19 +33,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bertology import attention
-from bertology.attention import arcs
+from bertology.attention import AttentionProbe, GateProbe, HeadBaseline, Windows, arcs
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
-from bertology.probing import (
-    AttentionProbe,
-    ControlNote,
-    GateProbe,
-    HeadBaseline,
-    ProbeFamily,
-    Windows,
-    scored_words,
-    tree_examples,
-)
+from bertology.measures.sums import HeadRatios
+from bertology.probing import ControlNote, ProbeFamily, scored_words, tree_examples
 
 from .head_roles import OFFSET
 
@@ -68,7 +60,7 @@ class _OfSingleHeads(AttentionProbe):
     @abstractmethod
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> attention.HeadRatios:
+    ) -> HeadRatios:
         """The score of a baseline; arguments as of :meth:`baseline`."""
 
     def baseline(
@@ -79,7 +71,7 @@ class _OfSingleHeads(AttentionProbe):
         sentences: Sentences,
         chosen_windows: Windows = None,
         windows: Windows = None,
-    ) -> Sequence[attention.HeadRatios]:
+    ) -> Sequence[HeadRatios]:
         """One score by group."""
         return [self.without_heads(name, sentences, windows, chosen_on, chosen_windows)]
 
@@ -108,7 +100,7 @@ class Relations(_OfSingleHeads):
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> attention.HeadRatios:
+    ) -> HeadRatios:
         """The best fixed offset of each relation."""
         asked = self._arcs(sentences, self.fewest_arcs).read_from(windows)
         chosen = self._arcs(chosen_on, 1).read_from(chosen_windows)
@@ -138,7 +130,7 @@ class Trees(_OfSingleHeads):
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> attention.HeadRatios:
+    ) -> HeadRatios:
         """Each word joined to one at a fixed distance."""
         own = text_trees(sentences, self.most_sentences).read_from(windows)
         other = text_trees(chosen_on, self.most_sentences).read_from(chosen_windows)
@@ -169,7 +161,7 @@ class Coreference(_OfSingleHeads):
 
     def without_heads(
         self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> attention.HeadRatios:
+    ) -> HeadRatios:
         """The nearest mention, the nearest with the same head word, or what rules choose."""
         pick: Any = "same_form" if name == "head_match" else name
         return self._asked(sentences).read_from(windows).picked(sentences, pick=pick, metric=self.metrics[0].name)
@@ -193,7 +185,7 @@ class Parser(GateProbe):
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[attention.HeadRatios]:
+    ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         trees = text_trees(sentences, self.most_sentences)
         windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)

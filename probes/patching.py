@@ -45,12 +45,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bertology import causal
+from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.sums import cluster_sums, effect_sums, pair_reason, share_sums
+from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
-from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, ClozeItem, GeometryCounts, LeftOut, ProbeFamily, Splits
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
 
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
 

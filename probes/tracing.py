@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology import causal
+from bertology.causal import CausalItems, CausalProbe
 from bertology.causal.sums import effect_sums
-from bertology.geometry import LayerSums
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Splits
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, Splits
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

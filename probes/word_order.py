@@ -26,24 +26,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import attention, geometry
-from bertology.attention import arcs
+from bertology import attention
+from bertology.attention import AttentionProbe, arcs
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
+from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import (
-    AttentionProbe,
-    ControlNote,
-    GeometryBaseline,
-    GeometryCounts,
-    GeometryProbe,
-    Probe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-)
+from bertology.measures.sums import LayerSums
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits, SplitVectors, SplitWords
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
@@ -94,7 +85,7 @@ class WordOrder(GeometryProbe):
             skipped[f"sentence of fewer than {self._place} words"] = len(sentences["test"]) - len(items["test"].gold)
         return GeometryCounts(int(items["test"].asked.sum()), len(items["train"].gold), skipped=skipped)
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[geometry.LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions of a logistic regression of the vectors of each layer."""
         items = self._items(sentences, {split: of_split.words for split, of_split in vectors.items()})
         layers, right = vectors["test"].layers, []
@@ -106,7 +97,7 @@ class WordOrder(GeometryProbe):
             right.append(items["test"].right(order_scores(of_layer, items)))
         return self._sums(layers, np.stack(right), items, sentences)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[geometry.LayerSums]:
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The first or last word of the kind, the most frequent place, or word forms with their places."""
         items = self._items(sentences, words)
         test = items["test"]
@@ -150,10 +141,10 @@ class WordOrder(GeometryProbe):
         right: NDArray[np.float64],
         items: Mapping[str, OrderItems],
         sentences: Splits,
-    ) -> Iterator[geometry.LayerSums]:
-        def sums(which: NDArray[np.bool_], group: str = "") -> geometry.LayerSums:
+    ) -> Iterator[LayerSums]:
+        def sums(which: NDArray[np.bool_], group: str = "") -> LayerSums:
             under = which[None].astype(np.float64)
-            return geometry.LayerSums("accuracy", layers, right * under, under, "sentences", group)
+            return LayerSums("accuracy", layers, right * under, under, "sentences", group)
 
         test = items["test"]
         yield sums(test.asked)

@@ -23,18 +23,20 @@ if TYPE_CHECKING:
         stream_maps,
         value_norms,
     )
-    from bertology.attention._plot import plot_head, plot_heads
-    from bertology.attention._ratios import HeadRatios, Scope
+    from bertology.attention._probes import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
     from bertology.attention._viewer import labelled_attention, parse_heads, view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "HeadRatios",
+    "AttentionProbe",
+    "GateProbe",
+    "HeadBaseline",
+    "HeadProbe",
     "HeadStatistic",
     "MakeStatistic",
     "MapBatch",
-    "Scope",
+    "Windows",
     "attention_flow",
     "attention_rollout",
     "check_norms",
@@ -44,8 +46,6 @@ __all__ = [
     "labelled_attention",
     "paired_maps",
     "parse_heads",
-    "plot_head",
-    "plot_heads",
     "sentence_maps",
     "stream_maps",
     "value_norms",

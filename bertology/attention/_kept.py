@@ -14,10 +14,10 @@ from torch import Tensor
 
 from bertology.activations import Progress, silent
 from bertology.attention._pass import HeadStatistic, MapBatch, stream_maps
-from bertology.attention._ratios import Floats, Integers, Level, Scope
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import Floats, Integers, Level, Scope
 
 _CAPACITY = 10**9
 """The integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits."""

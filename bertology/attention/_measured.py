@@ -27,11 +27,11 @@ from bertology.attention._pass import (
     row_sums,
     stream_maps,
 )
-from bertology.attention._ratios import Floats, Level, Scope
 from bertology.attention._texts import Units
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, OnLong, open_encoder
 from bertology.errors import ResultsError
+from bertology.measures.sums import Floats, Level, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -393,7 +393,7 @@ class HeadStatistics:
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Layers by heads as shades, a panel for each of ``names``, all that have values when left out."""
-        from bertology.attention._plot import plot_heads
+        from bertology.results.head_maps import plot_heads
 
         if names is None:
             names = [name for name in self.names if np.isfinite(self.of(name)).any()]

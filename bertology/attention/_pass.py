@@ -19,7 +19,6 @@ from bertology._memory import give_back_freed_memory
 from bertology._names import layer_number
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.attention._ratios import Floats, HeadRatios, Integers, Level, Scope
 from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
@@ -32,6 +31,7 @@ from bertology.encoders.interventions import (
     watching,
 )
 from bertology.errors import ModelError
+from bertology.measures.sums import Floats, HeadRatios, Integers, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""

@@ -13,12 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.attention._ratios import Integers, Level
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import Level
+
+Integers = NDArray[np.int64]
 
 _MAP_VALUES = 1 << 23
 """Weights of the maps of one layer in a batch; a single window may have more."""

@@ -26,12 +26,12 @@ from torch import Tensor
 from bertology._names import folder_name, layer_number, name_not_found
 from bertology._page import asset, framed, full_page, write_page
 from bertology.attention._pass import LayerMaps, check_norms, knows_norms
-from bertology.attention._ratios import Level
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, layers_from_end, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
+from bertology.measures.sums import Level
 
 if TYPE_CHECKING:
     from bertology._figures import ShownFigure
@@ -90,7 +90,7 @@ class AttentionView:
         Raises:
             ResultsError: there are several heads, or a text is too long for a figure.
         """
-        from bertology.attention._plot import plot_head
+        from bertology.results.head_maps import plot_head
 
         maps, titles = [], []
         for reading, *_ in self.panels:

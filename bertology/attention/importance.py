@@ -21,13 +21,13 @@ from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
 from bertology.attention._pass import MOST_WORKERS, checked_layers, on_each_core, taking_maps
-from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
 from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
 
 __all__ = [
     "MaskedWords",

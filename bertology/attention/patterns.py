@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from bertology.attention._measured import row_entropy, weighted_sums
 from bertology.attention._pass import ClusterSums, MapBatch, PerBatch, SumsStatistic
-from bertology.attention._ratios import Scope
 from bertology.attention._texts import Units
 from bertology.errors import BertologyError, ModelError
+from bertology.measures.sums import Scope
 
 __all__ = ["ClassifierKind", "PatternShares"]
 

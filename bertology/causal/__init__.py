@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from bertology.causal._map import PatchingMap
     from bertology.causal._pairs import PatchPair
     from bertology.causal._patching import NoOtherTextError, known_facts, known_pairs, patch, trace
+    from bertology.causal._probes import CausalItems, CausalProbe
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Attributions",
+    "CausalItems",
+    "CausalProbe",
     "Erasing",
     "NoOtherTextError",
     "PatchPair",

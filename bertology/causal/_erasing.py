@@ -22,8 +22,8 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import MaskedBatch, MaskedText, words_to_mask
-from bertology.geometry import LayerSums, jackknife_sums, mean_sums
 from bertology.measures import majority
+from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
 from bertology.readouts import (
     ArrayFeatures,
     Erasure,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.geometry import LayerSums
 from bertology.measures.intervals import sums_over_clusters
+from bertology.measures.sums import LayerSums
 
 if TYPE_CHECKING:
     from bertology.causal._choices import Choices

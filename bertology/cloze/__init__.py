@@ -14,6 +14,7 @@ from bertology.cloze.prompts import MASK, AnswerForm, Prompt
 
 if TYPE_CHECKING:
     from bertology.cloze._ask import ClozeReading, ask, distribution, read_cloze
+    from bertology.cloze._probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, with_ignored
     from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood, surprisal
     from bertology.cloze.lens import fit_lens, load_lens
 
@@ -22,6 +23,10 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "MASK",
     "AnswerForm",
+    "ClozeAsks",
+    "ClozeItem",
+    "ClozeItems",
+    "ClozeProbe",
     "ClozeReading",
     "Prompt",
     "ask",
@@ -32,4 +37,5 @@ __all__ = [
     "pseudo_log_likelihood",
     "read_cloze",
     "surprisal",
+    "with_ignored",
 ]

@@ -164,6 +164,8 @@ Pooling = Literal["mean", "first", "last"]
 """Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
 
 _CHUNK_CHARACTERS = 1 << 20
+NOT_APART = -2
+"""The window of a word that shares all its subwords with another, and so is not asked about."""
 SHARED = "sharing all subwords with another word"
 """Why words are left out that have exactly the subwords of another word."""
 _NOTHING = "the tokenizer maps it to nothing"

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
 from bertology.activations import Entry, Progress
+from bertology.activations.layers import LayerVectors
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
-from bertology.geometry import LayerVectors
 from bertology.measures import N_RESAMPLES, Metric
 from bertology.measures.descriptions import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention import MapBatch, stream_maps
 from bertology.attention._measured import Masses
 from bertology.attention._texts import MapText
 from bertology.attention._viewer import read_attention
@@ -16,6 +16,7 @@ from bertology.attention.patterns import PatternShares
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
+from bertology.measures.sums import Scope
 from tests.attention.recorder import Recorder
 
 PAIRED = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta-v2", "mpnet", "t5")

@@ -27,11 +27,11 @@ from transformers import (
 
 from bertology import Encoder, Sentence, compare, load_corpus, probe
 from bertology.activations import Recipe, extract
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.encoders import load_classifier, load_encoder, model_name, resolve_model
 from bertology.encoders.memory import model_names
 from bertology.errors import BertologyError, ModelError
-from bertology.geometry import LayerVectors
 from bertology.pocket import model_folder
 from bertology.probing import get_probe
 from bertology.runner import RunOptions, run_experiment

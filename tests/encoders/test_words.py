@@ -14,13 +14,14 @@ from torch import Tensor
 
 from bertology.activations import read_words
 from bertology.activations._store import Recipe
-from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention import MapBatch, stream_maps
 from bertology.attention._pass import HeadStatistic
 from bertology.attention._viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces, load_encoder
 from bertology.encoders.alignment import word_attentions
 from bertology.encoders.masked_loss import MaskedText
+from bertology.measures.sums import Scope
 
 Encoders = Callable[[str], Encoder]
 FAMILIES = (

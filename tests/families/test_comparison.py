@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from bertology import probe, register_probe
+from bertology.activations.layers import LayerVectors
+from bertology.comparison import EncoderComparison, VectorComparison
+from bertology.comparison._probes import LayerPair
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.geometry import LayerSums, LayerVectors
 from bertology.measures import sum_metric
-from bertology.probing import EncoderComparison, LayerPair, VectorComparison
+from bertology.measures.sums import LayerSums
 from bertology.probing._probes import OF_PROCESS
 from bertology.results.rows import param_of
 from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention import HeadRatios, stream_maps
+from bertology.attention import AttentionProbe, GateProbe, stream_maps
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.families.request import ReadoutConfig
 from bertology.measures import bootstrap_ratio
+from bertology.measures.sums import HeadRatios
 from bertology.pocket import load_corpus
-from bertology.probing import AttentionProbe, GateProbe, get_probe
+from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
 from tests.attention.planted import planted_ratios, random_trees
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bertology.activations import Progress
-from bertology.attention import HeadRatios
+from bertology.attention import AttentionProbe, GateProbe, HeadBaseline, Windows
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import AttentionProbe, ControlNote, GateProbe, HeadBaseline, Windows
+from bertology.measures.sums import HeadRatios
+from bertology.probing import ControlNote
 
 if TYPE_CHECKING:
     from bertology.attention import MakeStatistic

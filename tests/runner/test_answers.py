@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from bertology.activations import silent
-from bertology.cloze import Prompt, ask
+from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
+from bertology.cloze.family import Asked
 from bertology.cloze.prompts import vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
-from bertology.families.cloze import Asked
-from bertology.probing import ClozeItem, ClozeItems
 from tests.cloze.conftest import encoder as encoder
 from tests.cloze.conftest import tiny as tiny
 

@@ -16,12 +16,7 @@ from bertology import Corpus, Results, probe, register_probe
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.request import ReadoutConfig
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    word_examples,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe, word_examples
 from bertology.probing._probes import OF_PROCESS
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan

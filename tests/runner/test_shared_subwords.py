@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention.arcs import NOT_APART, Arcs, Candidates, TextTrees
+from bertology.attention.arcs import Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
-from bertology.encoders.alignment import SHARED
+from bertology.encoders.alignment import NOT_APART, SHARED
 from bertology.families.model_corpus import DIVIDED, Splits
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe

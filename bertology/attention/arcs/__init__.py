@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.attention.arcs._questions import (
-    NOT_APART,
     Arcs,
     Candidates,
     TextTrees,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "NOT_APART",
     "ArcHits",
     "Arcs",
     "CandidateConfusion",

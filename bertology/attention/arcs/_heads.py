@@ -16,13 +16,13 @@ from torch.nn.utils.rnn import pad_sequence
 from bertology.activations import Progress, read_words, silent
 from bertology.attention._kept import KeptMaps
 from bertology.attention._pass import ClusterSums, MapBatch, PerBatch, SumsStatistic, stream_maps
-from bertology.attention._ratios import HeadRatios, Integers, Scope, text_ratios
 from bertology.attention._texts import Units
 from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded
 from bertology.errors import CorpusError, FitError
+from bertology.measures.sums import HeadRatios, Integers, Scope, text_ratios
 from bertology.measures.trees import spanning_arborescences
 
 _LEAST = 1e-9

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.attention import HeadRatios
+from bertology.attention._probes import AttentionProbe, GateProbe, HeadProbe
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.cells import Stopwatch, item_facts
@@ -37,7 +37,8 @@ from bertology.families.sums import (
     write_baseline_sums,
     write_sums,
 )
-from bertology.probing import AttentionProbe, GateProbe, GeometryCounts, HeadProbe, Probe
+from bertology.measures.sums import HeadRatios
+from bertology.probing import GeometryCounts, Probe
 
 if TYPE_CHECKING:
     from bertology.attention import MakeStatistic

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bertology._names import name_not_found
-from bertology.attention import HeadRatios, Scope
+from bertology.comparison._probes import (
+    AttentionComparison,
+    EncoderComparison,
+    LayerPair,
+    ReadoutComparison,
+    VectorComparison,
+)
 from bertology.encoders import ModelShape, OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.cells import Stopwatch
@@ -48,19 +54,11 @@ from bertology.families.sums import (
     write_sums,
 )
 from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
-from bertology.geometry import LayerSums, most_alike
+from bertology.geometry import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.comparisons import difference
-from bertology.probing import (
-    AttentionComparison,
-    ControlNote,
-    EncoderComparison,
-    GeometryCounts,
-    LayerPair,
-    Probe,
-    ReadoutComparison,
-    VectorComparison,
-)
+from bertology.measures.sums import HeadRatios, LayerSums, Scope
+from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.readouts import readout_kind
 from bertology.results import ComparisonRow, ResultRow
 from bertology.results.predictions import Kept

@@ -17,6 +17,7 @@ from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
 from bertology.activations import Progress
 from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze._probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
@@ -49,7 +50,7 @@ from bertology.families.rows import (
 )
 from bertology.families.sums import own_identity, own_readout
 from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
-from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, ControlNote, LeftOut, Probe
+from bertology.probing import ControlNote, LeftOut, Probe
 from bertology.results import Predictions, ResultRow
 from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcomes, read_predictions
 
