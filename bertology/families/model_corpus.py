@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -93,7 +94,7 @@ class Splits:
     def n_repeated(self) -> int | None:
         """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
         fitted, and so no train is read."""
-        train, test = ([split.text(number) for number in range(len(split))] for split in (self.train, self.test))
+        train, test = (list(map(split.text, range(len(split)))) for split in (self.train, self.test))
         if not train:
             return None
         if not self.folds:
@@ -285,7 +286,7 @@ class ModelCorpus:
     @property
     def inits(self) -> tuple[Init, ...]:
         """The initialisations of the model, in order."""
-        return tuple(dict.fromkeys([weights.init for weights in self.fingerprints]))
+        return tuple(dict.fromkeys(map(attrgetter("init"), self.fingerprints)))
 
     @property
     def weights(self) -> Weights:
@@ -420,7 +421,7 @@ class ModelCorpus:
     @property
     def sharing(self) -> dict[str, str]:
         """The treatment of words that share all their subwords, which decides numbers where there are such words."""
-        has_shared = any(one.joined for one in self.alignments.values())
+        has_shared = any(map(attrgetter("joined"), self.alignments.values()))
         return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
 
     @cached_property

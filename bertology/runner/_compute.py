@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,13 +95,13 @@ def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
 def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exception]:
     """Compute units that share their passes, whose locks are held; the outcome of each by its key."""
     first, failures = units[0], dict[str, Exception]()
-    tasks = ", ".join([unit.probe.task for unit in units])
+    tasks = ", ".join(map(attrgetter("probe.task"), units))
     try:
         with one_thread() as n_threads:
             if first.baselines is not None:
                 job = _job(first, None, context, f"{tasks}, baselines", n_threads)
                 _compute_baselines(first.family, first.baselines, job)
-            for draw in zip(*(unit.draws for unit in units), strict=True):
+            for draw in zip(*map(attrgetter("draws"), units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
                 owners, groups = dict[int, Unit](), list[FitGroup]()
                 for unit, group in zip(units, draw, strict=True):
@@ -116,12 +117,13 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
         failures = {unit.key: error for unit in units if not finished(context.run, unit)} | failures
+    outcomes: dict[str, Outcome | Exception] = {**dict.fromkeys(map(attrgetter("key"), units), "computed"), **failures}
     for unit in units:
         if unit.key in failures:
             write_failure(context.run, unit, failures[unit.key])
         else:
             forget_failures(context.run, unit.cells)
-    return {unit.key: failures.get(unit.key, "computed") for unit in units}
+    return outcomes
 
 
 def _unfinished(group: FitGroup, run: Path) -> FitGroup | None:

@@ -561,7 +561,7 @@ class _Stage:
             if isinstance(outcome, Exception):
                 # Where the worker could not leave a record, since it died, there is none yet.
                 write_failure(self._context.run, unit, outcome)
-        self._outcomes.extend(in_telling_order(load, outcomes))
+        self._outcomes.extend(in_telling_order([number for number, _ in load], outcomes))
 
 
 def _whole(results: list[Any]) -> list[Any]:

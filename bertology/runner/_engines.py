@@ -9,7 +9,7 @@ import re
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -407,7 +407,8 @@ def _no_interrupt() -> Iterator[None]:
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
-    return (list(portion) for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)))
+    for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
+        yield list(portion)
 
 
 def _with_vectors(
@@ -456,15 +457,15 @@ def _explained_ends() -> Iterator[None]:
 
 
 def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
-    return in_telling_order(load, compute_units([unit for _, unit in load], context))
+    numbers, units = zip(*load, strict=True)
+    return in_telling_order(numbers, compute_units(units, context))
 
 
 def in_telling_order(
-    load: Sequence[Numbered], outcomes: Iterable[Outcome | Exception]
+    numbers: Sequence[int], outcomes: Sequence[Outcome | Exception]
 ) -> list[tuple[int, Outcome | Exception]]:
-    """Outcomes with failures last, since a failure may end the run."""
-    numbered = zip((number for number, _ in load), outcomes, strict=True)
-    return sorted(numbered, key=lambda outcome: isinstance(outcome[1], Exception))
+    """Numbered outcomes with failures last, since a failure may end the run."""
+    return sorted(zip(numbers, outcomes, strict=True), key=lambda outcome: isinstance(outcome[1], Exception))
 
 
 def _unpacked(

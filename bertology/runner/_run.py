@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +21,7 @@ from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
+from bertology.families.cells import Cell
 from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
@@ -104,7 +107,7 @@ def run_experiment(
             failures.append(f"{unit.title}: {reason}")
     wall = time.perf_counter() - clock
     session.write_tables(wall)
-    n_cells = sum(len(unit.cells) for unit in session.units)
+    n_cells = len(session.cells(session.units))
     return RunSummary(out, n_cells, session.n_computed, tuple(failures), wall)
 
 
@@ -132,7 +135,7 @@ def run_probes(
         BertologyError: something asked for cannot be done.
     """
     clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
-    ids = [plan.run_id for plan in work.plans]
+    ids = list(map(attrgetter("run_id"), work.plans))
     path = out or cache_folder() / "runs" / (ids[0] if len(ids) == 1 else digest([canonical_json(ids)]))
     options = RunOptions(engine="threads", retry_failed=True, progress=progress)
     session = _Session(work, RunFolder(path), options, raises=True)
@@ -163,8 +166,11 @@ class _Session:
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions, *, raises: bool = False) -> None:
         self._work, self.folder, self._options, self._raises = work, folder, options, raises
         self.units = work.shard(options.shard)
-        pairs = [pair for plan in work.plans for pair in (plan.pair, plan.pair.reference) if pair is not None]
-        self._held = next((pair.source.title for pair in pairs if isinstance(pair.source, MemorySource)), None)
+        self._held: str | None = None
+        for plan in work.plans:
+            for pair in (plan.pair.reference, plan.pair):
+                if pair is not None and isinstance(pair.source, MemorySource):
+                    self._held = pair.source.title
         # Threads where a model is in the memory of this process alone, else processes of this machine.
         self._engine: EngineName = options.engine or ("joblib" if self._held is None else "threads")
         self.n_computed, self._device, self._started = 0, "", datetime.now(UTC)
@@ -172,7 +178,12 @@ class _Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes on the corpora, each once."""
-        return tuple(dict.fromkeys([note for plan in self._work.plans for note in plan.notes]))
+        return tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("notes"), self._work.plans))))
+
+    @staticmethod
+    def cells(units: Iterable[Unit]) -> list[Cell]:
+        """The cells of units; one that two models share is in it for each."""
+        return list(chain.from_iterable(map(attrgetter("cells"), units)))
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
@@ -183,7 +194,7 @@ class _Session:
             )
         for unit in pending:
             for group in unit.draws[:1]:
-                unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
+                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group.members)))
         from bertology._workers import choose_device
 
         device = self._work.experiment.device
@@ -198,10 +209,9 @@ class _Session:
             return ()
         self.find_device(pending)
         with self._open_engine() as engine:
-            whole, n_left = self._options.progress(self._work.experiment.name), sum(len(unit.cells) for unit in pending)
-            n_cells = sum(len(unit.cells) for unit in self.units)
+            whole, n_cells = self._options.progress(self._work.experiment.name), len(self.cells(self.units))
             whole.start(n_cells, unit="cells")
-            whole.skip(n_cells - n_left)
+            whole.skip(n_cells - len(self.cells(pending)))
             try:
                 if busy := self._stage(pending, engine, whole, wait=False):
                     # By now, whoever computed these has finished them or has gone.
@@ -259,7 +269,10 @@ class _Session:
         with self.folder.lock("tables"):
             done = [unit for unit in self.units if finished(path, unit)]
             failed = [unit for unit in self.units if unit not in done and failure_of(path, unit) is not None]
-            asked, keys = digest([canonical_json(plain)]), [[unit.key for unit in part] for part in (done, failed)]
+            asked, keys = (
+                digest([canonical_json(plain)]),
+                [list(map(attrgetter("key"), part)) for part in (done, failed)],
+            )
             made_of = digest([canonical_json([plain, *keys])])
             record, has_tables = self.folder.record(), (path / _RESULTS).exists()
             # What another experiment left in this folder is no part of this one.
@@ -268,7 +281,7 @@ class _Session:
             known = record["tables"] if shard.is_whole else parts.get(str(shard))
             if not done or (known == made_of and has_tables and not self.n_computed):
                 return None
-            results, cells = self.results(done, failed), {cell.id for unit in self.units for cell in unit.cells}
+            results, cells = self.results(done, failed), set(map(attrgetter("id"), self.cells(self.units)))
             if is_continued and not shard.is_whole:
                 results = _with_other_parts(self._work, results, read_results(path), cells)
             save_tables(results, experiment, path)
