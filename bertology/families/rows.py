@@ -136,8 +136,8 @@ def _resampled(
         for metric in metrics:
             whole = scores[metric.name]
             parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
-            of_runs = {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
-            chosen[metric.name] = replace(whole, **parts, **of_runs)
+            parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
+            chosen[metric.name] = replace(whole, **parts)
             if metric.enters:
                 entering[metric.name] = int(metric.enters(counts[0], labels[0]).sum())
         of_problem = cells.cells_of(problem)
