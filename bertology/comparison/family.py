@@ -60,9 +60,9 @@ from bertology.measures.comparisons import difference
 from bertology.measures.sums import HeadRatios, LayerSums, Scope
 from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.readouts import readout_kind
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
-from bertology.results.rows import comparison_rows, counterpart
+from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 
 _MATCHES = ("depth", "cka")
 

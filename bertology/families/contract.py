@@ -35,8 +35,9 @@ from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.measures import N_RESAMPLES, Metric
 from bertology.measures.descriptions import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -15,9 +15,9 @@ from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
 from bertology.probing import get_probe
-from bertology.results import ComparisonRow, Predictions, ResultRow, Results
+from bertology.results import Predictions, ResultRow, Results
 from bertology.results.predictions import PredictionFolder, parts_of, prediction_table
-from bertology.results.rows import ATTENTION, comparison_rows, counterpart, own_init
+from bertology.results.rows import ATTENTION, ComparisonRow, comparison_rows, counterpart, own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""

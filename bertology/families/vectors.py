@@ -53,9 +53,10 @@ from bertology.probing import (
     settings_of,
 )
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
-from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results import Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.predictions import FITS, SET_MARK
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, KeptFit, Targets

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError, StoreError
-from bertology.results import ComparisonRow, ResultRow, read_results
+from bertology.results import ResultRow, read_results
 from bertology.results.predictions import PredictionFolder, prediction_schema, read_predictions, write_predictions
-from bertology.results.rows import SCHEMA_VERSION, read_result_rows, row_schema, write_results
+from bertology.results.rows import SCHEMA_VERSION, ComparisonRow, read_result_rows, row_schema, write_results
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling

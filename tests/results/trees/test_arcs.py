@@ -56,28 +56,28 @@ def kinds(arcs):
 
 def test_edges_are_found_missed_or_invented(chef):
     shared = dict.fromkeys(((0, 1), (1, 3), (1, 5), (2, 3), (5, 7)), "both")
-    assert kinds(chef.gold_arcs()) == {**shared, (4, 5): "gold", (6, 7): "gold"}
-    assert kinds(chef.predicted_arcs()) == {**shared, (3, 4): "predicted", (5, 6): "predicted"}
+    assert kinds(chef.arcs("gold")) == {**shared, (4, 5): "gold", (6, 7): "gold"}
+    assert kinds(chef.arcs("predicted")) == {**shared, (3, 4): "predicted", (5, 6): "predicted"}
 
 
 def test_gold_has_directions_and_a_prediction_only_with_heads(chef, directed):
-    assert {(head(arc), arc.dependent) for arc in chef.gold_arcs()} >= {(5, 1), (1, 0), (7, 6)}
-    assert all(head(arc) is arc.dependent is None for arc in chef.predicted_arcs())
-    found = {(head(arc), arc.dependent): arc.label for arc in directed.predicted_arcs()}
+    assert {(head(arc), arc.dependent) for arc in chef.arcs("gold")} >= {(5, 1), (1, 0), (7, 6)}
+    assert all(head(arc) is arc.dependent is None for arc in chef.arcs("predicted"))
+    found = {(head(arc), arc.dependent): arc.label for arc in directed.arcs("predicted")}
     assert found[3, 4] == "cop"
     assert found[1, 3] == "acl"
-    assert {arc.dependent: arc.label for arc in chef.gold_arcs()}[3] == "acl:relcl"
+    assert {arc.dependent: arc.label for arc in chef.arcs("gold")}[3] == "acl:relcl"
 
 
 def test_roots_are_compared_where_the_prediction_has_one(chef, directed):
     def roots(arcs):
         return [(arc.left, arc.kind) for arc in arcs if not arc.length]
 
-    assert roots(chef.gold_arcs()) == []
-    assert roots(directed.gold_arcs()) == roots(directed.predicted_arcs()) == [(5, "both")]
+    assert roots(chef.arcs("gold")) == []
+    assert roots(directed.arcs("gold")) == roots(directed.arcs("predicted")) == [(5, "both")]
     turned = dataclasses.replace(directed, heads=(2, 0, 4, 2, 4, 2, 6, 6, -1))
-    assert roots(turned.gold_arcs()) == [(5, "gold")]
-    assert roots(turned.predicted_arcs()) == [(1, "predicted")]
+    assert roots(turned.arcs("gold")) == [(5, "gold")]
+    assert roots(turned.arcs("predicted")) == [(1, "predicted")]
 
 
 def test_gold_stands_above_and_the_prediction_below(chef):
