@@ -247,8 +247,8 @@ def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bo
     is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
     bare, mark, layer = text.rpartition(_LAYER)
     has_layer = bool(mark and bare) and not exists(name_or_path)
-    path = given_path(bare if has_layer else name_or_path, error=CorpusError)
-    if not is_name and not path.exists():
+    path = Path() if is_name else given_path(bare if has_layer else name_or_path, error=CorpusError)
+    if not path.exists():
         raise _no_such(name_or_path, path)
     if columns is not None:
         if is_name or has_layer:

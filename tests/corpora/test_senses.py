@@ -10,7 +10,7 @@ import pytest
 
 from bertology import load_corpus
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.corpora._derived import apart, pseudowords
+from bertology.corpora._derived import pseudowords
 from bertology.errors import CorpusError
 
 CONTEXT = (
@@ -180,15 +180,3 @@ def test_real_sets(real_data: Callable[[str], Path]) -> None:
     assert counts["hard:HARD1"] == 3455
     assert counts["interest:interest_6"] == 1252
     assert len(load_corpus(real_data("wic_tsv") / "de")["dev"]) == 425
-
-
-def test_apart_keeps_layers_of_words() -> None:
-    words = Sentence.from_words(["a", "b", "c"], id="x", layers={"upos": ("X", "Y", "Z")})
-    texts = (Target((0, 1), "1"), Target((1, 3), "2"))
-    pair = Sentence(
-        "x", words.text, words.words, words.spans, words.layers,
-        targets={"texts": texts, "label": (Target((0, 1), "T", (2, 3)),)}, derived=frozenset({"texts"}),
-    )  # fmt: skip
-    _, second = apart(Corpus("one", {"test": Sentences([pair])}))["test"]
-    assert second.layers["upos"] == ("Y", "Z")
-    assert second.targets["label"] == (Target((1, 2), "T"),)
