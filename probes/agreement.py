@@ -26,10 +26,11 @@ them is below one half. In natural and nonce sentences more than is marked may t
 from dataclasses import dataclass
 from typing import Literal
 
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.pairs import read_agreement
 from bertology.pocket import AgreementItem, agreement_items
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+from bertology.probing import LeftOut, ProbeFamily
 
 _COPULA = ("is", "are")
 _AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")

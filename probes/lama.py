@@ -18,13 +18,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertology.cloze import MASK
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
 from bertology.pocket import Fact, candidates, facts
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily, with_ignored
+from bertology.probing import LeftOut, ProbeFamily
 
 _POCKET = "pocket"
 _BY_TYPE = tuple(

@@ -13,6 +13,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.sets import (
     addition_items,
@@ -22,7 +23,7 @@ from bertology.corpora.prompts.sets import (
     decode_items,
     maximum_items,
 )
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
+from bertology.probing import ProbeFamily
 
 
 @dataclass(frozen=True)
