@@ -32,7 +32,8 @@ from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed
 from bertology.measures import Metric
 from bertology.measures.metrics import grouped_macro_f1, micro_f1
-from bertology.probing import AnnotationProbe, Examples, ProbeFamily, pair_examples, target_examples
+from bertology.probing import Examples, ProbeFamily, pair_examples, target_examples
+from bertology.probing.probes import AnnotationProbe
 
 _UNRELATED = ("Other", "none")
 

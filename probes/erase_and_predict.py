@@ -36,15 +36,9 @@ from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import (
-    Examples,
-    GeometryCounts,
-    ProbeFamily,
-    Splits,
-    get_probe,
-    labels_of_words,
-    sampled_sentences,
-)
+from bertology.probing import Examples, GeometryCounts, ProbeFamily, Splits, get_probe
+from bertology.probing.probes import labels_of_words
+from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.causal.erasing import WordLabels

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from bertology.corpora import Sentences
-from bertology.probing import RepresentationProbe, TreeExamples, tree_examples
+from bertology.probing import RepresentationProbe, tree_examples
+from bertology.probing.items import TreeExamples
 
 
 @dataclass(frozen=True)

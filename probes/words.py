@@ -17,13 +17,9 @@ from dataclasses import dataclass, replace
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.probing import (
-    AnnotationProbe,
-    Examples,
-    ProbeFamily,
-    layer_examples,
-    mapped_examples,
-)
+from bertology.probing import Examples, ProbeFamily
+from bertology.probing.items import layer_examples, mapped_examples
+from bertology.probing.probes import AnnotationProbe
 
 _LIU = "Liu et al. 2019, §4"
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bertology._files import digest
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.probing import GeometryCounts, Probe, SplitName, Subject
+from bertology.probing import GeometryCounts, Probe
+from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -13,7 +13,8 @@ from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing import Probe, Subject
+from bertology.probing import Probe
+from bertology.probing.probes import Subject
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
 """What is asked of a text.

@@ -7,14 +7,8 @@ import pytest
 
 from bertology.corpora import Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.probing import (
-    Examples,
-    layer_examples,
-    mapped_examples,
-    pair_examples,
-    target_examples,
-    word_examples,
-)
+from bertology.probing import Examples, pair_examples, target_examples, word_examples
+from bertology.probing.items import layer_examples, mapped_examples
 
 
 def sentence(name: str, words: str, tags: list[str | None]) -> Sentence:

@@ -13,16 +13,8 @@ import pytest
 import bertology
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.probing import (
-    Examples,
-    RepresentationProbe,
-    get_probe,
-    is_installed,
-    known_probe,
-    register_probe,
-    word_examples,
-)
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing import Examples, RepresentationProbe, get_probe, register_probe, word_examples
+from bertology.probing.probes import OF_PROCESS, is_installed, known_probe
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,8 @@ import pytest
 
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.probing import (
-    Examples,
-    ProbeFamily,
-    RepresentationProbe,
-    get_probe,
-    layer_examples,
-    registered_probes,
-)
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, get_probe, registered_probes
+from bertology.probing.items import layer_examples
 
 Register = Callable[..., None]
 

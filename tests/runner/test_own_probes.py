@@ -20,7 +20,7 @@ from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.request import ReadoutConfig
 from bertology.probing import Examples, Probe, RepresentationProbe, tree_examples, word_examples
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing.probes import OF_PROCESS
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
 from bertology_probes.head_statistics import PROBE as HEAD_STATISTICS
@@ -163,7 +163,7 @@ def test_probes_of_texts_and_heads_are_guarded_by_their_source(tiny_bert: Path, 
     first = cells_of(tiny_bert, corpus, own)
     assert first == cells_of(tiny_bert, corpus, own)
     (tmp_path / "edited.py").write_text("another source")
-    with patch("bertology.probing._probes.inspect.getfile", lambda kind: str(tmp_path / "edited.py")):
+    with patch("bertology.probing.probes.inspect.getfile", lambda kind: str(tmp_path / "edited.py")):
         assert not first & cells_of(tiny_bert, corpus, own)
     namespace: dict[str, Any] = {"Statistics": Statistics, "__name__": "typed"}
     exec("class Typed(Statistics): task = 'typed'", namespace)
