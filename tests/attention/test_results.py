@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bertology.attention import attention_flow, attention_rollout, head_statistics, sentence_maps, stream_maps
 from bertology.attention.measured import HeadDistances, HeadStatistics, Masses
 from bertology.corpora import Sentence, Sentences, load_corpus
-from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError
+from bertology.encoders import Encoder
+from bertology.errors import BertologyError, ModelError, ResultsError
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +54,6 @@ def test_pocket_heads(tmp_path: Path) -> None:
     assert row["argmax_-1"] > 0.7
 
 
-def test_by_names_of_model_and_corpus(tiny_bert: Path, tiny_corpus: Path) -> None:
-    by_name = head_statistics(tiny_bert, tiny_corpus, layers=[2], device="cpu")
-    loaded = load_encoder(str(tiny_bert), device="cpu")
-    by_value = head_statistics(loaded, load_corpus(tiny_corpus), layers=[2])
-    np.testing.assert_array_equal(by_name.values, by_value.values)
-    assert (by_name.layers, by_name.n_sentences) == ((2,), 30)
-    with pytest.raises(NameNotFoundError, match="split"):
-        head_statistics(loaded, tiny_corpus, split="tset")
-
-
 def test_plot(table: HeadStatistics) -> None:
     figure = table.plot()
     assert len(figure.axes) == len(table.names)
@@ -73,14 +63,6 @@ def test_plot(table: HeadStatistics) -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     with pytest.raises(ResultsError, match="no statistics"):
         table.plot([])
-
-
-def test_plot_leaves_out_what_has_no_values(encoder: Callable[..., Encoder]) -> None:
-    lone = head_statistics(encoder("gpt2"), Sentences([Sentence.from_words(["fox"])]))
-    drawn = {ax.get_title().split(" (")[0] for ax in lone.plot().axes}
-    assert "self" in drawn
-    assert not drawn & {"cls", "sep", "previous", "next"}
-    lone.plot(["previous"])
 
 
 def test_distances_on_a_plane_and_in_clusters() -> None:

@@ -97,12 +97,6 @@ def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Enco
     assert "1 × the texts have 5 and 7 words" in visible(html)
 
 
-def test_where_the_whole_text_changes_nothing_cells_are_empty(encoder: Encoder) -> None:
-    same = PatchPair(PAIR.text, PAIR.text, PAIR.good, PAIR.bad)
-    cells = data_of(patch(encoder, same).to_html())["tables"]["effects"]["cells"]
-    assert all(cell is None for row in cells for cell in row)
-
-
 def test_restored_facts_are_of_probabilities(encoder: Encoder) -> None:
     known = known_facts(encoder, read_facts("pocket")[:200], most=3)
     html = trace(encoder, known, n_draws=2, layers=[0]).to_html()
@@ -131,22 +125,6 @@ def test_scores_and_faithfulness_stand_on_the_page(scores: Attributions) -> None
     assert table["cells"][1][0]["text"] == f"{by_hand:.2f}"
     assert table["cells"][1][2]["text"] == "1.00"
     assert table["cells"][1][0]["more"].startswith("[")
-
-
-def test_one_text_has_no_intervals(encoder: Encoder) -> None:
-    table = data_of(attribute(encoder, [PAIR], methods=["leave_one_out"]).to_html())["tables"]["faithfulness"]
-    assert [cell["more"] for cell in table["cells"][0]] == ["", "", ""]
-
-
-def test_a_mask_alone_has_no_faithfulness(encoder: Encoder) -> None:
-    question = PatchPair("[MASK]", "", "are", "is")
-    table = data_of(attribute(encoder, [question], methods=["attention"]).to_html())["tables"]["faithfulness"]
-    assert table["cells"] == [[None, None, None]]
-
-
-def test_both_show_in_a_notebook(one: PatchingMap, scores: Attributions) -> None:
-    assert one._repr_html_().startswith("<iframe srcdoc=")
-    assert "Words that a choice rests on" in scores._repr_html_()
 
 
 @pytest.fixture

@@ -47,14 +47,6 @@ def test_a_class_or_an_object_is_registered_and_given_back() -> None:
         get_probe("capitals")
 
 
-def test_the_last_one_of_a_name_counts() -> None:
-    register_probe(Capital)
-    register_probe(newer := Capital(version=2))
-    assert get_probe("capital") is newer
-    with pytest.raises(NameNotFoundError):
-        get_probe("capital.v1")
-
-
 @pytest.mark.parametrize("task", ["pos", "pos:fine", "feats", "feats:Number", "lama:own"])
 def test_the_name_of_an_installed_probe_is_taken(task: str) -> None:
     stem = task.partition(":")[0]

@@ -99,12 +99,6 @@ def test_the_newest_version_is_meant_unless_one_is_named(register: Register) -> 
     assert get_probe("lemma_class.v2").version == 2
 
 
-@pytest.mark.parametrize("name", ["lemma-class", "Lemma_Class", " lemma_class ", "lemma-class.v1"])
-def test_hyphen_case_and_space_do_not_matter(name: str, register: Register) -> None:
-    register(lemma_class__v1="their_probes:FIRST")
-    assert get_probe(name).task == "lemma_class"
-
-
 def test_a_probe_of_an_installed_distribution_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # installed while the process runs, as in a notebook
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -123,11 +117,6 @@ def test_two_packages_with_one_name_are_an_error_that_names_both(register: Regis
     register(lemma_class__v1="their_probes:FIRST|their_probes:SECOND")
     with pytest.raises(BertologyError, match=r"lemma_class\.v1: their_probes:FIRST and their_probes:SECOND"):
         registered_probes()
-
-
-def test_one_package_seen_twice_is_no_collision(register: Register) -> None:
-    register(lemma_class__v1="their_probes:FIRST|their_probes:FIRST")
-    assert list(registered_probes()) == ["lemma_class.v1"]
 
 
 @pytest.mark.parametrize(("name", "near"), [("poss", "pos"), ("dep-rel", "deprel"), ("feat:Number", "feats")])
@@ -162,13 +151,6 @@ def test_a_broken_plugin_is_told_when_it_is_asked_for(target: str, message: str,
     assert "lemma_class.v1" in registered_probes()
     with pytest.raises(BertologyError, match=message):
         get_probe("lemma_class")
-
-
-def test_a_name_without_a_version_hurts_no_other(register: Register) -> None:
-    register(unversioned="their_probes:FIRST", lemma_class__v1="their_probes:FIRST")
-    assert get_probe("lemma_class").version == 1
-    with pytest.raises(BertologyError, match=r"'unversioned' \(their_probes:FIRST\): it should be like pos.v1"):
-        get_probe("unversioned")
 
 
 def test_a_family_makes_probes_of_its_own_name(register: Register) -> None:

@@ -14,7 +14,7 @@ import pytest
 from bertology.attention import stream_maps
 from bertology.attention.arcs.heads import TreeHits
 from bertology.attention.arcs.questions import TextTrees
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.measures.sums import HeadRatios
 
@@ -124,15 +124,6 @@ def test_sentences_in_windows_are_left_out(
     assert found.under[0].sum() == sum(len(edges_of(trees, number)[1]) for number in whole)
 
 
-def test_some_trees_are_the_same_every_time(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
-    trees = trees_of(sentences, random_heads(sentences, 0))
-    some = trees.some(3)
-    assert len(some.sentences) == 3
-    assert set(some.sentences) <= set(trees.sentences)
-    assert np.array_equal(some.sentences, trees.some(3).sentences)
-    assert trees.some(100) is trees
-
-
 def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
     trees = trees_of(sentences, random_heads(sentences, 0))
     chosen_on = trees_of(sentences, random_heads(sentences, 1))
@@ -149,12 +140,3 @@ def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) 
     assert share(chosen_on, distance) == max(share(chosen_on, d) for d in (1, 2, 3))
     np.testing.assert_allclose(found.values, share(trees, distance))
     assert (found.names, found.unit) == (WAYS, "model")
-
-
-def test_a_root_that_does_not_count(encoder: Callable[..., Encoder]) -> None:
-    text = Sentences([Sentence.from_words(["!", "lazy", "dogs", "jump"])])
-    trees = TextTrees(text.starts, np.array([0, 3, 1, 3]), np.array([False, True, True, True]), np.array([0]))
-    assert trees.parents(0)[0].tolist() == [1, -1, 1]
-    assert trees.parents(0)[1] == 1
-    (found,) = stream_maps(encoder("bert"), text, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
-    assert found.under.sum(-1).ravel().tolist() == [2, 2]
