@@ -17,7 +17,7 @@ from typing import Literal
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import ClozeAsks
-from bertology.corpora.prompts import (
+from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,
     PragmaticItem,

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
-from bertology.geometry import GeometryProbe, languages
+from bertology.geometry import GeometryBaseline, GeometryProbe, languages
 from bertology.geometry import language_items as asked
-from bertology.geometry._probes import GeometryBaseline
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits

@@ -33,8 +33,7 @@ import numpy as np
 from bertology import geometry
 from bertology.activations.layers import unit_vectors
 from bertology.errors import CorpusError, FitError
-from bertology.geometry import GeometryProbe
-from bertology.geometry._probes import GeometryBaseline
+from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.sense_items import (
     SensePairs,
     concatenated,

@@ -31,8 +31,7 @@ from bertology.attention import AttentionProbe
 from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
-from bertology.geometry import GeometryProbe
-from bertology.geometry._probes import GeometryBaseline
+from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
     from bertology.geometry._occurrences import SearchedText
     from bertology.geometry._position import encoding_effects
-    from bertology.geometry._probes import EncodingProbe, GeometryProbe
+    from bertology.geometry._probes import EncodingProbe, GeometryBaseline, GeometryProbe
     from bertology.geometry._roles import (
         RoleItems,
         constituent_paths,
@@ -58,6 +58,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "EncodingProbe",
+    "GeometryBaseline",
     "GeometryProbe",
     "LayerMatrix",
     "LayerVectors",
