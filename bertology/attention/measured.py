@@ -417,9 +417,9 @@ def head_statistics(
     >>> table.top("previous")  # doctest: +SKIP
 
     Args:
-        model: an encoder, or the name or path of one.
-        corpus: sentences, a corpus, or the name or path of one.
-        split: which split of the corpus is read.
+        model: an encoder, or the name or path of one, which computes on ``device``.
+        corpus: sentences, a corpus, or the name or path of one, of which a ``split`` is read.
+        split: name of the split.
         layers: from 1; all when left out.
         level: units of the maps, words or pieces.
         norms: also the shares of what heads add by ‖αf(x)‖, for models built as BERT is.

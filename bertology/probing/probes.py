@@ -21,7 +21,7 @@ from bertology._registry import Registered, Registry
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
-from bertology.probing.items import Examples, layer_examples, target_examples
+from bertology.probing.items import Examples, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
 
 _KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
@@ -154,6 +154,7 @@ class Probe(ABC):
         """
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
+        what_it_is |= {field.name for field in dataclasses.fields(AnnotationProbe) if isinstance(self, AnnotationProbe)}
         from bertology._settings import checked_settings
 
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
@@ -195,26 +196,28 @@ def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:
     return probe.examples(sentences).values if isinstance(probe, RepresentationProbe) else ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class AnnotationProbe(RepresentationProbe):
-    """A question that an annotation of the corpus answers, by the name of its layer."""
+    """A question that an annotation of the corpus answers: a line in a table. None of its fields is a setting."""
 
-    layer: ClassVar[str]
+    task: str = ""
+    question: str = ""
+    reference: str = ""
+    about: str = ""
+    subject: Subject = "meaning"  # type: ignore[misc]
+    readout: str = "linear.v1"
+    metrics: tuple[str | Metric, ...] = ("accuracy", "macro_f1")
+    layer: str = ""
     """The layer of annotation, such as ``upos`` or ``srl``."""
-    spans: ClassVar[Literal[0, 1, 2]] = 0
+    spans: Literal[0, 1, 2] = 0
     """Number of spans of an item; 0 for a layer of labels of words."""
-
-    @property
-    def readout(self) -> str:
-        """The linear readout, unless a task names another."""
-        return "linear.v1"
-
-    @property
-    def metrics(self) -> tuple[str | Metric, ...]:
-        """Accuracy and macro F1, unless a task names others."""
-        return ("accuracy", "macro_f1")
+    tree: Literal["", "distances", "depths", "arcs"] = ""
+    """The quantity of a sentence's tree that is asked about, instead of a layer."""
 
     def examples(self, sentences: Sentences) -> Examples:
-        """Every item that has a label in the layer."""
+        """Every item that has a label in the layer, or every sentence with its tree."""
+        if self.tree:
+            return tree_examples(sentences, self.tree)
         if not self.spans:
             return layer_examples(sentences, self.layer)
         return target_examples(sentences, self.layer, spans=self.spans)

@@ -14,7 +14,7 @@ from bertology.attention.probes import ReadText
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.encoders import load_encoder
-from bertology.errors import BertologyError, CorpusError, NameNotFoundError
+from bertology.errors import CorpusError
 from bertology.families.request import ReadoutConfig
 from bertology.measures import bootstrap_ratio
 from bertology.measures.sums import HeadRatios
@@ -73,13 +73,6 @@ def test_arcs_by_relation_without_root_and_punctuation() -> None:
     assert rows[f"det: {DOWN}"] == [(2, 0), (5, 4)]
 
 
-def test_small_relations_are_left_out() -> None:
-    asked = probe("head_syntax").with_settings({"fewest_arcs": 2})
-    assert {name.partition(":")[0] for name in arcs_of(asked, one_sentence())} == {"all", "det"}
-    with pytest.raises(CorpusError, match="no relation has 20 arcs: give more text"):
-        probe("head_syntax").statistics(one_sentence())
-
-
 def test_planted_heads_stand_out(tiny_bert: Path) -> None:
     encoder, text = load_encoder(str(tiny_bert), device="cpu"), treebank()
 
@@ -133,15 +126,6 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
         probe("head_syntax:trees").statistics(plain)
     with pytest.raises(CorpusError, match="no mention is joined to another in layer 'coref'"):
         probe("head_syntax:coreference").statistics(plain)
-
-
-def test_no_such_question_or_setting() -> None:
-    with pytest.raises(BertologyError, match="it should be one of trees, coreference, parser; or head_syntax alone"):
-        get_probe("head_syntax:nsubj")
-    with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
-        probe("head_syntax").with_settings({"few": 1})
-    with pytest.raises(BertologyError, match="setting downward of task head_syntax is 'up'"):
-        probe("head_syntax").with_settings({"downward": "up"})
 
 
 def test_planted_trees_are_found(tiny_bert: Path) -> None:
@@ -206,21 +190,6 @@ def test_antecedents() -> None:
     assert same.of("nominal")[0, 0] == 1.0
     assert asked.ranks.tolist() == [2, 3, 2, 3, 2, 3, 1, 3, 3]
     assert rule.of("all")[0, 0] == 1.0
-
-
-def test_mentions_without_a_tree() -> None:
-    bare = Sentences([replace(with_mentions()[0], heads=None)])
-    with pytest.raises(CorpusError, match="set mention_head to last_word"):
-        probe("head_syntax:coreference").statistics(bare)
-    (make,) = probe("head_syntax:coreference").with_settings({"mention_head": "last_word"}).statistics(bare)
-    assert make.keywords["candidates"].asked.tolist() == [6, 8, 9]  # type: ignore[attr-defined]
-
-
-def test_mentions_of_nothing_else() -> None:
-    (whole,) = with_mentions()
-    apart = tuple(replace(target, label="0") for target in whole.targets["coref"])
-    with pytest.raises(CorpusError, match="no two mentions of a sentence mean the same"):
-        probe("head_syntax:coreference").statistics(Sentences([replace(whole, targets={"coref": apart})]))
 
 
 def planted_mentions(tiny_bert: Path) -> HeadRatios:

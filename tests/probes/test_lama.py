@@ -10,7 +10,6 @@ import pytest
 
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
 from bertology.probing import LeftOut
 from bertology_probes.lama import PROBE
@@ -40,18 +39,6 @@ def primed(subject: str, prime: str, **more: object) -> dict[str, object]:
         "masked_misprimed": [f"{prime}? {text}"],
         **more,
     }
-
-
-def test_the_family() -> None:
-    assert PROBE.instances == VARIANTS
-    assert LAMA.task == "lama"
-    assert [PROBE.make(name).task for name in VARIANTS] == [f"lama:{name}" for name in VARIANTS]
-    assert all(metric.name for probe in (LAMA, *map(PROBE.make, VARIANTS)) for metric in probe.scores)
-    with pytest.raises(
-        BertologyError,
-        match="lama:negate: it should be one of paraphrases, negated, misprimed; or lama alone; did you mean negated",
-    ):
-        PROBE.make("negate")
 
 
 def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
@@ -119,12 +106,6 @@ def test_primes_of_a_file(tmp_path: Path) -> None:
         LeftOut("T-REx:P19:2:high-ranked", "T-REx misprimed high-ranked", "prime that is the answer"),
         LeftOut("T-REx:P19:2:random", "T-REx misprimed random", "no such prime in the source"),
     )
-
-
-def test_a_source_of_which_nothing_can_be_asked(tmp_path: Path) -> None:
-    write(tmp_path / "Squad/test.jsonl", {"masked_sentences": ["Nothing."], "obj_label": "a"})
-    with pytest.raises(CorpusError, match=r"no item to ask \(of all: no mask in the sentence\)"):
-        LAMA.items(str(tmp_path))
 
 
 def test_the_published_sets(real_data) -> None:
@@ -198,15 +179,6 @@ def test_pocket_primes_are_wrong_and_of_the_right_kind() -> None:
         assert prime.lower() in {word.lower() for word in candidates(by_name[name].relation)}
         assert (plain.group, primed_one.group) == (plain.group, plain.group.replace("plain", "misprimed"))
         assert by_name[name].n_stated > 0
-
-
-@pytest.mark.parametrize("argument", ["", *VARIANTS])
-def test_pocket_bert_knows_every_word_of_what_it_is_asked(argument: str) -> None:
-    known = json.loads((model_folder() / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    found = items_of(argument) if argument else LAMA.items("pocket")
-    texts = [f"{item.text} {item.other} {item.answer}".replace("{mask}", " ") for item in found.items]
-    words = {word.lower() for text in texts for word in re.findall(r"\w+|[^\w\s]", text)}
-    assert words - set(known) == set()
 
 
 @pytest.fixture(scope="module")
