@@ -44,10 +44,8 @@ class Target:
     """
 
     encoder: Encoder
-    masks: Tensor
-    """``[row]`` the piece that is masked."""
-    words: Tensor
-    """``[row, 1 or 2]`` vocabulary numbers."""
+    masks: Tensor  # [row] the piece that is masked
+    words: Tensor  # [row, 1 or 2] vocabulary numbers
     is_probability: bool = False
 
     @classmethod

@@ -332,14 +332,11 @@ class ParserSettings:
 
     with_words: bool = False
     """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""
-    most_sentences: int = 1000
-    """Sentences whose maps are held in memory; of more so many are drawn at random."""
-    learning_rate: float = 0.03
-    """Learning rate of Adam; a tenth of it where weights depend on words."""
+    most_sentences: int = 1000  # sentences whose maps are held in memory; of more so many are drawn at random
+    learning_rate: float = 0.03  # learning rate of Adam; a tenth of it where weights depend on words
     batch_sentences: int = 32
     max_epochs: int = 60
-    patience: int = 4
-    """Epochs without a lower loss on dev after which the best weights so far are taken."""
+    patience: int = 4  # epochs without a lower loss on dev after which the best weights so far are taken
     seed: int = 0
 
 

@@ -78,14 +78,10 @@ class Arcs(Questions):
     them answers. Arcs are kept in the order of group and asked word, however they are given.
     """
 
-    asked: Integers
-    """``[arc]`` the word that is asked about."""
-    answers: Integers
-    """``[arc]`` the word that is the answer, in the same sentence."""
-    groups: Integers
-    """``[arc]`` place in ``names``."""
-    names: tuple[str, ...]
-    """Names of the groups."""
+    asked: Integers  # [arc] the word that is asked about
+    answers: Integers  # [arc] the word that is the answer, in the same sentence
+    groups: Integers  # [arc] place in names
+    names: tuple[str, ...]  # names of the groups
     looked_at: frozenset[str] = frozenset()
     """Groups whose question is which word attends to the asked one most; in the others it is which word the asked one
     attends to most."""
@@ -164,20 +160,13 @@ class Arcs(Questions):
 class Candidates(Questions):
     """Questions about words, each with words that are candidates. Words are numbered through all sentences."""
 
-    asked: Integers
-    """``[question]`` the word that is asked about."""
-    is_in: Booleans
-    """``[question, group]`` whether a question belongs to a group."""
-    names: tuple[str, ...]
-    """Names of the groups."""
-    questions: Integers
-    """``[candidate]`` number of the question, ascending."""
-    words: Integers
-    """``[candidate]`` the word, in the sentence of the asked one and different from it."""
-    is_right: Booleans
-    """``[candidate]`` whether it is a correct answer."""
-    ranks: Integers | None = None
-    """``[candidate]`` order in which a rule prefers them, from 0; None where there is no rule."""
+    asked: Integers  # [question] the word that is asked about
+    is_in: Booleans  # [question, group] whether a question belongs to a group
+    names: tuple[str, ...]  # names of the groups
+    questions: Integers  # [candidate] number of the question, ascending
+    words: Integers  # [candidate] the word, in the sentence of the asked one and different from it
+    is_right: Booleans  # [candidate] whether it is a correct answer
+    ranks: Integers | None = None  # [candidate] order in which a rule prefers them, from 0; None where there is no rule
 
     def _read_from(self, windows: Integers) -> Candidates:
         """The same questions; those about words that are not read belong to no group."""
@@ -231,14 +220,10 @@ class Candidates(Questions):
 class TextTrees(Questions):
     """The trees of some sentences, between the words that count."""
 
-    starts: Integers
-    """``[sentence + 1]`` number of the first word of each sentence of the text, and the number of words."""
-    heads: Integers
-    """``[word]`` heads as CoNLL-U numbers them."""
-    scored: Booleans
-    """``[word]`` which words count; the others are in no tree."""
-    sentences: Integers
-    """``[tree]`` numbers of the sentences whose trees are scored, ascending."""
+    starts: Integers  # [sentence + 1] number of the first word of each sentence of the text, and the number of words
+    heads: Integers  # [word] heads as CoNLL-U numbers them
+    scored: Booleans  # [word] which words count; the others are in no tree
+    sentences: Integers  # [tree] numbers of the sentences whose trees are scored, ascending
 
     def some(self, n: int, *, seed: int = 0) -> TextTrees:
         """At most ``n`` of the trees, drawn at random: the same ones every time."""
