@@ -141,29 +141,6 @@ def test_long_texts_are_merged_in_bands(
         torch.testing.assert_close(other.maps, one.maps)
 
 
-def test_one_layer_at_a_time(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    read = stream_maps(encoder("electra"), sentences, [Recorder], layers=[3, 1])
-    assert read.scope.layers == (1, 3)
-    assert [batch.layer for batch in read.results[0]] == [1, 3] * (len(read.results[0]) // 2)
-    for batch in read.results[0]:
-        assert batch.norms is None
-        real = batch.units.word_rows[:, None]
-        sums = torch.where(real, batch.maps.sum(-1), 1.0)
-        torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
-
-
-def test_gates_hold_during_the_pass(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    loaded = encoder("bert")
-    ids = torch.tensor([loaded.tokenize([sentences[0]]).window(0).tolist()])
-    one = Sentences([sentences[0]])
-    free = stream_maps(loaded, one, [Recorder], level="piece").results[0]
-    with threads(2), loaded.gated_heads({(1, 2): 0.0}):
-        gated = stream_maps(loaded, one, [Recorder], level="piece").results[0]
-        expected = loaded.attentions(ids, layers=[2])[2]
-    torch.testing.assert_close(gated[1].maps, expected)
-    assert not torch.allclose(gated[1].maps, free[1].maps)
-
-
 def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     whole, narrow = encoder("bert"), encoder("bert", max_pieces=16)
     pieces = narrow.tokenize(sentences)

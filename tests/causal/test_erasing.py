@@ -22,7 +22,6 @@ from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.interventions import changing
 from bertology.encoders.masked_loss import MaskedText
-from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, fit_erasure, fit_nullspace, random_erasure
 
 TEXTS = ["The dogs near the cat see the bird.", "A cat sees the dog.", "The birds sleep.", "The dog likes the cats."]
@@ -224,8 +223,3 @@ def test_choices_of_the_plain_model_are_those_of_its_logits(encoder):
             logits = encoder.masked_logits(ids, torch.tensor([[0, place]]))[encoder.n_layers][0]
             right += bool(logits[words[0]] > logits[words[1]])
     assert found.plain[0] == right
-
-
-def test_labels_that_do_not_differ_cannot_be_erased():
-    with pytest.raises(FitError, match="two classes"):
-        fit_nullspace(ArrayFeatures(np.ones((1, 4, 2), dtype=np.float32)), np.zeros(4, dtype=np.int64), 1)

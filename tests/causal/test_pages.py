@@ -162,16 +162,6 @@ def test_arrow_keys_go_over_the_effects(shown: Callable[..., Any], one: Patching
     assert hint.startswith("Point at a cell")
 
 
-@pytest.mark.parametrize("width", [1200, 390])
-def test_a_page_is_no_wider_than_the_window(
-    shown: Callable[..., Any], one: PatchingMap, scores: Attributions, width: int
-) -> None:
-    for found in (one, scores):
-        page = shown(found, width=width, scheme="dark")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("html").get_attribute("data-theme") == "dark"
-
-
 def test_method_layer_and_text_are_chosen(shown: Callable[..., Any], scores: Attributions) -> None:
     page = shown(scores)
     words = page.locator("#words [role=option]")
@@ -196,15 +186,6 @@ def test_method_layer_and_text_are_chosen(shown: Callable[..., Any], scores: Att
     assert [text.split("\n")[0] for text in words.all_inner_texts()] == list(scores.found[1].words)
     assert page.locator("#readout").text_content().startswith("Point at a word")
     assert page.locator("#scores td").count() == 4 * len(scores.found[1].words)
-
-
-def test_signs_have_two_hues(shown: Callable[..., Any], scores: Attributions) -> None:
-    page = shown(scores)
-    of_first = scores.found[0].scores["integrated_gradients", 0]
-    colour = "element => getComputedStyle(element).backgroundColor"
-    highest, lowest = (page.locator("#words [role=option]").nth(int(n)) for n in (of_first.argmax(), of_first.argmin()))
-    assert "0, 114, 178" in highest.evaluate(colour)
-    assert "213, 94, 0" in lowest.evaluate(colour)
 
 
 def test_what_a_text_holds_is_never_taken_for_a_page(shown: Callable[..., Any], encoder: Encoder) -> None:

@@ -28,13 +28,6 @@ def test_at_the_embeddings_the_word_that_differs_is_all_and_others_are_nothing(
     assert all(abs(effect) < 1e-5 for effect in of_place.values())
 
 
-def test_the_last_layer_acts_at_the_mask_alone(encoder: Encoder) -> None:
-    found = patch(encoder, PAIR, layers=[encoder.n_layers])
-    of_place = dict(zip(found.places, found.effects[0].tolist(), strict=True))
-    assert of_place["6 [MASK]"] == pytest.approx(1, abs=1e-5)
-    assert of_place["2 guards/guard"] == pytest.approx(0, abs=1e-6)
-
-
 @pytest.mark.parametrize("site", ["hidden_state", "attention_output", "feed_forward_output", "head", "values"])
 def test_a_patch_of_itself_changes_nothing(encoder: Encoder, site: str) -> None:
     same = PatchPair(PAIR.text, PAIR.text, PAIR.good, PAIR.bad)

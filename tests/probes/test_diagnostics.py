@@ -69,14 +69,6 @@ def test_roles(sets):
     ]
 
 
-def test_words_that_people_say(sets):
-    items = _items("role_words", sets)
-    told = items["role-6-b"]
-    assert (told.answer, told.accepted, told.group) == ("tipped", ("worked",), "roles reversed")
-    assert told.blind == "I forgot which one the other had {mask}."
-    assert told.cluster == items["role-6-a"].cluster
-
-
 def test_negation_and_its_articles(sets):
     found = PROBE.make("negation").items(sets)
     asked = {item.id: (item.group, item.text, item.answer, item.rivals) for item in found.items}

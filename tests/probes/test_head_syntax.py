@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from bertology.encoders import load_encoder
 from bertology.errors import CorpusError
 from bertology.families.request import ReadoutConfig
 from bertology.measures import bootstrap_ratio
-from bertology.measures.sums import HeadRatios
 from bertology.pocket import load_corpus
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
@@ -128,24 +126,6 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
         probe("head_syntax:coreference").statistics(plain)
 
 
-def test_planted_trees_are_found(tiny_bert: Path) -> None:
-    encoder, text = load_encoder(str(tiny_bert), device="cpu"), treebank()
-
-    def up(sentence: int, length: int, place: int) -> int | None:
-        head = (text[sentence].heads or ())[place]
-        return head - 1 if head else None
-
-    asked = probe("head_syntax:trees")
-    (make,) = asked.statistics(text)
-    (found,) = planted_ratios(encoder, make, text, [up, lambda s, n, place: None])  # type: ignore[arg-type]
-    (chain,) = asked.baseline("offset", ReadText(text), ReadText(text))
-    assert found.of("maximum attention")[0, 0] == 1.0
-    assert chain.of("maximum attention")[0, 0] < 0.6
-    assert found.of("maximum attention")[0, 1] < 0.6
-    some = asked.with_settings({"most_sentences": 5}).statistics(text)
-    assert len(some[0].keywords["trees"].sentences) == 5  # type: ignore[attr-defined]
-
-
 def with_mentions() -> Sentences:
     """Ann and the old dog, she and it; her dog is a mention that holds another."""
     words = ["Ann", "saw", "the", "old", "dog", "when", "she", "fed", "her", "dog", "."]
@@ -190,19 +170,6 @@ def test_antecedents() -> None:
     assert same.of("nominal")[0, 0] == 1.0
     assert asked.ranks.tolist() == [2, 3, 2, 3, 2, 3, 1, 3, 3]
     assert rule.of("all")[0, 0] == 1.0
-
-
-def planted_mentions(tiny_bert: Path) -> HeadRatios:
-    encoder = load_encoder(str(tiny_bert), device="cpu")
-    antecedent = {6: 0, 8: 6, 9: 4}
-    (make,) = probe("head_syntax:coreference").statistics(with_mentions())
-    heads: list[Any] = [lambda s, n, place: antecedent.get(place), lambda s, n, place: max(place - 1, 0)]
-    return planted_ratios(encoder, make, with_mentions(), heads)[0]  # type: ignore[arg-type]
-
-
-def test_a_planted_coreference_head_is_found(tiny_bert: Path) -> None:
-    found = planted_mentions(tiny_bert)
-    assert found.of("all")[0].tolist() == [1.0, 0.0]
 
 
 def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> None:

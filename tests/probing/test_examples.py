@@ -53,25 +53,6 @@ def test_an_absent_layer_names_those_there_are(sentences: Sentences) -> None:
         layer_examples(Sentences([]), "upos")
 
 
-def test_labels_can_be_given_word_by_word_or_as_codes(sentences: Sentences) -> None:
-    labels = ["x", None, "y", "x", None, None, "y"]
-    by_name = word_examples(sentences, labels)
-    by_code = word_examples(sentences, np.array([0, -1, 1, 0, -1, -1, 1], dtype=np.int32), ("x", "y"))
-    for found in (by_name, by_code):
-        assert found.words.tolist() == [0, 2, 3, 6]
-        assert [found.values[code] for code in found.codes] == ["x", "y", "x", "y"]
-        assert found.clusters.tolist() == [0, 1, 1, 2]
-
-
-def test_what_is_left_out_is_counted(sentences: Sentences) -> None:
-    found = layer_examples(sentences, "tag")
-    fewer = found.subset(found.codes == 0, reason="a verb")
-    assert fewer.words.tolist() == [0, 5]
-    assert fewer.skipped == {"no tag label": 3, "a verb": 2}
-    assert found.skipped == {"no tag label": 3}
-    assert fewer.subset(np.array([True, True]), reason="nothing").skipped == fewer.skipped
-
-
 def test_columns_that_do_not_fit_together_are_refused() -> None:
     spans, codes, clusters = np.array([[[0, 1]], [[1, 2]]]), np.array([0, 1]), np.array([0, 0])
     assert len(Examples(spans, codes, ("a", "b"), clusters)) == 2

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.probing import Examples, ProbeFamily, RepresentationProbe, get_probe, registered_probes
-from bertology.probing.items import layer_examples
+from bertology.probing import ProbeFamily, get_probe, registered_probes
 
 Register = Callable[..., None]
 
@@ -153,13 +151,6 @@ def test_a_broken_plugin_is_told_when_it_is_asked_for(target: str, message: str,
         get_probe("lemma_class")
 
 
-def test_a_family_makes_probes_of_its_own_name(register: Register) -> None:
-    register(things__v1="their_probes:FAMILY", stray__v1="their_probes:STRAY")
-    assert get_probe("things:a").task == "things:a"
-    with pytest.raises(BertologyError, match=r"calls itself other\.v1"):
-        get_probe("stray:a")
-
-
 def test_a_family_may_have_a_probe_without_an_argument(register: Register) -> None:
     register(plain__v1="their_probes:PLAIN", things__v1="their_probes:FAMILY", astray__v1="their_probes:ASTRAY")
     assert [get_probe(name).task for name in ("plain", "plain.v1", "plain:a")] == ["plain", "plain", "plain:a"]
@@ -169,14 +160,3 @@ def test_a_family_may_have_a_probe_without_an_argument(register: Register) -> No
         get_probe("things")
     with pytest.raises(BertologyError, match=r"^probe astray\.v1: .* calls itself lemma_class\.v1; register it under"):
         get_probe("astray")
-
-
-def test_a_probe_without_its_parts_cannot_be_made() -> None:
-    class Half(RepresentationProbe):
-        task = "half"
-
-        def examples(self, sentences: Sentences) -> Examples:
-            return layer_examples(sentences, "upos")
-
-    with pytest.raises(TypeError, match="abstract"):
-        Half()  # type: ignore[abstract]

@@ -92,12 +92,6 @@ def test_sentences_without_a_tree_to_find_are_counted_apart() -> None:
     assert found.spans.tolist() == [[[9, 14]]]
 
 
-def test_a_text_of_short_sentences_has_no_item() -> None:
-    found = tree_examples(Sentences([sentence("yes", (0,))]), "depths")
-    assert len(found) == 0
-    assert found.spans.shape == (0, 1, 2)
-
-
 # What is no tree
 
 
@@ -163,13 +157,6 @@ def test_multiword_tokens_are_as_many_words_as_gold_says() -> None:
     assert parler.text == "parler du vin"
     assert marks_of("arcs", parler) == ["0:root 4:case 4:det 1:obl"]
     assert marks_of("depths", parler) == ["0 2 2 1"]
-
-
-def test_marks_by_hand() -> None:
-    sentences = Sentences([sentence("dogs sleep .", (2, 0, 2), upos="NOUN VERB PUNCT", deprel="x root y")])
-    assert tree_examples(sentences, "distances").values == ("2 0 _",)
-    assert tree_examples(sentences, "depths").values == ("1 0 _",)
-    assert tree_examples(sentences, "arcs").values == ("2:x 0:root _",)
 
 
 def test_real_treebanks(real_data: Any) -> None:

@@ -190,22 +190,6 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     assert (chosen.over <= chosen.under).all()
 
 
-def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    many = Sentences([*sentences] * 12)
-    makers = [
-        partial(ArcHits, arcs=drawn_arcs(many), metric="hits"),
-        partial(CandidateHits, candidates=drawn_candidates(many), metric="hits"),
-    ]
-    before, results = torch.get_num_threads(), []
-    for n in (1, 3):
-        torch.set_num_threads(n)
-        results.append(stream_maps(encoder("bert"), many, makers).results)
-    torch.set_num_threads(before)
-    for (alone,), (together,) in zip(*results, strict=True):
-        np.testing.assert_array_equal(alone.over, together.over)
-        np.testing.assert_array_equal(alone.under, together.under)
-
-
 def test_offset_baseline(sentences: Sentences) -> None:
     arcs, chosen_on = drawn_arcs(sentences, 1), drawn_arcs(sentences, 2)
     found, offsets = arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits", farthest=4)

@@ -16,7 +16,6 @@ from bertology.attention.arcs.heads import TreeHits
 from bertology.attention.arcs.questions import TextTrees
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.measures.sums import HeadRatios
 
 MARKS = {",", ".", "!", "…", ":", ";", "“", "”"}
 WAYS = ("maximum attention", "spanning tree")
@@ -70,46 +69,6 @@ def test_trees(
     assert (found.names, found.metric) == (WAYS, "uuas")
     np.testing.assert_array_equal(found.over.sum(-1), over)
     assert found.under.sum(-1).ravel().tolist() == [under, under]
-
-
-def test_planted_trees_are_found(
-    planted: Callable[..., list[HeadRatios]], sentences: Sentences, random_heads: Callable[..., Any]
-) -> None:
-    heads = random_heads(sentences, 3)
-    trees = TextTrees(
-        sentences.starts,
-        np.array(list(itertools.chain(*heads))),
-        np.ones(sentences.n_words, dtype=bool),
-        np.flatnonzero(np.diff(sentences.starts) > 1),
-    )
-
-    def up(sentence: int, length: int, place: int) -> int | None:
-        return heads[sentence][place] - 1 if heads[sentence][place] else None
-
-    def previous(sentence: int, length: int, place: int) -> int | None:
-        return max(place - 1, 0)
-
-    (found,) = planted(partial(TreeHits, trees=trees, metric="uuas"), sentences, [up, previous])
-    assert found.of("maximum attention")[0, 0] == 1.0
-    # A word that looks at its head gives nothing downwards, along which trees are made.
-    assert found.of("spanning tree")[0, 0] < 1.0
-    assert found.of("maximum attention")[0, 1] < 0.6
-
-
-def test_a_planted_head_that_looks_down_makes_the_tree(
-    planted: Callable[..., list[HeadRatios]], sentences: Sentences
-) -> None:
-    # Each word hangs from the one before, so that a head which looks at the next one looks along the tree.
-    heads = np.concatenate([np.arange(len(sentence)) for sentence in sentences])
-    scored = np.ones(sentences.n_words, dtype=bool)
-    trees = TextTrees(sentences.starts, heads, scored, np.flatnonzero(np.diff(sentences.starts) > 1))
-    (found,) = planted(
-        partial(TreeHits, trees=trees, metric="uuas"), sentences, [lambda s, n, place: min(place + 1, n - 1)]
-    )
-    np.testing.assert_array_equal(found.values, 1.0)
-    baseline, distance = trees.chain(sentences, chosen_on=trees, metric="uuas")
-    assert distance == 1
-    np.testing.assert_array_equal(baseline.values, 1.0)
 
 
 def test_sentences_in_windows_are_left_out(

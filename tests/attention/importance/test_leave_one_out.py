@@ -23,9 +23,6 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoder, masked_lm_loss
 from bertology.errors import ModelError
 
-# T5, BART and GPT-2 restore no masked words.
-MASKED = ("albert", "deberta-v2", "deberta-v3", "distilbert", "electra", "modernbert", "mpnet", "roberta")
-
 
 def by_hand(own: Encoder, sentences: Sentences, gates: dict[tuple[int, int], float], **settings: Any) -> Any:
     with own.gated_heads(gates):
@@ -44,19 +41,6 @@ def test_equals_whole_passes_with_gates(own: Encoder, sentences: Sentences, task
         assert loss.of("off")[layer - 1, head - 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
     np.testing.assert_array_equal(loss.under[0, 0, 0], whole.sentence_words)
     assert (loss.metric, score.metric) == ("delta_loss_bits", "delta_accuracy")
-
-
-@pytest.mark.parametrize("family", MASKED)
-def test_in_every_family_that_restores_words(
-    family: str, encoder: Callable[..., Encoder], sentences: Sentences
-) -> None:
-    own = encoder(family)
-    few = sentences[:5]
-    loss, _ = leave_one_out(MaskedWords(own, few))
-    whole = masked_lm_loss(own, few).sentence_bits
-    for layer, head in ((1, 2), (2, 4), (3, 1)):
-        without = by_hand(own, few, {(layer, head): 0.0}).sentence_bits
-        np.testing.assert_allclose(loss.over[0, layer - 1, head - 1], without - whole, rtol=1e-4, atol=1e-4)
 
 
 def test_uniform_attention_equals_other_maps(own: Encoder, task: MaskedWords, changed_maps: Callable[..., Any]) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.head_patterns.maps import layout_of, stacked
 from benchmarks.head_patterns.synthetic import synthetic_maps
@@ -36,19 +35,6 @@ def test_planted_patterns_are_named(kind, n, plant):
         # Of squares of four words next to nothing is away from the diagonal.
         del named["block"]
     assert classes(kind, *(plant(pattern, n) for pattern in named)) == list(named.values())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_probabilities(kind, plant):
-    maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
-    layout, weights = layout_of(maps), stacked(maps)
-    many = weights.expand(-1, 5, -1, -1)
-    found = load_classifier(kind).probabilities(many, layout)
-    assert found.shape == (3, 5, 5)
-    torch.testing.assert_close(found.sum(-1), torch.ones(3, 5))
-    for number, one in enumerate(maps):
-        alone = load_classifier(kind).probabilities(stacked([one]), layout_of([one]))
-        torch.testing.assert_close(found[number, 2], alone[0, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_as_scikit_learn_has_it(tmp_path):

@@ -72,20 +72,8 @@ def test_shares_by_looking_at_each_map(encoder: Callable[..., Encoder], sentence
     assert (found.under[0, 0, 0] == 0).any()  # of one word
 
 
-def test_every_window_is_a_map(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    narrow = encoder("bert", max_pieces=16)
-    read = stream_maps(narrow, sentences, [PatternShares], level="piece")
-    n_short = sum(len(one) + 2 < 5 for one in (narrow.tokenize([s]).window(0)[1:-1] for s in sentences))
-    assert read.results[0][0].under[0].sum() == read.n_windows - n_short
-
-
 def test_settings_that_cannot_be(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     with pytest.raises(BertologyError, match="level 'piece'"):
         stream_maps(encoder("bert"), sentences, [PatternShares])
     with pytest.raises(BertologyError, match="0 to 1"):
         stream_maps(encoder("bert"), sentences, [partial(PatternShares, confidence=7)], level="piece")
-
-
-def test_every_family(encoder: Callable[..., Encoder], sentences: Sentences, family: str) -> None:
-    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0][0]
-    np.testing.assert_allclose(found.values.sum(0), 1)

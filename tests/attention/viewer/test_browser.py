@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -191,40 +190,6 @@ def test_what_is_seen_after_scrolling_is_what_is_drawn_there(shown):
     assert pixels(page) == pixels(fresh)
 
 
-@pytest.mark.parametrize(("name", "dots"), [("pair", 2), ("gold", 2), ("gold", 1)])
-def test_lines_are_painted_as_the_browser_strokes_them(shown, name, dots):
-    page = tab(shown(name, dots=dots), "heads")
-    for word in ("null", "2"):
-        page.evaluate(f"viewer.change({{word: {word}}})")
-        ours = shades(pixels(page))
-        # The same drawing by the pen that saves files, stroke by stroke, at the same size.
-        theirs = shades(
-            page.evaluate(
-                """() => {
-                    const {width, height} = document.getElementById("canvas");
-                    const made = Object.assign(document.createElement("canvas"), {width, height});
-                    const context = made.getContext("2d");
-                    context.scale(devicePixelRatio, devicePixelRatio);
-                    context.fillStyle = viewer.colour("--raised");
-                    context.fillRect(0, 0, width, height);
-                    const seen = viewer.stage.seen();
-                    context.translate(-seen.x, -seen.y);
-                    const pen = viewer.pens.canvasPen(context);
-                    const curves = (lines) => viewer.pens.strokeCurves(pen, lines);
-                    viewer.views.heads.draw({...pen, curves}, seen);
-                    return made.toDataURL();
-                }"""
-            )
-        )
-        paper = theirs[0, 0]
-        assert (theirs != paper).any(2).mean() > 0.05
-        assert (ours - paper).sum() / (theirs - paper).sum() == pytest.approx(1, abs=0.06)
-        # Edges alone differ, by how each smooths them: of 256 shades.
-        apart = np.abs(ours - theirs).max(2)
-        assert apart.mean() < 3
-        assert (np.quantile(apart, [0.99, 0.999]) < [25, 50]).all()
-
-
 def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
     page = shown("pair")
     tab(page, "word")
@@ -236,26 +201,6 @@ def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
     assert max(page.evaluate(sums)) < 1
     page.locator("#specials").select_option("renormalised")
     np.testing.assert_allclose(page.evaluate(sums), 1, atol=0.01)  # of 8-bit weights
-
-
-def test_a_thumbnail_opens_its_head(shown):
-    page = shown("all")
-    assert state(page)["view"] == "model"
-    stage, readout = page.locator("#stage"), page.locator("#readout")
-    before = pixels(page)
-    stage.focus()
-    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
-        page.keyboard.press(key)
-    assert pixels(page) != before
-    assert readout.inner_text().startswith("L2H2 Strongest: ")
-    page.keyboard.press("Enter")
-    drawn(page)
-    found = state(page)
-    assert (found["view"], found["layer"], found["heads"]) == ("heads", 2, [2])
-    assert page.locator("#layer").input_value() == "2"
-    tab(page, "model")
-    stage.click(position={"x": 600, "y": 300})
-    assert state(page)["view"] == "heads"
 
 
 def test_a_word_can_be_pointed_at_and_kept(shown):
@@ -374,22 +319,6 @@ def test_everything_can_be_reached_and_is_named(shown):
         assert unnamed == []
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(it => it.id)")
     assert len(ids) == len(set(ids))
-
-
-def test_in_a_notebooks_frame(browser, encoder, tmp_path):
-    """Sandboxed, from an attribute: still drawn."""
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><title>n</title>{view(SENTENCE, model=encoder)._repr_html_()}", encoding="utf-8")
-    context = browser.new_context()
-    page = context.new_page()
-    noise = []
-    page.on("pageerror", lambda error: noise.append(str(error)))
-    page.goto(path.as_uri())
-    frame = page.frame_locator("iframe")
-    frame.locator("html[data-drawn]").wait_for(state="attached", timeout=15_000)
-    assert json.loads(frame.locator("#data").text_content())["panels"][0]["texts"] == [SENTENCE]
-    context.close()
-    assert noise == []
 
 
 def test_a_head_as_a_labelled_matrix(shown, files, tmp_path):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bertology.attention import view
-from bertology.attention.viewer import parse_heads, payload, read_attention
+from bertology.attention.viewer import payload, read_attention
 from bertology.corpora import Sentence, load_corpus, sentence_of_text
 from bertology.encoders import Encoder
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, StoreError
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError
 
 from .conftest import HOSTILE, SENTENCE, page_of, values_of
 
@@ -36,14 +35,6 @@ def test_html_in_a_sentence_is_escaped(encoder: Encoder) -> None:
     values = values_of(html)
     assert values["texts"] == ["dog", HOSTILE]
     assert "&lt;/script&gt;&lt;img" in html
-
-
-def test_saving(encoder: Encoder, tmp_path: Path) -> None:
-    page = view(SENTENCE, model=encoder)
-    path = page.save(tmp_path / "new" / "view.html")
-    assert path.read_text(encoding="utf-8") == page.html
-    with pytest.raises(StoreError, match="is a folder"):
-        page.save(tmp_path)
 
 
 def test_gold_dependencies_at_both_levels(encoder: Encoder) -> None:
@@ -116,12 +107,6 @@ def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
 def test_layers_and_heads_that_are_not_there(encoder: Encoder, options: dict, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         view(SENTENCE, model=encoder, **options)
-
-
-@pytest.mark.parametrize("spec", ["", "8-10", "L8", "H1", ","])
-def test_names_that_are_none_of_a_head(spec: str) -> None:
-    with pytest.raises(NameNotFoundError, match="L8H10"):
-        parse_heads(spec)
 
 
 def test_unknown_level_and_weights(encoder: Encoder) -> None:
