@@ -21,7 +21,7 @@ from bertology.families.cells import KEPT
 from bertology.families.request import parse_layers
 from bertology.measures import rooted
 from bertology.measures.trees import spanning_trees
-from bertology.probing import scored_words
+from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
 from bertology.runner import ProbeRequest, make_plan, run_probes

@@ -22,7 +22,8 @@ from bertology.errors import CorpusError
 from bertology.geometry import GeometryProbe, SpanItems
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import ProbeFamily, Splits, SplitVectors, SplitWords, sampled_words
+from bertology.probing import ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
     from bertology.activations import Progress

@@ -32,18 +32,9 @@ from bertology.geometry import GeometryBaseline, GeometryProbe, languages
 from bertology.geometry import language_items as asked
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import (
-    ControlNote,
-    Examples,
-    GeometryCounts,
-    Probe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    is_punctuation,
-    labels_of_words,
-)
+from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.probes import labels_of_words
+from bertology.probing.statistics import SplitVectors, SplitWords, is_punctuation
 
 _SPLITS = ("train", "dev", "test")
 

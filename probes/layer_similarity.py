@@ -22,7 +22,8 @@ from bertology import geometry
 from bertology.geometry import GeometryProbe
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from bertology.geometry import GeometryProbe
 from bertology.geometry.role_sentences import ReadSentences, clipped_positions, complete_sentences, tree_paths
 from bertology.measures import Metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")

@@ -47,7 +47,8 @@ from bertology.geometry.sense_items import (
 )
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits, SplitVectors, SplitWords
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits, SplitVectors, SplitWords
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic
