@@ -200,7 +200,7 @@ def _losses(
                 if not group or name in ("beyond_random_bits", "loss_increase_bits", "loss_bits"):
                     each = np.broadcast_to(of_word, (len(layers), len(words)))[:, chosen]
                     clusters, n = of_sentence[chosen], len(sentences)
-                    yield mean_sums(f"{prefix}{name}", layers, each, clusters, n_clusters=n, group=group)
+                    yield mean_sums(f"{prefix}{name}", each, clusters, n_clusters=n, group=group, layers=layers)
 
 
 def _choices(
@@ -213,7 +213,7 @@ def _choices(
     values = {"choice_accuracy": np.broadcast_to(found.plain, (len(layers), len(clusters)))}
     values |= {f"choice_accuracy_{control}": _mean(found.right, control)[:, 0] for control in _CONTROLS}
     for name, right in values.items():
-        yield mean_sums(name, layers, right / 2, clusters, weights=twice, kind="frames")
+        yield mean_sums(name, right / 2, clusters, weights=twice, kind="frames", layers=layers)
 
 
 @dataclass(frozen=True)
@@ -519,4 +519,4 @@ def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:
     # Of a share below zero, which few words and guessing make, there is no such mean.
     known = np.flatnonzero((a > 0) & (b > 0))
     layers = tuple(one.layers[place] for place in known)
-    return jackknife_sums(metric, layers, whole[known], change[known], "sentences")
+    return jackknife_sums(metric, whole[known], change[known], layers=layers)
