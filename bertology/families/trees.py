@@ -237,12 +237,6 @@ def _tree_texts(
 ) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
     """The predicted trees of the sentences of test.
 
-    Args:
-        trees: the sentences.
-        shape: numbers of problems and layers.
-        readings: distances and depths of the words that have vectors.
-        relations: by problem, layer and sentence the relations of these words to their heads, where they are asked for.
-
     Returns:
         By problem, layer and sentence trees as text (see :mod:`bertology.measures`); and Spearman's correlation of
         distances by word, or of depths, over all words, NaN where neither is asked.
