@@ -24,7 +24,7 @@ from bertology.families.request import (
     TaskSettings,
 )
 
-__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
+__all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {

@@ -18,7 +18,8 @@ from bertology.families.vectors import TaskData
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout
 from bertology.results.predictions import read_predictions
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import Vectors
 
 LINEAR = {"strengths": [0.1]}

@@ -16,7 +16,7 @@ from bertology.families.request import ALL_CONTROLS, Controls
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._plan import make_plan
+from bertology.runner.plan import make_plan
 from tests.runner.requests import but
 
 

@@ -19,7 +19,7 @@ from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner import _plan as finder
+from bertology.runner import plan as finder
 from tests.runner.head_probes import LooksAt, Lost
 
 Asking = Callable[..., Results]

@@ -20,11 +20,8 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.results.predictions import read_predictions
-from bertology.runner import (
-    ProbeRequest,
-    make_plan,
-    run_probes,
-)
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import fits_of
 
 TASK = "edge_entities"

@@ -19,8 +19,9 @@ from bertology.probing import tree_examples
 from bertology.results import read_results
 from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
-from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"

@@ -23,7 +23,8 @@ from bertology.readouts._sources import subset
 from bertology.results import Results
 from bertology.results.predictions import read_predictions
 from bertology.results.views import layer_tables
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import Vectors, fits_of
 from tests.runner.requests import but
 

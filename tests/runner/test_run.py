@@ -40,7 +40,7 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "families.labels.fit",
         "families.vectors.VectorFamily.compute_baselines",
-        "runner._engines.extract_splits",
+        "runner.engines.extract_splits",
     ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
@@ -154,8 +154,8 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels", "trees", "heads", "cloze"):
-        monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
+    for module in ("families.labels", "families.trees", "attention.family", "cloze.family"):
+        monkeypatch.setattr(f"bertology.{module}.Stopwatch", Timed)
     found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)

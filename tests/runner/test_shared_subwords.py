@@ -17,7 +17,8 @@ from bertology.encoders.alignment import NOT_APART, SHARED
 from bertology.families.model_corpus import DIVIDED, Splits
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.requests import but
 
 DU = ("le", "chat", "de", "le", "voisin", "dort")

@@ -16,7 +16,8 @@ from bertology.corpora import Corpus, Sentence
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.results.predictions import read_predictions, split_sets
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]

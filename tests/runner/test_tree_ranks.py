@@ -13,8 +13,9 @@ import torch
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_results
-from bertology.runner import RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
+from bertology.runner import RunOptions, merge_runs, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Shard
 from tests.runner.requests import but
 from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
 

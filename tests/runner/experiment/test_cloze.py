@@ -11,8 +11,10 @@ import pytest
 import transformers
 
 from bertology.results import Results, read_results
-from bertology.runner import RunOptions, Shard, estimate, merge_runs, resolve_work, run_experiment, verify_run
+from bertology.runner import RunOptions, merge_runs, run_experiment, verify_run
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import Shard, resolve_work
 
 Scores = Callable[[Path], pa.Table]
 

@@ -16,9 +16,9 @@ import pytest
 from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.results.report import write_report
-from bertology.runner import RunOptions, merge_runs, resolve_work, run_experiment, verify_run
-from bertology.runner._plan import Work
+from bertology.runner import RunOptions, merge_runs, run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Work, resolve_work
 from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 TEXT = """\

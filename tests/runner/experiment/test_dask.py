@@ -14,8 +14,10 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner import ClusterChoice, RunOptions, RunSummary, run_experiment
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.engines import ClusterChoice
 from bertology.runner.experiment import load_experiment
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -222,8 +224,8 @@ def test_a_worker_of_another_version_is_told(
 
 
 def test_a_unit_travels_without_its_sentences(trial: Trial, tmp_path: Path) -> None:
-    from bertology.runner import resolve_work
-    from bertology.runner._engines import Sender, received
+    from bertology.runner.engines import Sender, received
+    from bertology.runner.plan import resolve_work
 
     with Sender(tmp_path) as sender:
         for unit in resolve_work(load_experiment(trial[0])).units:

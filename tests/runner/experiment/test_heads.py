@@ -12,16 +12,13 @@ import pytest
 from bertology import attention
 from bertology.attention import arcs
 from bertology.families import sums
-from bertology.runner import (
-    RunOptions,
-    RunSummary,
-    estimate,
-    resolve_work,
-    run_experiment,
-)
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner._compute import Context, compute_units, together
 from bertology.runner._folder import RunFolder, finished
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
+from bertology.runner.run import RunSummary
 
 Asked = Callable[..., Experiment]
 SERIAL = RunOptions(engine="serial")

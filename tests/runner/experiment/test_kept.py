@@ -17,8 +17,10 @@ from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.results.report import write_report
 from bertology.results.rows import write_results
-from bertology.runner import RunOptions, RunSummary, Shard, merge_runs, rerun, run_experiment, verify_run
+from bertology.runner import RunOptions, merge_runs, rerun, run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Shard
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]

@@ -16,18 +16,11 @@ from bertology.activations import Progress
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
-from bertology.runner import (
-    ProbeRequest,
-    RunOptions,
-    RunSummary,
-    Shard,
-    estimate,
-    resolve_work,
-    run_experiment,
-    run_probes,
-)
-from bertology.runner._plan import fewest_cells
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Shard, fewest_cells, resolve_work
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 SERIAL = RunOptions(engine="serial")
@@ -233,16 +226,16 @@ def test_what_is_mended_is_computed(
 def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
     write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner import _engines
+    from bertology.runner import engines
 
-    real = _engines.extract_splits
+    real = engines.extract_splits
 
     def extract_splits(pair: Any, *rest: Any) -> Any:
         if pair.source.name == "tiny":
             raise BertologyError("out of order")
         return real(pair, *rest)
 
-    monkeypatch.setattr(_engines, "extract_splits", extract_splits)
+    monkeypatch.setattr(engines, "extract_splits", extract_splits)
     summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
     assert summary.failures == ("pos on small, tiny: out of order", "chunk on small, tiny: out of order")
     frame = read_results(tmp_path / "run").to_pandas()
@@ -256,12 +249,12 @@ def test_a_process_that_is_killed_is_told_in_one_line(
     import os
     import signal
 
-    from bertology.runner import _engines
+    from bertology.runner import engines
 
     def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(_engines, "_unpacked", deadly)
+    monkeypatch.setattr(engines, "_unpacked", deadly)
     experiment = load_experiment(write_experiment(tmp_path))
     with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
         run_experiment(experiment, tmp_path / "run", options=RunOptions(jobs=2))

@@ -11,20 +11,12 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner import (
-    RunOptions,
-    RunSummary,
-    Shard,
-    _plan,
-    estimate,
-    merge_runs,
-    resolve_work,
-    run_experiment,
-    verify_run,
-)
+from bertology.runner import RunOptions, merge_runs, plan, run_experiment, verify_run
 from bertology.runner._folder import _checksum_of
-from bertology.runner._plan import places_of
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner.plan import Shard, places_of, resolve_work
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -46,10 +38,10 @@ def fresh(model: Path, n: int) -> list[object]:
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are looked for, and those whose content is hashed, from here on."""
     names: list[str] = []
-    find, hash_ = _plan.resolve_model, _plan.model_fingerprint
-    monkeypatch.setattr(_plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
+    find, hash_ = plan.resolve_model, plan.model_fingerprint
+    monkeypatch.setattr(plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
     monkeypatch.setattr(
-        _plan,
+        plan,
         "model_fingerprint",
         lambda source, **how: names.append(f"hash of {how['seed']}") or hash_(source, **how),
     )
