@@ -248,7 +248,8 @@ def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, t
 def test_the_tuned_lens_stands_beside_the_logit_lens(
     asking: Asking, tmp_path: Path, counted_forwards: list[int]
 ) -> None:
-    from bertology.cloze import ClozeProbe, Prompt, ask, load_lens
+    from bertology.cloze import ClozeProbe, Prompt, ask
+    from bertology.cloze.lens import load_lens
     from bertology.probing import get_probe
 
     agreement = get_probe("agreement")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bertology.attention import stream_maps
-from bertology.attention._measured import Masses
+from bertology.attention.measured import Masses
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, FitError, NameNotFoundError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bertology import attention
-from bertology.attention import arcs
+from bertology.attention.arcs import heads as head_statistics
 from bertology.families import sums
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner._compute import Context, compute_units, together
@@ -125,7 +125,7 @@ def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
         raise ZeroDivisionError("by nought")
 
     with monkeypatch.context() as patch:
-        patch.setattr(arcs.TreeHits, "update", mistaken)
+        patch.setattr(head_statistics.TreeHits, "update", mistaken)
         summary = run_experiment(asked(*tasks, controls=[]), tmp_path / "run", options=SERIAL)
     assert_lost_alone(summary, "head_syntax:trees", "ZeroDivisionError: by nought", kept(good.folder))
     assert len(passes) == 1 + 1 + 1 + 2, "all together, and each alone, which ends at once or reads one split or two"
