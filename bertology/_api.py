@@ -21,7 +21,8 @@ from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, par
 from bertology.probing import Probe
 from bertology.probing.probes import known_probe
 from bertology.results import Results
-from bertology.runner import reads_sentences, run_probes
+from bertology.runner import run_probes
+from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
     from bertology.causal import Attributions, PatchingMap

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
-from bertology._schema import file_schema
-from bertology._settings import changed, checked, read_file_of
+from bertology._settings import changed, checked, file_schema, read_file_of
 from bertology.errors import BertologyError, cut
 from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
