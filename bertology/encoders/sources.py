@@ -7,7 +7,6 @@ import json
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,33 +17,9 @@ from typing import Any, Literal
 from bertology._files import canonical_json, digest, digest_file, explained_write_errors
 from bertology._memory import is_out_of_memory
 from bertology._names import folder_name
+from bertology._quiet import quiet_download as quiet_download
+from bertology._quiet import quiet_loading as quiet_loading
 from bertology.errors import BertologyError, ModelError
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Silence progress bars, warnings and log lines of the model libraries inside the block.
-
-    What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
-    """
-    import logging as levels
-
-    with warnings.catch_warnings():
-        # Before the import below, which may warn as well (in a notebook, of missing widgets).
-        warnings.simplefilter("ignore")
-        from transformers.utils import logging as library
-
-        logging: Any = library
-        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity(levels.CRITICAL)
-        logging.disable_progress_bar()
-        try:
-            with quiet_download():
-                yield
-        finally:
-            logging.set_verbosity(level)
-            if bars:
-                logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
@@ -69,22 +44,6 @@ def one_line(what: str, *, remedy: str) -> Iterator[None]:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = (lines[0] if lines else type(error).__name__)[:200]
         raise ModelError(f"{what} ({reason}); {remedy}") from None
-
-
-@contextlib.contextmanager
-def quiet_download() -> Iterator[None]:
-    """Silence the hub's progress bars inside the block."""
-    import huggingface_hub.utils as hub_utils
-
-    hub: Any = hub_utils
-    if hub.are_progress_bars_disabled():
-        yield
-        return
-    hub.disable_progress_bars()
-    try:
-        yield
-    finally:
-        hub.enable_progress_bars()
 
 
 _NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
