@@ -35,10 +35,11 @@ from benchmarks._common import MODEL, Line, sample, seconds, show, side_by_side
 from benchmarks.extraction import own_cache
 from benchmarks.memory import fit_peaks
 from bertology.activations import Entry, Recipe, extract
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
-from bertology.geometry import LayerVectors, WordSample, layer_similarity, self_similarity
-from bertology.probing import GeometryProbe, get_probe
+from bertology.geometry import GeometryProbe, WordSample, layer_similarity, self_similarity
+from bertology.probing import get_probe
 
 _PEER_WORDS, _PEER_PAIRS = 5000, 3
 _WORDS_A_SENTENCE = 16

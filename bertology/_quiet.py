@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from logging import CRITICAL
 from typing import Any
 
 
@@ -14,24 +15,19 @@ def quiet_loading() -> Iterator[None]:
 
     What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
     """
-    import logging as levels
-
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         # Before the import below, which may warn as well (in a notebook, of missing widgets).
         warnings.simplefilter("ignore")
         from transformers.utils import logging as library
 
         logging: Any = library
-        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity(levels.CRITICAL)
-        logging.disable_progress_bar()
-        try:
-            with quiet_download():
-                yield
-        finally:
-            logging.set_verbosity(level)
-            if bars:
-                logging.enable_progress_bar()
+        stack.callback(logging.set_verbosity, logging.get_verbosity())
+        logging.set_verbosity(CRITICAL)
+        if logging.is_progress_bar_enabled():
+            stack.callback(logging.enable_progress_bar)
+            logging.disable_progress_bar()
+        stack.enter_context(quiet_download())
+        yield
 
 
 @contextlib.contextmanager
@@ -40,11 +36,8 @@ def quiet_download() -> Iterator[None]:
     import huggingface_hub.utils as hub_utils
 
     hub: Any = hub_utils
-    if hub.are_progress_bars_disabled():
+    with contextlib.ExitStack() as stack:
+        if not hub.are_progress_bars_disabled():
+            stack.callback(hub.enable_progress_bars)
+            hub.disable_progress_bars()
         yield
-        return
-    hub.disable_progress_bars()
-    try:
-        yield
-    finally:
-        hub.enable_progress_bars()

@@ -19,9 +19,10 @@ import numpy as np
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.geometry import LayerSums, SpanItems
+from bertology.geometry import GeometryProbe, SpanItems
 from bertology.measures import sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe, Splits, SplitVectors, SplitWords
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

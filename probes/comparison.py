@@ -39,21 +39,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import comparison, geometry
+from bertology.comparison import AttentionComparison, EncoderComparison, LayerPair, VectorComparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
-from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import (
-    AttentionComparison,
-    EncoderComparison,
-    LayerPair,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    VectorComparison,
-    sampled_words,
-)
+from bertology.measures.sums import LayerSums
+from bertology.probing import ProbeFamily, Splits, SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
     from bertology.activations import Progress

@@ -24,15 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import geometry
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
-from bertology.geometry import LayerSums, LayerVectors
+from bertology.geometry import GeometryProbe
 from bertology.measures import sum_metric
-from bertology.probing import (
-    GeometryProbe,
-    Splits,
-    SplitVectors,
-    is_punctuation,
-)
+from bertology.measures.sums import LayerSums
+from bertology.probing import Splits, SplitVectors, is_punctuation
 
 _BANDS = ((5, 9), (10, 49), (50, None))
 _SECOND_TAG = 0.1

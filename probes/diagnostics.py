@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.corpora.prompts import (
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import ClozeAsks
+from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,
     PragmaticItem,
@@ -25,7 +27,7 @@ from bertology.corpora.prompts import (
 )
 from bertology.errors import CorpusError
 from bertology.pocket import fact_prompts, role_prompts
-from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+from bertology.probing import LeftOut, ProbeFamily
 
 _CHOICE = ("choice_accuracy", "sensitivity", "micro_choice_accuracy")
 _CHANGE = ("moved", "probability_lost")

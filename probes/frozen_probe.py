@@ -16,9 +16,10 @@ have to be of one width. ``comparisons.parquet`` has all differences with p-valu
 
 from dataclasses import dataclass
 
+from bertology.comparison import ReadoutComparison
 from bertology.errors import BertologyError
 from bertology.measures import Metric
-from bertology.probing import ProbeFamily, ReadoutComparison, RepresentationProbe, get_probe
+from bertology.probing import ProbeFamily, RepresentationProbe, get_probe
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from bertology import attention
+from bertology.attention import GateProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import GateProbe
+from bertology.measures.sums import HeadRatios
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
@@ -65,7 +65,7 @@ class HeadImportance(GateProbe):
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> tuple[attention.HeadRatios, ...]:
+    ) -> tuple[HeadRatios, ...]:
         """Gradients and curves of all heads, and what the model loses without those of ``layers``.
 
         Raises:

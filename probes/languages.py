@@ -25,18 +25,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import geometry
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
-from bertology.geometry import LayerSums, languages
+from bertology.geometry import GeometryBaseline, GeometryProbe, languages
 from bertology.geometry import language_items as asked
 from bertology.measures import Metric, share_metric, sum_metric
+from bertology.measures.sums import LayerSums
 from bertology.probing import (
     ControlNote,
     Examples,
-    GeometryBaseline,
     GeometryCounts,
-    GeometryProbe,
     Probe,
     ProbeFamily,
     Splits,
@@ -83,14 +82,14 @@ class _OfSentences(GeometryProbe):
         return self._statistics(_some(cls, numbers), languages.LanguageItems.of(text, cls.words[chosen]))
 
     @abstractmethod
-    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+    def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         """Statistics of vectors of sentences or of their words."""
 
     def _items(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.LanguageItems:
         return languages.LanguageItems.of(ParallelText.of(sentences), sentences.sentence_of_word[words])
 
 
-def _some(vectors: geometry.LayerVectors, numbers: NDArray[np.int64]) -> geometry.LayerVectors:
+def _some(vectors: LayerVectors, numbers: NDArray[np.int64]) -> LayerVectors:
     """The vectors whose number is not −1."""
     kept = np.flatnonzero(numbers >= 0)
     return vectors.of_arrays(np.stack([vectors.of(layer)[kept] for layer in vectors.layers]), layers=vectors.layers)
@@ -115,7 +114,7 @@ class Identity(_OfSentences):
     fits = "a linear classifier of language, fitted and scored on different parts of the test split"
     baselines = (ControlNote("majority", "majority", "the most frequent language"),)
 
-    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+    def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.language_identity(read, items, folds=self.folds)
 
     def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
@@ -139,7 +138,7 @@ class Centroids(_OfSentences):
         sum_metric("family_v_measure", "agreement of clusters of centroids with families of languages"),
     )
 
-    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+    def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.language_centroids(read, items, families=asked.FAMILIES)
 
 
@@ -167,7 +166,7 @@ class Retrieval(_OfSentences):
     )
     _needs_translations = True
 
-    def _statistics(self, read: geometry.LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
+    def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.retrieval(read, items, folds=self.folds, neighbours=self.neighbours)
 
     def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertology import geometry
-from bertology.geometry import LayerSums
+from bertology.geometry import GeometryProbe
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import GeometryProbe, Splits, SplitVectors
+from bertology.measures.sums import LayerSums
+from bertology.probing import Splits, SplitVectors
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
-from bertology.geometry import LayerSums
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import CausalItems, CausalProbe, GeometryCounts, Splits, sampled_sentences
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, Splits, sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder, OnLong

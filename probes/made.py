@@ -13,8 +13,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bertology.corpora.prompts import (
-    TableItem,
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.corpora.prompts import TableItem
+from bertology.corpora.prompts.sets import (
     addition_items,
     affordance_items,
     check_made,
@@ -22,7 +23,7 @@ from bertology.corpora.prompts import (
     decode_items,
     maximum_items,
 )
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
+from bertology.probing import ProbeFamily
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ those two sentences are about the same things, so that who goes by topic alone t
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bertology.corpora.prompts import Document, drawn_order, read_documents
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.corpora.prompts.sets import Document, drawn_order, read_documents
 from bertology.pocket import pretraining_documents
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
+from bertology.probing import LeftOut
 
 _POCKET_DOCUMENTS, _POCKET_SEED = 100, 5_000_011
 """Text of the pocket world that its model was not trained on: a seed that its training does not use, and no facts."""

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from bertology import geometry
 from bertology.encoders import Encoding
 from bertology.errors import BertologyError
-from bertology.geometry import LayerSums
+from bertology.geometry import EncodingProbe
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.probing import EncodingProbe, Splits, SplitVectors
+from bertology.measures.sums import LayerSums
+from bertology.probing import Splits, SplitVectors
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 

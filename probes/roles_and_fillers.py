@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
-from bertology.geometry import LayerSums
+from bertology.geometry import GeometryProbe
 from bertology.geometry.role_sentences import ReadSentences, clipped_positions, complete_sentences, tree_paths
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryCounts, GeometryProbe, Splits, SplitVectors, SplitWords
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")

@@ -31,8 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertology import geometry
+from bertology.activations.layers import unit_vectors
 from bertology.errors import CorpusError, FitError
-from bertology.geometry import LayerSums
+from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.sense_items import (
     SensePairs,
     concatenated,
@@ -45,16 +46,8 @@ from bertology.geometry.sense_items import (
     sense_data,
 )
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import (
-    ControlNote,
-    GeometryBaseline,
-    GeometryCounts,
-    GeometryProbe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-)
+from bertology.measures.sums import LayerSums
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits, SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ class Senses(GeometryProbe):
             for split, items in data.items.items():
                 read = vectors[split]
                 whole = np.sum([items.means(read.of(one), read.words) for one in summed], axis=0)
-                of_layer[split] = geometry.unit_vectors(whole, layer)
+                of_layer[split] = unit_vectors(whole, layer)
             predicted.append(geometry.predict_senses(of_layer, data.items))
         return geometry.sense_scores(layers, predicted, data.items["test"], data.words)
 

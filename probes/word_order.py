@@ -22,28 +22,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import attention, geometry
-from bertology.attention import arcs
+from bertology.attention import AttentionProbe
+from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
+from bertology.geometry import GeometryBaseline, GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
-from bertology.probing import (
-    AttentionProbe,
-    ControlNote,
-    GeometryBaseline,
-    GeometryCounts,
-    GeometryProbe,
-    Probe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-)
+from bertology.measures.sums import LayerSums
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits, SplitVectors, SplitWords
+
+if TYPE_CHECKING:
+    from bertology.attention.maps import MakeStatistic
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
@@ -94,7 +89,7 @@ class WordOrder(GeometryProbe):
             skipped[f"sentence of fewer than {self._place} words"] = len(sentences["test"]) - len(items["test"].gold)
         return GeometryCounts(int(items["test"].asked.sum()), len(items["train"].gold), skipped=skipped)
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[geometry.LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions of a logistic regression of the vectors of each layer."""
         items = self._items(sentences, {split: of_split.words for split, of_split in vectors.items()})
         layers, right = vectors["test"].layers, []
@@ -106,7 +101,7 @@ class WordOrder(GeometryProbe):
             right.append(items["test"].right(order_scores(of_layer, items)))
         return self._sums(layers, np.stack(right), items, sentences)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[geometry.LayerSums]:
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The first or last word of the kind, the most frequent place, or word forms with their places."""
         items = self._items(sentences, words)
         test = items["test"]
@@ -150,10 +145,10 @@ class WordOrder(GeometryProbe):
         right: NDArray[np.float64],
         items: Mapping[str, OrderItems],
         sentences: Splits,
-    ) -> Iterator[geometry.LayerSums]:
-        def sums(which: NDArray[np.bool_], group: str = "") -> geometry.LayerSums:
+    ) -> Iterator[LayerSums]:
+        def sums(which: NDArray[np.bool_], group: str = "") -> LayerSums:
             under = which[None].astype(np.float64)
-            return geometry.LayerSums("accuracy", layers, right * under, under, "sentences", group)
+            return LayerSums("accuracy", layers, right * under, under, "sentences", group)
 
         test = items["test"]
         yield sums(test.asked)
@@ -183,11 +178,12 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Confusion of heads and of layers."""
+        from bertology.attention.arcs.heads import CandidateConfusion
+
         bits, above = (metric.name for metric in self.scores)
-        asked = arcs.subject_candidates(sentences)
-        return [partial(arcs.CandidateConfusion, candidates=asked, metrics=(bits, above))]
+        return [partial(CandidateConfusion, candidates=subject_candidates(sentences), metrics=(bits, above))]
 
 
 def _probe(name: str) -> Probe:

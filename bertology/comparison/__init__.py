@@ -19,12 +19,24 @@ if TYPE_CHECKING:
         size_and_speed,
         weight_changes,
     )
+    from bertology.comparison._probes import (
+        AttentionComparison,
+        EncoderComparison,
+        LayerPair,
+        ReadoutComparison,
+        VectorComparison,
+    )
     from bertology.comparison._results import head_changes, null_findings, retained, verdicts
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
+    "AttentionComparison",
+    "EncoderComparison",
+    "LayerPair",
     "Order",
+    "ReadoutComparison",
+    "VectorComparison",
     "head_changes",
     "label_clusters",
     "masked_losses",

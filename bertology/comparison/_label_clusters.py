@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError
-from bertology.geometry import LayerSums, LayerVectors, jackknife_sums
+from bertology.measures.sums import LayerSums, jackknife_sums
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,7 @@
 """Families whose cells keep sums by cluster: statistics of layers and of attention heads, fitted to no label.
 
-A statistic is a ratio of two sums over clusters of items, such as sentences: :class:`bertology.geometry.LayerSums` of
-layers, :class:`bertology.attention.HeadRatios` of heads. Cells keep the numerators and denominators of their layer;
-values, intervals and comparisons are made from these.
+A statistic is a ratio of two sums over clusters of items, such as sentences (:mod:`bertology.measures.sums`). Cells
+keep the numerators and denominators of their layer; values, intervals and comparisons are made from these.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention import HeadRatios
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
 from bertology.families.cells import Cell, Stopwatch, columns_of, item_facts, versions, write_cell
@@ -35,8 +33,8 @@ from bertology.families.contract import (
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Column, Mean, cell_rows, records_of, scored_rows, task_columns
-from bertology.geometry import LayerSums
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, ratio_intervals
+from bertology.measures.sums import HeadRatios, LayerSums
 from bertology.probing import GeometryCounts, Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow

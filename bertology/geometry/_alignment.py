@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from bertology._names import folder_name, layer_number, name_not_found, place_of_layer
 from bertology._page import PageAndFigure, full_page
+from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.geometry._sums import (
+from bertology.measures.sums import (
     Bools,
     Floats,
     Integers,
@@ -31,7 +32,6 @@ from bertology.geometry._sums import (
     left_out_sums,
     weighted_sums,
 )
-from bertology.geometry._vectors import Floats32, Groups, LayerVectors, unit_vectors
 
 if TYPE_CHECKING:
     import pandas as pd

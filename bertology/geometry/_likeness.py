@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertology._names import name_not_found
+from bertology.activations.layers import LayerVectors
 from bertology.errors import FitError
-from bertology.geometry._sums import Floats, Integers
-from bertology.geometry._vectors import LayerVectors
+from bertology.measures.sums import Floats, Integers
 
 LEAST = 4
 """Words below which the unbiased estimate of HSIC is not defined."""

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from bertology._names import folder_name, name_not_found
 from bertology._page import framed, full_page, write_page
+from bertology.activations.layers import Floats32
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry._occurrences import KINDS, Codes, Integers, Occurrence, SearchedText
-from bertology.geometry._sums import Floats
-from bertology.geometry._vectors import Floats32
+from bertology.measures.sums import Floats
 
 Projection = Literal["pca", "tsne"]
 Block = tuple[Integers, Floats32]

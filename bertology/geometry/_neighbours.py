@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bertology._names import place_of_layer
+from bertology.activations.layers import Floats32
 from bertology.corpora import Sentence
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.geometry._map import OccurrenceMap, Projection, occurrence_map
 from bertology.geometry._occurrences import KINDS, Integers, Kind, Occurrence, SearchedText, sense_of, tag_of
-from bertology.geometry._sums import Floats
-from bertology.geometry._vectors import Floats32
+from bertology.measures.sums import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

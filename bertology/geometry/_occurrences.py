@@ -11,9 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import Floats32, LayerVectors
 from bertology.corpora import Sentence, Sentences
-from bertology.geometry._sums import Bools
-from bertology.geometry._vectors import Floats32, LayerVectors
+from bertology.measures.sums import Bools
 
 Integers = NDArray[np.int64]
 Kind = Literal["word", "tag", "sense"]

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError
 from bertology.geometry._likeness import shared_neighbours
-from bertology.geometry._sums import Floats, Integers, LayerSums, mean_sums
 from bertology.geometry._text import WordSample
-from bertology.geometry._vectors import Floats32, LayerVectors, type_directions, unit_vectors
+from bertology.measures.sums import Floats, Integers, LayerSums, mean_sums
 
 _MOST_OCCURRENCES = 200
 """Occurrences of a type whose distances within and across encodings are taken: all pairs of them are formed."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bertology.activations.layers import Floats32, Groups
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry._sums import Floats, Integers, LayerSums
-from bertology.geometry._vectors import Floats32, Groups
+from bertology.measures.sums import Floats, Integers, LayerSums
 
 if TYPE_CHECKING:
     from torch import Tensor

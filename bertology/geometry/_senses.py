@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.geometry._sums import (
+from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
+from bertology.measures.sums import (
     Bools,
     Floats,
     Integers,
@@ -20,7 +21,6 @@ from bertology.geometry._sums import (
     jackknife_sums,
     mean_sums,
 )
-from bertology.geometry._vectors import Floats32, LayerVectors, span_means, unit_vectors
 
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""

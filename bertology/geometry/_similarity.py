@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry._likeness import (
     LEAST,
@@ -27,17 +28,8 @@ from bertology.geometry._likeness import (
     ranked,
     shared_neighbours,
 )
-from bertology.geometry._sums import (
-    Clusters,
-    Floats,
-    Integers,
-    LayerSums,
-    cluster_sums,
-    jackknife_sums,
-    mean_sums,
-)
 from bertology.geometry._text import mean_cosine
-from bertology.geometry._vectors import Floats32, LayerVectors, type_directions, unit_vectors
+from bertology.measures.sums import Clusters, Floats, Integers, LayerSums, cluster_sums, jackknife_sums, mean_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -384,8 +376,8 @@ class LayerMatrix:
 
     def plot(self, *, title: str | None = None) -> ShownFigure:
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
-        from bertology.attention import plot_head
         from bertology.encoders import LabelledArray
+        from bertology.results.head_maps import plot_head
 
         labels = {"from": list(map(str, self.layers_a[::-1])), "to": list(map(str, self.layers_b))}
         shades = LabelledArray(np.clip(self.values[::-1], 0, None).astype(np.float32), labels, {})

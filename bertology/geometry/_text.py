@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry._sums import (
+from bertology.measures.sums import (
     Bools,
     Clusters,
     Floats,
@@ -30,7 +31,6 @@ from bertology.geometry._sums import (
     left_out_sums,
     mean_sums,
 )
-from bertology.geometry._vectors import ROWS, Floats32, Groups, LayerVectors, group_sums
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""

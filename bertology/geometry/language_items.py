@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError
-from bertology.geometry._sums import Integers, LayerSums
 from bertology.geometry.languages import (
     AlignedPairs,
     LabelledWords,
@@ -21,6 +20,7 @@ from bertology.geometry.languages import (
 )
 from bertology.measures import majority
 from bertology.measures.baselines import word_majority
+from bertology.measures.sums import Integers, LayerSums
 
 FAMILIES = {
     language: family

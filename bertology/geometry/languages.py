@@ -16,6 +16,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText
 from bertology.errors import CorpusError, FitError
 from bertology.geometry._alignment import (
@@ -32,7 +33,7 @@ from bertology.geometry._alignment import (
     translation_scores,
 )
 from bertology.geometry._senses import v_measure
-from bertology.geometry._sums import (
+from bertology.measures.sums import (
     Bools,
     Floats,
     Integers,
@@ -43,7 +44,6 @@ from bertology.geometry._sums import (
     left_out_sums,
     weighted_sums,
 )
-from bertology.geometry._vectors import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 
 __all__ = [
     "METHODS",

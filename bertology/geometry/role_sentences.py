@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import LayerVectors, span_means
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.geometry._roles import constituent_paths, dependency_paths
-from bertology.geometry._vectors import LayerVectors, span_means
 
 Integers = NDArray[np.int64]
 _POSITIONS = 64

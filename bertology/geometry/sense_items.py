@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.activations.layers import LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
 from bertology.geometry._senses import SenseItems, pair_scores
-from bertology.geometry._sums import LayerSums
-from bertology.geometry._vectors import LayerVectors, span_means, unit_vectors
+from bertology.measures.sums import LayerSums
 
 Integers = NDArray[np.int64]
 Span = tuple[int, int]

@@ -32,9 +32,9 @@ from bertology._figures import (
     style_axes,
     write_caption,
 )
-from bertology.attention import plot_heads
 from bertology.errors import ResultsError
 from bertology.measures.descriptions import CONTROL_TASK, DOTTED, DRAWN_COLUMNS, LAYER_COLUMNS, metric_form
+from bertology.results.head_maps import plot_heads
 from bertology.results.heads import HeadTable, PipelineLine, StepTable, head_place
 from bertology.results.over_steps import TrainingTable, steps_shown
 from bertology.results.rows import INITS, Score, answers_itself, clusters_of

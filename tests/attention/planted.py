@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope
+from bertology.attention import HeadStatistic, MapBatch
 from bertology.attention._texts import MapText
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch
+from bertology.measures.sums import HeadRatios, Scope
 
 LooksAt = Callable[[int, int, int], int | None]
 """From number of the sentence, its length and a word's place to the place of the word it looks at; None for the token

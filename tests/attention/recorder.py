@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bertology.attention import HeadStatistic, MapBatch, Scope
+from bertology.attention import HeadStatistic, MapBatch
+from bertology.measures.sums import Scope
 
 
 class Recorder(HeadStatistic):

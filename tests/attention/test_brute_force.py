@@ -15,11 +15,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
-from bertology.attention import HeadRatios, sentence_maps, stream_maps
-from bertology.attention._measured import Divergences, Masses, NormShares, Offsets, Sharpness
+from bertology.attention import sentence_maps, stream_maps
+from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import head_projection, value_projection
+from bertology.measures.sums import HeadRatios
 
 MARKS = {*string.punctuation, "“", "”", "…"}
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope, stream_maps
-from bertology.attention._measured import Divergences, Masses, NormShares, Offsets, Sharpness
+from bertology.attention import HeadStatistic, MapBatch, stream_maps
 from bertology.attention._texts import MapText, Units
+from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch
 from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import HeadRatios, Scope
 from tests.attention.recorder import Recorder
 
 ALL = [Masses, Sharpness, Offsets, Divergences]

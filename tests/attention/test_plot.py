@@ -12,8 +12,8 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from bertology import Encoder, load_encoder
-from bertology.attention import plot_head
 from bertology.errors import ResultsError, StoreError
+from bertology.results.head_maps import plot_head
 
 TEXT, SECOND = "The dogs chased $a cat.", "It slept."
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from bertology import BertologyError
+from bertology.activations.layers import LayerVectors
 from bertology.comparison import label_clusters
-from bertology.geometry import LayerVectors
 
 N, DIM = 240, 6
 DICE = np.random.default_rng(2)

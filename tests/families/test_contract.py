@@ -14,19 +14,19 @@ from tests import toy_family
 
 
 @pytest.mark.parametrize(
-    ("task", "family"),
+    ("task", "family", "module"),
     [
-        ("pos", "labels"),
-        ("structural_depth", "trees"),
-        ("lama", "cloze"),
-        ("head_roles", "heads"),
-        ("tracing", "causal"),
+        ("pos", "labels", "families.labels"),
+        ("structural_depth", "trees", "families.trees"),
+        ("lama", "cloze", "cloze.family"),
+        ("head_roles", "heads", "attention.family"),
+        ("tracing", "causal", "causal.family"),
     ],
 )
-def test_a_probe_names_its_family(task: str, family: str) -> None:
+def test_a_probe_names_its_family(task: str, family: str, module: str) -> None:
     probe = get_probe(task)
     assert probe.family == family
-    assert type(family_of(probe)).__module__ == f"bertology.families.{family}"
+    assert type(family_of(probe)).__module__ == f"bertology.{module}"
 
 
 def test_a_family_that_is_not_installed_is_named_with_its_task() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences, translations
-from bertology.geometry import LayerSums, LayerVectors
 from bertology.geometry._alignment import LinkCounts, count_links, word_similarity
 from bertology.geometry.languages import (
     AlignedPairs,
@@ -24,6 +24,7 @@ from bertology.geometry.languages import (
     scores_of_links,
     transfer,
 )
+from bertology.measures.sums import LayerSums
 
 N, DIM = 60, 16
 

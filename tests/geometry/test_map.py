@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, CorpusError, ModelError, StoreError
-from bertology.geometry import LayerVectors, SearchedText, find_neighbours
+from bertology.geometry import SearchedText, find_neighbours
 from bertology.geometry._map import principal_planes, tsne_planes
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences, Target
-from bertology.geometry import LayerVectors, SearchedText, find_neighbours
+from bertology.geometry import SearchedText, find_neighbours
 
 LONG = "a" * 300
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import LayerSums, LayerVectors, encoding_effects
+from bertology.geometry import encoding_effects
+from bertology.measures.sums import LayerSums
 
 RNG = np.random.default_rng(4)
 N_TYPES, N_SENTENCES, DIM = 20, 30, 12

@@ -15,6 +15,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from bertology import geometry
+from bertology.activations.layers import LayerVectors, span_means
 from bertology.geometry import _senses
 from bertology.measures import bootstrap_ratio
 
@@ -143,7 +144,7 @@ def test_clusters_of_senses() -> None:
     every = items([0] * 60 + [1] * 60, np.concatenate([senses, drawn]))
     sums = {
         (of.metric, of.group): of.values[0]
-        for of in geometry.sense_clusters(geometry.LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
+        for of in geometry.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
     }
     labels = KMeans(2, n_init=10, random_state=0).fit_predict(first)
     assert sums["adjusted_rand", "x"] == pytest.approx(metrics.adjusted_rand_score(senses, labels)) == 1
@@ -176,4 +177,4 @@ def test_the_threshold_of_pairs_comes_from_train() -> None:
 def test_spans_of_several_words_are_means() -> None:
     vectors = DICE.normal(size=(5, 3)).astype(np.float32)
     spans = np.array([[0, 2], [4, 5]])
-    np.testing.assert_allclose(geometry.span_means(vectors, spans), [vectors[:2].mean(axis=0), vectors[4]], rtol=1e-6)
+    np.testing.assert_allclose(span_means(vectors, spans), [vectors[:2].mean(axis=0), vectors[4]], rtol=1e-6)

@@ -15,10 +15,9 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import NearestNeighbors
 
+from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, FitError, ModelError, NameNotFoundError
 from bertology.geometry import (
-    LayerSums,
-    LayerVectors,
     _likeness,
     anisotropy_change,
     compare_layers,
@@ -31,6 +30,7 @@ from bertology.geometry import (
     most_alike,
 )
 from bertology.measures import bootstrap_ratio
+from bertology.measures.sums import LayerSums
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(300, 12)) * np.linspace(0.3, 2, 12)).astype(np.float32)

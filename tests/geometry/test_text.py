@@ -10,8 +10,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
+from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import LayerVectors, WordSample, text_statistics
+from bertology.geometry import WordSample, text_statistics
 from bertology.geometry._text import (
     Anisotropy,
     Contextuality,

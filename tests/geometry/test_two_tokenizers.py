@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from bertology import load_corpus
 from bertology.activations import Recipe, extract, read_words
+from bertology.activations.layers import LayerVectors
 from bertology.comparison import label_clusters
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError
 from bertology.geometry import (
-    LayerSums,
-    LayerVectors,
     anisotropy_change,
     compare_layers,
     cosine_to_reference,
@@ -26,6 +25,7 @@ from bertology.geometry import (
     model_similarity,
     most_alike,
 )
+from bertology.measures.sums import LayerSums
 
 Floats = NDArray[np.float64]
 LAYERS = (1, 3)

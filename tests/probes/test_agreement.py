@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.cloze import Prompt, ask
+from bertology.cloze import ClozeItem, ClozeProbe, Prompt, ask
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import agreement_items, model_folder
-from bertology.probing import ClozeItem, ClozeProbe, LeftOut, get_probe
+from bertology.probing import LeftOut, get_probe
 
 
 def probe(name: str = "agreement") -> ClozeProbe:

@@ -7,9 +7,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from bertology import Corpus, load_corpus, probe
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
-from bertology.geometry import LayerVectors, SpanItems, span_clusters
+from bertology.geometry import SpanItems, span_clusters
 from bertology.probing import get_probe
 
 PROBE = get_probe("chunk_clusters")

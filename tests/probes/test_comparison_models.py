@@ -11,11 +11,11 @@ import torch
 
 import bertology.activations
 from bertology import finetune, probe
+from bertology.activations.layers import LayerVectors
 from bertology.comparison import restored_scores
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
-from bertology.geometry import LayerVectors
 from bertology.pocket import load_corpus
 from bertology.probing import get_probe
 from tests.finetuning.conftest import numbered

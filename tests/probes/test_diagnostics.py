@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.cloze import Prompt, ask
+from bertology.cloze import ClozeItem, Prompt, ask
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import model_folder
-from bertology.probing import ClozeItem
 from bertology_probes.diagnostics import PROBE
 
 SETS = {

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import Scope, stream_maps
+from bertology.attention import stream_maps
 from bertology.attention.patterns import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError
+from bertology.measures.sums import Scope
 from bertology.results.heads import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.cloze import Prompt, ask
+from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
-from bertology.probing import ClozeItem, ClozeItems, LeftOut
+from bertology.probing import LeftOut
 from bertology_probes.lama import PROBE
 
 LAMA = PROBE.default

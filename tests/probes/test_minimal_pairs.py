@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bertology.cloze import pseudo_log_likelihood
+from bertology.cloze import ClozeProbe, pseudo_log_likelihood
 from bertology.encoders import load_encoder
 from bertology.errors import CorpusError
 from bertology.pocket import agreement_items, model_folder
-from bertology.probing import ClozeProbe, LeftOut, get_probe
+from bertology.probing import LeftOut, get_probe
 
 PROBE = get_probe("minimal_pairs")
 assert isinstance(PROBE, ClozeProbe)

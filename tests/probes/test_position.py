@@ -8,11 +8,11 @@ import pytest
 
 from bertology import load_corpus, probe
 from bertology.activations import read_words
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
-from bertology.geometry import LayerVectors
 from bertology.probing import get_probe
 from bertology.results import Results
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bertology import load_corpus, probe
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
-from bertology.geometry import LayerVectors
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
 

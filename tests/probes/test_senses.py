@@ -12,12 +12,12 @@ from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from bertology import Corpus, Sentence, load_corpus, probe
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences, Target
 from bertology.corpora._derived import apart, concatenated
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
-from bertology.geometry import LayerVectors
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
 

@@ -12,11 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bertology import Corpus, Sentence, load_corpus, probe
+from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences, Target
 from bertology.corpora._derived import word_order
 from bertology.errors import BertologyError
-from bertology.geometry import LayerVectors
-from bertology.probing import GeometryProbe, get_probe
+from bertology.geometry import GeometryProbe
+from bertology.probing import get_probe
 
 AGREE = ("my dog will V", "my A dog can V", "my dog will V the cat that can V", "my A A dog can V the cat who will V")
 PART = ("my dog that can V will V", "my dog who will V the cat can V", "my dog that can V will V the cat who can V")

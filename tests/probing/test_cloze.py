@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from bertology.cloze import ClozeItem, ClozeItems
 from bertology.errors import CorpusError
-from bertology.probing import ClozeItem, ClozeItems, LeftOut
+from bertology.probing import LeftOut
 
 
 def item(number: int, group: str = "a", **changes: object) -> ClozeItem:

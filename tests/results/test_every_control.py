@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from bertology.attention import AttentionProbe
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.request import flat_setting
 from bertology.measures.descriptions import CONTROLS, LAYER_COLUMNS
-from bertology.probing import AttentionProbe, ControlNote, Probe, ProbeFamily, registered_probes
+from bertology.probing import ControlNote, Probe, ProbeFamily, registered_probes
 from bertology.results import ResultRow, Results
 from bertology.results.report import write_report
 from bertology.results.table import latex_escaped, number

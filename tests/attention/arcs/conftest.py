@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
+from bertology.measures.sums import HeadRatios
 from tests.attention.planted import planted_ratios, random_trees
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention import HeadRatios, stream_maps
-from bertology.attention.arcs import CandidateConfusion
+from bertology.attention import stream_maps
+from bertology.attention.arcs.heads import CandidateConfusion
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
+from bertology.measures.sums import HeadRatios
 from tests.attention.arcs.test_hits import drawn_candidates
 
 METRICS = "bits", "above"

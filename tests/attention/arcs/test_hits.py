@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import HeadRatios, stream_maps
-from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates
+from bertology.attention import stream_maps
+from bertology.attention.arcs.heads import ArcHits, CandidateHits
+from bertology.attention.arcs.questions import Arcs, Candidates
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError
+from bertology.measures.sums import HeadRatios
 from tests.attention.recorder import Recorder
 
 FAMILIES = ["bert", "roberta", "modernbert", "gpt2", "t5"]

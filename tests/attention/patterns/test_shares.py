@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacked
-from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention import MapBatch, stream_maps
 from bertology.attention._texts import Units
 from bertology.attention.patterns import CLS, PATTERNS, PUNCTUATION, SEP, PatternShares, load_classifier
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError
+from bertology.measures.sums import Scope
 
 
 def batch_of(maps: list[list[PieceMap]], layer: int = 1) -> MapBatch:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry._sums import Integers
+from bertology.measures.sums import Integers
 
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")

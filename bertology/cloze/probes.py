@@ -1,26 +1,19 @@
-"""Probes that put texts to a running model: cloze items, and texts that are read with states changed."""
+"""Questions put to the masked-LM head, and their items."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
-from bertology.cloze import AnswerForm
-from bertology.corpora import Sentences
+from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing._probes import Probe, SplitName, Subject
-from bertology.probing._statistics import GeometryCounts
-
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-    from bertology.geometry import LayerSums
-
+from bertology.probing import Probe, Subject
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
 """What is asked of a text.
@@ -97,13 +90,10 @@ class ClozeItems:
                 raise CorpusError(f"item {quoted(item.id)} {problem}")
 
     def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
-        """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
+        """``n`` items of every group at most, drawn at random: the same ones wherever and whenever they are drawn.
 
-        Items made by a grammar come in a rhythm, into which every n-th would fall.
-
-        Args:
-            n: how many; of fewer all are taken.
-            whole_clusters: take as many whole clusters as hold about ``n`` items, and one at least.
+        Items made by a grammar come in a rhythm, into which every n-th would fall. Of ``whole_clusters`` as many are
+        taken as hold about ``n`` items, and one at least.
         """
         units = [(item.group, item.cluster if whole_clusters else item.id) for item in self.items]
         names_of: dict[str, set[str]] = {}
@@ -138,14 +128,6 @@ class ClozeItems:
         ]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
-
-
-def _of_row(row: TableItem, asks: ClozeAsks) -> ClozeItem:
-    if asks == "sentences":
-        return ClozeItem(row.id, row.cluster, row.group, row.good, other=row.bad[0])
-    return ClozeItem(
-        row.id, row.cluster, row.group, row.text, row.good, rivals=row.bad, other=row.other, blind=row.blind
-    )
 
 
 def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
@@ -225,125 +207,18 @@ class ClozeProbe(Probe):
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
         """The rows of a table of items as what is asked; of any other source what :meth:`items` makes of it.
 
-        Args:
-            source: ``pocket``, the path of a file or folder, or a table in memory or its name.
-            columns: which columns of a table hold what, as ``"good=sen,bad=wrong_sen,group=phenomenon"``.
-
-        Raises:
-            CorpusError: there is nothing there that could be asked.
-            NameNotFoundError: there is no such column.
+        Of a table, in memory or by its name, ``columns`` tells which of them hold what, as
+        ``"good=sen,bad=wrong_sen,group=phenomenon"``.
         """
         rows = read_item_table(source, self.asks, columns=columns)
         if rows is None:
             return self.items(source)
-        every = list(rows)
-        items = [_of_row(row, self.asks) for row in every if isinstance(row, TableItem)]
+        every, items = list(rows), list[ClozeItem]()
+        for row in (row for row in every if isinstance(row, TableItem)):
+            text, more = row.text, {"answer": row.good, "rivals": row.bad, "other": row.other, "blind": row.blind}
+            if self.asks == "sentences":
+                text, more = row.good, {"other": row.bad[0]}
+            items.append(ClozeItem(row.id, row.cluster, row.group, text, **more))  # type: ignore[arg-type]
         if self.asks == "answers":
             items = with_ignored(items)
         return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)
-
-
-@dataclass(frozen=True)
-class CausalItems:
-    """Texts of a probe's own, such as pairs that differ in one word.
-
-    Raises:
-        CorpusError: there is none.
-    """
-
-    items: tuple[Any, ...]
-    """Each a dataclass of strings and tuples of strings, which the fingerprint is made of."""
-    language: str | None = None
-    """Language of the texts, by whose rules words are found, where items do not state it themselves."""
-
-    def __post_init__(self) -> None:
-        if not self.items:
-            raise CorpusError("no text to ask about")
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all items."""
-        language = [] if self.language is None else [self.language.encode()]
-        return digest([*(repr(item).encode() for item in self.items), *language])
-
-    def some(self, most: int | None) -> CausalItems:
-        """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""
-        if most is None or most >= len(self.items):
-            return self
-        names = {repr(item): number for number, item in enumerate(self.items)}
-        chosen = sorted(names, key=lambda name: digest([name.encode()]))[:most]
-        return replace(self, items=tuple(self.items[number] for number in sorted(names[name] for name in chosen)))
-
-
-class CausalProbe(Probe):
-    """A question put to a running model: what happens to its predictions when states of one layer are changed?
-
-    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
-    A model of random weights predicts nothing that it could lose, which one initialisation shows.
-    """
-
-    subject: ClassVar[Subject] = "causes"
-
-    asked_by = "counts"
-    family = "causal"
-    most_draws = 1
-
-    @property
-    def reads(self) -> tuple[SplitName, ...]:
-        """The splits that are read; none where the probe has texts of its own."""
-        return ()
-
-    def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
-        """Texts of the probe's own; None of a probe that reads splits.
-
-        Args:
-            source: the name or path of a corpus, or the name of a table in memory.
-            columns: which columns of a table hold what.
-
-        Raises:
-            BertologyError: the source cannot be read.
-        """
-        return None
-
-    def sources(self) -> Mapping[str, str]:
-        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs.
-
-        Raises:
-            BertologyError: it cannot be read.
-        """
-        return {}
-
-    @abstractmethod
-    def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
-        """How many items are asked about.
-
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
-
-    @abstractmethod
-    def measure(
-        self,
-        encoder: Encoder,
-        sentences: Mapping[str, Sentences],
-        items: CausalItems | None,
-        *,
-        layers: Sequence[int],
-        on_long: str,
-    ) -> Iterator[LayerSums | GeometryCounts]:
-        """The statistics of each layer; and counts in place of those of :meth:`counts`, where the model tells more.
-
-        Args:
-            encoder: the model, to be left as it is found.
-            sentences: by split.
-            items: what :meth:`items` gave.
-            layers: those that are asked about; a statistic may be of fewer.
-            on_long: what to do with sentences longer than the model takes.
-
-        Raises:
-            ModelError: the model has no masked-LM head, or not what is changed.
-            FitError: there is nothing to change.
-        """

@@ -13,14 +13,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention._ratios import HeadRatios, Integers, text_ratios
 from bertology.corpora import Sentences, Target
+from bertology.encoders.alignment import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
+from bertology.measures.sums import HeadRatios, text_ratios
+
+Integers = NDArray[np.int64]
 
 Booleans = NDArray[np.bool_]
 
-NOT_APART = -2
-"""The window of a word that shares all its subwords with another, and so is not asked about."""
 
 WAYS = ("maximum attention", "spanning tree")
 """How edges are made of a head's weights."""

@@ -18,8 +18,9 @@ from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells,
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
-from bertology.geometry import LayerSums
-from bertology.probing import EncodingProbe, GeometryCounts, GeometryProbe, Probe
+from bertology.geometry._probes import EncodingProbe, GeometryProbe
+from bertology.measures.sums import LayerSums
+from bertology.probing import GeometryCounts, Probe
 
 
 class _Geometry(SumsFamily):

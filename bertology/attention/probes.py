@@ -1,0 +1,113 @@
+"""Questions put to attention heads."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from numpy import int64
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.probing import Probe, SplitName, Subject
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.attention.maps import MakeStatistic
+    from bertology.encoders import Encoder
+    from bertology.measures.sums import HeadRatios
+
+
+class ReadText(NamedTuple):
+    """A text and how a model reads it."""
+
+    sentences: Sentences
+    windows: NDArray[int64] | None = None
+    """``[word]`` the window that each word is read from, −1 for words that cannot be read; None where every sentence is
+    read whole in one window."""
+
+
+class HeadProbe(Probe):
+    """A question put to attention heads. The answer is ratios of sums by cluster of sentences, of every head.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    Heads of random weights are no replicates of one another, so that they have one initialisation.
+    """
+
+    subject: ClassVar[Subject] = "heads"
+
+    family = "heads"
+    most_draws = 1
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """Test, and dev where heads are chosen."""
+        return ("dev", "test") if self.chooses else ("test",)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
+        return False
+
+
+class AttentionProbe(HeadProbe):
+    """A question put to attention maps: sums over the maps of each head, in one pass that keeps no map."""
+
+    asked_by = "statistics"
+
+    @property
+    def level(self) -> Literal["word", "piece"]:
+        """Units of the maps."""
+        return "word"
+
+    @property
+    def pairs(self) -> bool:
+        """Whether each sentence is read with the one after it, as a pair."""
+        return False
+
+    @property
+    def norms(self) -> bool:
+        """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
+        return False
+
+    @abstractmethod
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Statistics summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
+        """The same ratios of one of :attr:`baselines`, without a head, of the whole text, named as those of heads are.
+
+        What is chosen, such as which offset is best, is chosen on another text. Words that the model does not read are
+        left out, as for heads.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
+
+
+class GateProbe(HeadProbe):
+    """A question about what a model loses without a head, measured by closing gates.
+
+    There is nothing that a model of random weights could lose.
+    """
+
+    asked_by = "measure"
+    asks_random_weights = False
+
+    @abstractmethod
+    def measure(
+        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+    ) -> Sequence[HeadRatios]:
+        """Effects of the heads of some layers, from 1, on the model's predictions.
+
+        Returns:
+            Ratios of heads; of whole layers, or of the whole model with more and more heads off, where these are asked
+            for too.
+
+        Raises:
+            ModelError: the model lacks what it takes.
+            CorpusError: there is nothing to measure on.
+        """

@@ -1,0 +1,192 @@
+"""Questions about what differs between a model and its reference."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from numpy import float64
+from numpy.typing import NDArray
+
+from bertology.probing import (
+    GeometryCounts,
+    Probe,
+    RepresentationProbe,
+    SplitName,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    Subject,
+    sampled_words,
+)
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.encoders import Encoder
+    from bertology.measures.sums import LayerSums
+
+
+LayerPair = tuple[int, int]
+"""A layer of the model, and the layer of the reference that it is compared with."""
+
+
+class ComparisonProbe(Probe):
+    """A question about what differs between a model and its reference.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    A layer is compared with the layer of the same number of a reference of equal depth, else with that of the same
+    relative depth.
+    """
+
+    subject: ClassVar[Subject] = "models compared"
+
+    family = "comparison"
+    needs_reference = True
+    asks_random_weights = False
+    most_draws = 1
+
+
+@dataclass(frozen=True)
+class VectorComparison(ComparisonProbe):
+    """A question about the vectors of the same words in both models."""
+
+    asked_by = "words"
+
+    match: str = "depth"
+    """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
+    largest on dev, or where there is no dev on test, among the layers that are read."""
+    most_words: int = 10_000
+    """Words of running text that are read at most: random sentences of a larger text."""
+
+    @property
+    def compares_layers(self) -> bool:
+        """Whether the statistics of a layer depend on which others are read."""
+        return False
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits whose vectors are read: the test split; dev as well where layers are matched by content."""
+        return ("test",) if self.match == "depth" else ("dev", "test")
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {split: sampled_words(text, self.most_words) for split, text in sentences.items()}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """The items of which all words are among ``words``: those of :meth:`words` that both models can read."""
+        return GeometryCounts(len(words["test"]))
+
+    @abstractmethod
+    def statistics(
+        self,
+        model: SplitVectors,
+        reference: SplitVectors,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+    ) -> Iterator[LayerSums]:
+        """The statistics of each layer of the model, or of those that they are defined for.
+
+        Args:
+            model: by split, vectors of :meth:`words` without those that one of the models cannot read.
+            reference: by split, vectors of the same words in the reference, which may differ in number of layers and in
+                width.
+            sentences: by split.
+            layers: every layer of the model that is read, and the one of the reference that it is compared with.
+
+        Raises:
+            CorpusError: the text is too small.
+            ModelError: vectors are zero, constant, not finite, or of other widths than the statistic takes.
+        """
+
+
+class ReadoutComparison(ComparisonProbe):
+    """A question that a readout fitted to the reference's vectors answers from those of the model.
+
+    Four scores on the same items: of the readout fitted to the reference and put to the model, the same on vectors that
+    are given mean and spread of the reference's in each dimension, of one fitted to the model, and of the first on the
+    reference itself. What the first loses is split into scale, form and content by their differences.
+    """
+
+    asked_by = "of"
+    family = "frozen"
+
+    @property
+    @abstractmethod
+    def of(self) -> RepresentationProbe:
+        """The task whose labels are predicted, with its readout and metrics."""
+
+
+class AttentionComparison(ComparisonProbe):
+    """A question about the attention maps of the same sentences in both models, head by head."""
+
+    asked_by = "of_sentence"
+    reads = ("test",)
+
+    @abstractmethod
+    def of_sentence(
+        self, model: NDArray[float64], reference: NDArray[float64]
+    ) -> Mapping[str, tuple[NDArray[float64], float]]:
+        """Contributions of a sentence, by metric, to the numerator ``[layer, head]`` and the denominator of its ratio.
+
+        Args:
+            model: ``[layer, head, word, column]`` word-level maps, see :func:`bertology.attention.paired_maps`.
+            reference: the same of the layers that they are compared with.
+        """
+
+
+class EncoderComparison(ComparisonProbe):
+    """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
+    other."""
+
+    asked_by = "check"
+
+    @property
+    @abstractmethod
+    def columns(self) -> Literal["layers", "model", "both"]:
+        """The unit that has a score: a layer of the model (0 the embeddings), the whole model, or either."""
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits that are read; none where only weights are."""
+        return ("test",)
+
+    @property
+    def splits_needed(self) -> tuple[SplitName, ...]:
+        """Those that are read; test where none is, whose name the tables show."""
+        return self.reads or ("test",)
+
+    def check(self, sentences: Splits) -> None:
+        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
+
+    @abstractmethod
+    def measure(
+        self,
+        model: Encoder,
+        reference: Encoder,
+        sentences: Splits,
+        *,
+        layers: Sequence[LayerPair],
+        on_long: str,
+        progress: Progress,
+    ) -> Iterator[LayerSums]:
+        """The statistics of each layer of the model, and in layer ``None`` those of the whole model.
+
+        What is measured by sentence has one cluster a sentence of test; what no sampling decides, such as a distance of
+        weights, one cluster in all, and no interval.
+
+        Args:
+            model: the model.
+            reference: its reference, which is open at the same time. Both are to be left as they are found.
+            sentences: by split.
+            layers: every layer that is asked about, and the one of the reference that it is compared with; none where
+                :attr:`columns` is ``model``.
+            on_long: what to do with sentences longer than a model takes.
+            progress: shows how far it is.
+
+        Raises:
+            ModelError: the models cannot be compared so.
+            CorpusError: there is nothing to measure on.
+        """

@@ -1,0 +1,105 @@
+"""Questions about the vectors of a text themselves."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from bertology.encoders import Encoding
+from bertology.probing import (
+    ControlNote,
+    GeometryCounts,
+    Probe,
+    SplitName,
+    Splits,
+    SplitVectors,
+    SplitWords,
+    Subject,
+    sampled_words,
+)
+
+if TYPE_CHECKING:
+    from bertology.measures.sums import LayerSums
+
+
+GeometryBaseline = Literal["majority", "word_majority", "lexical", "first", "last", "diagonal"]
+"""The most frequent answer, of all or of the same word; the same statistics of words, without any vector; the first or
+last word of the kind that is asked for; the word at the same relative place of a translation."""
+
+
+class GeometryProbe(Probe):
+    """A question about the vectors of a text themselves, by layer.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    """
+
+    subject: ClassVar[Subject] = "vectors"
+
+    asked_by = "words"
+    family = "geometry"
+
+    pools: ClassVar[tuple[str, ...]] = ("mean",)
+    """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
+    token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
+
+    @property
+    def compares_layers(self) -> bool:
+        """Whether the statistics of a layer depend on which others are read."""
+        return False
+
+    @property
+    def reads(self) -> tuple[SplitName, ...]:
+        """The splits whose vectors are read."""
+        return ("test",)
+
+    @property
+    def fits(self) -> str:
+        """Description of what is fitted to items of train, or to parts of test; empty where nothing is fitted."""
+        return ""
+
+    @property
+    def controls(self) -> tuple[ControlNote, ...]:
+        """A note on what the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
+        return (ControlNote("none", "readout", self.fits),) if self.fits else ()
+
+    most_words: int = 50_000
+    """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
+
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {split: sampled_words(sentences[split], self.most_words) for split in self.reads}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """The items of which all words are among ``words``: those of :meth:`words` that the model can read."""
+        return GeometryCounts(len(words["test"]))
+
+    @abstractmethod
+    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+        """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
+
+        Args:
+            vectors: by split, of :meth:`words` without those that the model cannot read; see also :attr:`pools`.
+            sentences: by split.
+
+        Raises:
+            CorpusError: the text is too small.
+            ModelError: vectors are zero, constant or not finite.
+        """
+
+    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""
+        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
+
+
+class EncodingProbe(GeometryProbe):
+    """A question about what happens to the vectors of a text when it is put to the model in another way.
+
+    :meth:`statistics` has the vectors of the same words of the test split in every encoding, by the names of
+    :attr:`encodings`, besides those by split, which are of each sentence by itself.
+    """
+
+    @property
+    @abstractmethod
+    def encodings(self) -> Mapping[str, Encoding]:
+        """The other encodings that are read, by name."""
