@@ -516,7 +516,7 @@ def restored_scores(
         tuned.encoder.source.title,
         tuned.record.task,
         encoder.n_layers,
-        len(tuned.items),
+        len(tuned.inputs.items),
         predictions,
         tuned.scores,
     )
