@@ -47,8 +47,9 @@ from bertology.measures.sums import LayerSums
 from bertology.probing import ProbeFamily, Splits, SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+    from bertology.activations.progress import Progress
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 Floats = NDArray[np.float64]
 _ABOUT = {

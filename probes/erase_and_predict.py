@@ -47,7 +47,8 @@ from bertology.probing import (
 )
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _OTHERS = ("pos", "deprel", "feats:Number")
 _KINDS = ("", "_masked", "_visible")

@@ -42,8 +42,9 @@ from bertology.probing import ControlNote, ProbeFamily, scored_words, tree_examp
 from .head_roles import OFFSET
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+    from bertology.activations.progress import Progress
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 
 def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:

@@ -25,7 +25,8 @@ from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits, sampled_sentences
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bertology._files import explained_write_errors
 from bertology._memory import give_back_freed_memory, size_in_words
 from bertology._workers import Workers
-from bertology.activations._progress import Progress, silent
-from bertology.activations._store import (
+from bertology.activations.progress import Progress, silent
+from bertology.activations.store import (
     MANIFEST,
     Entry,
     Manifest,
@@ -29,9 +29,9 @@ from bertology.activations._store import (
     write_shard,
 )
 from bertology.corpora import Sentences
-from bertology.encoders import layers_from_end
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.encoder import WindowReader
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import ModelError, StoreError
 
 if TYPE_CHECKING:

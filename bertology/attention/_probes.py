@@ -13,7 +13,7 @@ from bertology.corpora import Sentences
 from bertology.probing import Probe, SplitName, Subject
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.attention._pass import MakeStatistic
     from bertology.encoders import Encoder
     from bertology.measures.sums import HeadRatios

@@ -19,7 +19,8 @@ from torch import Tensor
 from bertology.causal._choices import KINDS, Kind, StateChange, choose_changed
 from bertology.causal._pairs import PatchPair
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import MaskedBatch, MaskedText, words_to_mask
 from bertology.measures import majority

@@ -23,7 +23,7 @@ from bertology.probing import (
 )
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.encoders import Encoder
     from bertology.measures.sums import LayerSums
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bertology._names import layer_number
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
 
@@ -251,24 +250,6 @@ def run_to_layers(
     if missing:
         raise ModelError(f"{type(body).__name__} ran without passing layers {sorted(missing)}: not supported")
     return {layer: states[layer] for layer in sorted(layers)}
-
-
-def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
-    """Layers by number, negative ones counted from the last.
-
-    Raises:
-        ModelError: no layer, or one that the model does not have.
-    """
-    if layers == "all":
-        return tuple(range(lowest, n_layers + 1))
-    asked = [layers] if isinstance(layers, int) else list(layers)
-    if not asked:
-        raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
-    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
-    wrong = [given for given, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
-    if wrong:
-        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
-    return chosen
 
 
 def check_finite(

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from bertology._files import canonical_json, digest, digest_file, explained_write_errors
 from bertology._memory import is_out_of_memory
-from bertology._names import folder_name
+from bertology._names import folder_name, layer_number
 from bertology.errors import BertologyError, ModelError
 
 
@@ -308,6 +308,24 @@ class MemorySource(ModelSource):
     def has_masked_lm_head(self) -> bool:
         """Whether it predicts masked words."""
         return self.model.with_head is not None
+
+
+def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
+    """Layers by number, negative ones counted from the last.
+
+    Raises:
+        ModelError: no layer, or one that the model does not have.
+    """
+    if layers == "all":
+        return tuple(range(lowest, n_layers + 1))
+    asked = [layers] if isinstance(layers, int) else list(layers)
+    if not asked:
+        raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
+    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
+    wrong = [given for given, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
+    if wrong:
+        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
+    return chosen
 
 
 def model_shape(source: ModelSource) -> ModelShape:

@@ -24,7 +24,7 @@ from torch.utils.data import Dataset
 from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters

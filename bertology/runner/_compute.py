@@ -21,7 +21,8 @@ import numpy as np
 from filelock import Timeout
 
 from bertology._memory import give_back_freed_memory, memory_for_vectors
-from bertology.activations import Entry, Progress, silent
+from bertology.activations import Entry
+from bertology.activations.progress import Progress, silent
 from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
 from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Weights, entries_of_splits, texts_read

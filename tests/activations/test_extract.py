@@ -16,17 +16,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import (
-    Entry,
-    Progress,
-    Recipe,
-    WordVectors,
-    export_neurox,
-    extract,
-    read_words,
-    store_status,
-)
+from bertology.activations import Entry, Recipe, WordVectors, export_neurox, extract, read_words
 from bertology.activations import _extract as extraction
+from bertology.activations.progress import Progress
+from bertology.activations.store import store_status
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, ShortMemoryError, StoreError

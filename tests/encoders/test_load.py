@@ -24,8 +24,8 @@ from tokenizers import Tokenizer, models
 from transformers import AutoModelForMaskedLM
 
 from bertology.corpora import Sentence
-from bertology.encoders import Encoder, load_encoder, load_reader, model_fingerprint, model_shape, resolve_model
-from bertology.encoders.loading import load_whole
+from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_shape, resolve_model
+from bertology.encoders.loading import load_reader, load_whole
 from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
 from tests.mutations import accepted, mutated_tree, times

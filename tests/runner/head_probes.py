@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.attention import AttentionProbe, GateProbe, HeadBaseline, Windows
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
