@@ -395,7 +395,7 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     Raises:
         ModelError: a file that belongs to the model is missing or unreadable.
     """
-    libraries = [version_of(name) for name in ("transformers", "torch")]
+    libraries = [version(name).partition("+")[0].encode() for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
         if init == "pretrained":
             return source.content
@@ -417,11 +417,6 @@ def code_fingerprint(source: ModelSource) -> str | None:
     """Hash of the Python code that comes with a model, which runs where it is trusted; None where there is none."""
     files = () if isinstance(source, MemorySource) else code_files(source.folder)
     return digest(part for path in files for part in (path.name.encode(), path.read_bytes())) if files else None
-
-
-def version_of(package: str) -> bytes:
-    """The version of a library, whatever processor it was built for."""
-    return version(package).partition("+")[0].encode()
 
 
 def config_content(value: Mapping[str, Any]) -> bytes:
