@@ -180,7 +180,7 @@ def check_embeddings(body: Any, family: str) -> None:
         raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
 
 
-def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
+def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
     check_embeddings(body, family)
     if family == "albert":

@@ -68,11 +68,7 @@ class SequenceModel:
 
 
 def load_sequence_model(encoder: Encoder) -> SequenceModel:
-    """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files.
-
-    Raises:
-        ModelError: the model has no decoder, or none in its weights, or its configuration does not describe it.
-    """
+    """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files."""
     from transformers import AutoModel
 
     source, name = encoder.source, encoder.name

@@ -241,13 +241,7 @@ def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encode
 
 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
-    """The tokenizer of an encoder, ready to align words to pieces, without the encoder's weights.
-
-    Arguments are those of :func:`load_encoder`.
-
-    Raises:
-        ModelError: the tokenizer or the configuration cannot be loaded, or they do not fit each other.
-    """
+    """The tokenizer of an encoder, ready to align words to pieces, without its weights; see :func:`load_encoder`."""
     from transformers import AutoModel
 
     if isinstance(source, MemorySource):
@@ -416,12 +410,7 @@ class WholeModel:
 
 
 def load_whole(source: ModelSource) -> WholeModel:
-    """Load a model with all its heads, to change its weights or its shape and to save it.
-
-    Raises:
-        ModelError: it has no files, is an encoder-decoder, is of no class of transformers, or its files are damaged or
-            lack weights.
-    """
+    """Load an encoder with all its heads, from whole files, to change its weights or shape and to save it."""
     import transformers
 
     needed = check_files(source, "pretrained", torch.float32)

@@ -217,11 +217,7 @@ def reason_of(error: Exception) -> str:
 
 
 def code_files(folder: Path) -> list[Path]:
-    """The Python files of a model whose configuration or tokenizer names classes in them; none for others.
-
-    Raises:
-        ModelError: the code lies in another repository of the hub that cannot be had.
-    """
+    """The Python files of a model whose configuration or tokenizer names classes in them; none for others."""
     names, tokenizer = list[str](), folder / "tokenizer_config.json"
     for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
         classes = settings.get("auto_map") if isinstance(settings, dict) else None
@@ -311,11 +307,7 @@ class MemorySource(ModelSource):
 
 
 def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
-    """Layers by number, negative ones counted from the last.
-
-    Raises:
-        ModelError: no layer, or one that the model does not have.
-    """
+    """Layers by number, negative ones counted from the last; a ModelError for none or one that does not exist."""
     if layers == "all":
         return tuple(range(lowest, n_layers + 1))
     asked = [layers] if isinstance(layers, int) else list(layers)
@@ -329,13 +321,10 @@ def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int
 
 
 def model_shape(source: ModelSource) -> ModelShape:
-    """The number of layers, their width and heads, and the family of a model.
+    """The number of layers, their width and heads, and the family of a model, from ``config.json`` alone.
 
-    Read from ``config.json`` alone. The default of a field that the file leaves out is looked up in transformers, which
-    is imported in this case only.
-
-    Raises:
-        ModelError: the configuration is missing or incomplete.
+    The default of a field that the file leaves out is looked up in transformers, which is imported in this case only.
+    A ModelError is raised where the configuration is missing or incomplete.
     """
     if isinstance(source, MemorySource):
         return source.size
