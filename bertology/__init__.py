@@ -25,7 +25,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 
 def _attention(*given: Any, **settings: Any) -> Any:
-    from bertology.attention import labelled_attention
+    from bertology.attention.viewer import labelled_attention
 
     return labelled_attention(*given, **settings)
 

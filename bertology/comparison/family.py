@@ -54,7 +54,7 @@ from bertology.families.sums import (
     sums_rows,
     write_sums,
 )
-from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, task_data, vectors_of
+from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, vectors_of
 from bertology.geometry import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.comparisons import difference
@@ -429,21 +429,20 @@ def _fit_both(cells: FitCells, job: Resources) -> None:
         "refit": (refitted, refitted.predict(test)),
         "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
     }
-    writer = CellWriter(
-        cells, data, job, watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
-    )
+    provenance = watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
+    writer = CellWriter(cells, data, job, provenance, reference=other.pair)
     for (control, seed, layer), cell in cells.cells.items():
         fitted, answers = predicted[control]
         at = problems.index(Problem("none", seed)), cells.layers.index(layer)
         params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
         params["reference_layer"] = dict(pairs)[int(layer or 0)]
         kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
-        writer.write(cell, kept, seed, params, n_params=fitted.n_params, beside=other.pair)
+        writer.write(cell, kept, seed, params, n_params=fitted.n_params)
 
 
 def _readable(cells: FitCells, job: Resources, other: Resources) -> TaskData:
     """The items of the task that both models can read."""
-    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
+    data = readable(cells, job)
     return data.without(other.pair.unreadable, other.pair.joined)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -32,11 +34,7 @@ from bertology.families.vectors import (
     ItemColumns,
     TaskData,
     VectorFamily,
-    are_compared,
     check_pools,
-    control_task_notes,
-    keep_fit,
-    labels_of,
     readable,
     sentence_names,
     targets_of,
@@ -80,8 +78,6 @@ _FORMS = {
     "sentences": "each text, however often it occurs,",
 }
 """The unit that has one label in the control task, by kind of items."""
-
-
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
 _COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
 _ACCURACY = find_metric("accuracy")
@@ -109,8 +105,10 @@ class _Labels(VectorFamily):
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The cells of the task; comparisons of pairs and erased tasks are part of their identity."""
-        grid = super().cells(pair, probe, config, init)
-        identity: dict[str, str | int] = {"pairs": "compared"} if _are_compared(pair, probe) else {}
+        grid, identity = super().cells(pair, probe, config, init), dict[str, str | int]()
+        with contextlib.suppress(BertologyError):  # of a task that cannot be computed its cells report why
+            if task_data(probe, pair.splits).are_compared:
+                identity["pairs"] = "compared"
         if config.erase is not None:
             erased = get_probe(config.erase)
             if not is_installed(erased):
@@ -120,24 +118,28 @@ class _Labels(VectorFamily):
         return replace(grid, identity={**grid.identity, **identity})
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The most frequent label, that of the word's form, and of spans what their words tell."""
         return _BASELINES[_items_of(probe)]
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        return control_task_notes(_FORMS[_items_of(probe)], "a random label")
+        text = f"{_FORMS[_items_of(probe)]} has a random label (Hewitt & Liang 2019); selectivity: less that"
+        return (ControlNote("control_task", "control", text),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
-        """Fit all layers, controls and seeds at once."""
         fit(cells, job)
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
-        """A baseline from the labels and words of the training split."""
+        """The label most frequent in training: of all items (``majority``), of those of the same form
+        (``word_majority``) or of as many words (``length``); or what a regression on words and places predicts."""
         watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
+        train = data.train.codes
         if control == "lexical":
             predicted, facts["params"] = _lexical(data)
             provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
+        elif control == "majority":
+            predicted = np.repeat(majority(train)[None], len(data.test), axis=0)
         else:
-            predicted = _most_frequent(data, control)
+            train_words, test_words, n_words = data.word_forms() if control != "length" else _lengths(data)
+            predicted = word_majority(train_words, train, test_words, n_words=n_words)
         kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
         return kept, facts, provenance
 
@@ -147,7 +149,6 @@ class _Labels(VectorFamily):
         return self.scored_by(cells)[0].name if own else "accuracy"
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts of labels."""
         kept = read_labels(run, ids)
         labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
         counts = count_labels(
@@ -179,11 +180,10 @@ class _Labels(VectorFamily):
         return super().more_rows(cells, control, by_control, shared)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        data = task_data(groups[0].probe, pair.splits)
-        check_pools(pair, data, [member.config for group in groups for member in group.members])
-        size = len(data.train), pair.shape.dim, len(data.labels)
-        flops = 0.0
-        for member in (member for group in groups for member in group.members):
+        data, members = task_data(groups[0].probe, pair.splits), [one for group in groups for one in group.members]
+        check_pools(pair, data, [member.config for member in members])
+        size, flops = (len(data.train), pair.shape.dim, len(data.labels)), 0.0
+        for member in members:
             flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
@@ -193,20 +193,12 @@ def _items_of(probe: Probe) -> str:
     return "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
 
 
-def _are_compared(pair: ModelCorpus, probe: Probe) -> bool:
-    """Whether items are pairs that are compared; of a task that cannot be computed its cells report why."""
-    try:
-        return are_compared(task_data(probe, pair.splits))
-    except BertologyError:
-        return False
-
-
 def fit(cells: FitCells, job: Resources) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
     from bertology.readouts import KeptFit, get_readout
 
     watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
-    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
+    data = readable(cells, job)
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
     sources = {
         split: vectors_of(cells, data, job, split, memory=job.memory if split == "train" else 0, erasure=erasure)
@@ -227,32 +219,24 @@ def fit(cells: FitCells, job: Resources) -> None:
     job.progress.finish()
     predicted = fitted.predict(sources["test"])
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer = CellWriter(cells, data, job, provenance)
+    writer, params = CellWriter(cells, data, job, provenance), dict[tuple[Problem, int | None], dict[str, Any]]()
     is_kept = cells.weights.init == job.pair.request.init and erasure is None
     for number, problem in enumerate(problems):
-        gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
-        for place, cell in enumerate(cells.cells_of(problem)):
+        gold = data.test.codes if problem.control == "none" else data.labels_of(problem, "test")
+        for place, (layer, cell) in enumerate(zip(cells.layers, cells.cells_of(problem), strict=True)):
             if is_kept and problem.control == "none":
-                keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
+                writer.keep_fit(KeptFit.of(fitted, number, place), cell)
             kept = writer.columns.predictions(gold, predicted.labels[number, place], predicted.log_prob[number, place])
-            writer.write(cell, kept, problem.seed, _fit_params(fitted, number, place), n_params=fitted.n_params)
-    for note in _notes(cells, fitted):
+            params[problem, layer] = _fit_params(fitted, number, place)
+            writer.write(cell, kept, problem.seed, params[problem, layer], n_params=fitted.n_params)
+    for note in _notes(cells, params):
         job.progress.note(note)
 
 
-def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
-    """The label most frequent in training: of all items (``majority``), of those of the same form (``word_majority``)
-    or of as many words (``length``)."""
-    train = data.train.codes
-    if control == "majority":
-        return np.repeat(majority(train)[None], len(data.test), axis=0)
-    if control == "length":
-        train_words, test_words = (np.diff(part.spans).sum(axis=(1, 2)) for part in (data.train, data.test))
-        n_words = int(train_words.max()) + 1
-        test_words = np.where(np.isin(test_words, train_words), test_words, -1)
-    else:
-        train_words, test_words, n_words = data.word_forms()
-    return word_majority(train_words, train, test_words, n_words=n_words)
+def _lengths(data: TaskData) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Numbers of words of train and test items, −1 for those that no item of train has, and one more than the most."""
+    train, test = (np.diff(part.spans).sum(axis=(1, 2)) for part in (data.train, data.test))
+    return train, np.where(np.isin(test, train), test, -1), int(train.max()) + 1
 
 
 def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
@@ -294,13 +278,8 @@ def _fit_params(fitted: FittedReadout, problem: int, column: int) -> dict[str, A
     return params
 
 
-def _notes(cells: FitCells, fitted: FittedReadout) -> Iterator[str]:
+def _notes(cells: FitCells, params: Mapping[tuple[Problem, int | None], Mapping[str, Any]]) -> Iterator[str]:
     """A line on each kind of fits that need attention."""
-    facts = {
-        (str(problem), layer): _fit_params(fitted, number, place)
-        for number, problem in enumerate(cells.problems)
-        for place, layer in enumerate(cells.layers)
-    }
     model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.weights.init, "pretrained")
     model += f" (seed {cells.weights.seed})" if cells.weights.seed else ""
     for what, key, value in (
@@ -308,10 +287,10 @@ def _notes(cells: FitCells, fitted: FittedReadout) -> Iterator[str]:
         ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
         ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
     ):
-        by_problem: dict[str, list[int | None]] = {}
-        for (problem, layer), params in facts.items():
-            if params.get(key) == value:
-                by_problem.setdefault(problem, []).append(layer)
+        by_problem: dict[Problem, list[int | None]] = defaultdict(list)
+        for (problem, layer), of_fit in params.items():
+            if of_fit.get(key) == value:
+                by_problem[problem].append(layer)
         if by_problem:
             where = [f"{_layers_named(layers)} of {problem}" for problem, layers in by_problem.items()]
             yield f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}"
@@ -322,12 +301,7 @@ def _layers_named(layers: Sequence[int | None]) -> str:
 
 
 def _erased_data(task: str, splits: Splits) -> TaskData:
-    """The items of a task that is to be erased.
-
-    Raises:
-        CorpusError: there are none.
-        FitError: they are not words of one label each.
-    """
+    """The items of a task that is to be erased, which have to be words of one label each."""
     erased = task_data(get_probe(task), splits)
     if not erased.train.are_words or erased.train.is_multi_label:
         raise FitError(f"task {task} cannot be erased: its items are not words of one label each")
@@ -357,9 +331,9 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
     encode: Any = online_codelength if cells.config.codelength == "online" else variational_codelength
     clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
     # A code holds each label once: a seed changes only their order.
-    by_seed: dict[int, list[Problem]] = {}
+    by_seed: dict[int, list[Problem]] = defaultdict(list)
     for problem in cells.problems:
-        by_seed.setdefault(problem.seed, []).append(problem)
+        by_seed[problem.seed].append(problem)
     codes: dict[Problem, tuple[Codelength, int]] = {}
     for seed, of_seed in by_seed.items():
         code = encode(
@@ -376,14 +350,15 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
         codes |= {problem: (code, place) for place, problem in enumerate(of_seed)}
     job.progress.finish()
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer = CellWriter(cells, data, job, provenance)
-    names = sentence_names(data.splits.train, clusters.tolist())
+    writer, names = CellWriter(cells, data, job, provenance), sentence_names(data.splits.train, clusters.tolist())
     for problem in cells.problems:
         code, place = codes[problem]
         n_items, skipped = code.cluster_items[place], data.train.skipped
+        used = np.flatnonzero(n_items)
+        ids, (numbers, labels) = [names[one] for one in used.tolist()], np.unique(n_items[used], return_inverse=True)
         facts = {
             "n_items": int(n_items.sum()),
-            "n_clusters": int(np.count_nonzero(n_items)),
+            "n_clusters": len(used),
             "n_skipped": sum(skipped.values()),
             "skip_reasons": dict(skipped),
             "n_unseen_label": 0,
@@ -391,31 +366,18 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
             **job.pair.alignment_counts("train"),
         }
         for column, cell in enumerate(cells.cells_of(problem)):
-            kept = _by_sentence(names, n_items, code.cluster_bits[place, column])
-            writer.write(cell, kept, problem.seed, _code_params(code, place, column), **facts)
-
-
-def _by_sentence(names: Sequence[str], n_items: NDArray[np.int64], bits: NDArray[np.float64]) -> Predictions:
-    used = np.flatnonzero(n_items)
-    numbers, codes = np.unique(n_items[used], return_inverse=True)
-    ids = [names[place] for place in used.tolist()]
-    score = -bits[used] * math.log(2)
-    return Predictions(ids, np.arange(len(used)), ids, codes, codes, score, tuple(map(str, numbers.tolist())))
-
-
-def _code_params(code: Codelength, place: int, column: int) -> dict[str, Any]:
-    return {
-        "converged": True,
-        "details": {
-            "method": code.method,
-            "bits": round(float(code.bits[place, column]), 3),
-            "item_bits": code.item_bits,
-            "uniform_bits": round(float(code.uniform_bits[place]), 3),
-            "model_bits": round(float(code.model_bits[place, column]), 3),
-            "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],
-            "block_items": [int(number) for number in code.block_items[place]],
-        },
-    }
+            score = -code.cluster_bits[place, column][used] * math.log(2)
+            kept = Predictions(ids, np.arange(len(used)), ids, labels, labels, score, tuple(map(str, numbers.tolist())))
+            details = {
+                "method": code.method,
+                "bits": round(float(code.bits[place, column]), 3),
+                "item_bits": code.item_bits,
+                "uniform_bits": round(float(code.uniform_bits[place]), 3),
+                "model_bits": round(float(code.model_bits[place, column]), 3),
+                "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],
+                "block_items": [int(number) for number in code.block_items[place]],
+            }
+            writer.write(cell, kept, problem.seed, {"converged": True, "details": details}, **facts)
 
 
 def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:

@@ -19,12 +19,9 @@ from bertology.families.vectors import (
     TaskData,
     VectorFamily,
     check_pools,
-    control_task_notes,
-    keep_fit,
     readable,
     task_data,
     vectors_of,
-    weights_of,
 )
 from bertology.measures import Metric, count_numbers
 from bertology.measures.metrics import mean_numbers
@@ -43,36 +40,32 @@ _NO_CLASSES: Mapping[str, Any] = {"n_classes": 0, "n_unseen_label": 0}
 """Numbers are no classes that training might lack."""
 
 
-class Numbers(VectorFamily):
+class _Numbers(VectorFamily):
     """Can a number be predicted from the vectors of a word or span, and in which layer?"""
 
     about, readouts, count_kinds = "numbers", ("numbers",), ("numbers",)
 
     def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
-        """A codelength, or a task that is to be erased."""
         if config.codelength is not None or config.erase is not None:
             return "numbers have no codelength here, and nothing is erased before them"
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """All labels are numbers, of items that can be pooled."""
         super().check(pair, probe, configs)
         _numbers_of(task_data(probe, pair.splits))
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The mean of the training numbers, and of those of the same word form."""
         return _BASELINES
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """Forms with other numbers."""
-        return control_task_notes("each form", "the number of a training item at random")
+        text = "each form has the number of a training item at random (Hewitt & Liang 2019); selectivity: less that"
+        return (ControlNote("control_task", "control", text),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Numbers are drawn anew for each form where they are a control."""
         _fit(cells, job)
 
     def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
-        """A baseline from the numbers and words of the training split."""
         numbers = _numbers_of(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)
@@ -80,7 +73,6 @@ class Numbers(VectorFamily):
         return _kept(columns, numbers[data.test.codes], means[place]), _NO_CLASSES, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Sums of numbers, errors and ranks."""
         kept = read_labels(run, ids)
         numbers = np.array(list(map(float, kept.labels)))
         return count_numbers(numbers[kept.gold], numbers[kept.pred], kept.cluster, n_clusters=kept.n_clusters), ()
@@ -125,10 +117,15 @@ def _fit(cells: FitCells, job: Resources) -> None:
     from bertology.readouts import KeptFit, NumberTargets, RidgeRegression
 
     watch, problems = Stopwatch(), cells.problems
-    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
+    data = readable(cells, job)
     numbers, fraction = _numbers_of(data), cells.config.fraction
-    values = {split: np.stack([numbers[_codes(data, problem, split)] for problem in problems]) for split in data.items}
-    weights = np.stack([weights_of(data, problem.seed, fraction, True) for problem in problems]).astype(np.float64)
+
+    def codes(problem: Problem, split: str) -> Any:
+        """``[item]`` places of the labels: the items' own, or one drawn at random for each form."""
+        return data.items[split].codes if problem.control == "none" else data.control(split, seed=problem.seed)
+
+    values = {split: np.stack([numbers[codes(problem, split)] for problem in problems]) for split in data.items}
+    weights = np.stack([data.weights(problem.seed, fraction) for problem in problems]).astype(np.float64)
     sources = {split: vectors_of(cells, data, job, split) for split in data.items}
     readout = make_readout(cells.readout, **cells.config.settings)
     assert isinstance(readout, RidgeRegression)
@@ -150,17 +147,10 @@ def _fit(cells: FitCells, job: Resources) -> None:
             if chosen == len(scores) - 1 and len(scores) > 1 and scores[-1] - scores[-2] > _GAIN:
                 params["path_end"] = "weakest"
             if problem.control == "none" and cells.weights.init == job.pair.request.init:
-                keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
+                writer.keep_fit(KeptFit.of(fitted, number, place), cell)
             kept = _kept(writer.columns, values["test"][number], predicted[number, place])
             n_params = fitted.slopes.shape[-1] + 1
             writer.write(cell, kept, problem.seed, params, n_params=n_params, **_NO_CLASSES)
-
-
-def _codes(data: TaskData, problem: Problem, split: str) -> Any:
-    """``[item]`` places of the labels: the items' own, or one drawn at random for each form."""
-    if problem.control == "none":
-        return data.items[split].codes
-    return data.control(split, seed=problem.seed)
 
 
 def _kept(columns: ItemColumns, gold: Any, pred: Any) -> Predictions:
@@ -169,4 +159,4 @@ def _kept(columns: ItemColumns, gold: Any, pred: Any) -> Predictions:
     return columns.texts(texts, predicted, np.full(len(gold), np.nan))
 
 
-FAMILY = Numbers()
+FAMILY = _Numbers()

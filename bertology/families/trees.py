@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.families.cells import KEPT, Stopwatch
-from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources, one_by_one
+from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Resources, one_by_one
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import (
@@ -22,7 +21,6 @@ from bertology.families.vectors import (
     VectorFamily,
     task_data,
     training_memory,
-    weights_of,
 )
 from bertology.measures import RELATION, UNSCORED, Metric, rooted, tree_depths, tree_distances
 from bertology.measures.metrics import count_trees
@@ -32,14 +30,12 @@ from bertology.readouts import ReadoutKind
 from bertology.results.predictions import Kept, read_labels, read_scores
 
 if TYPE_CHECKING:
-    from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout
+    from bertology.readouts import FittedAffine, FittedStructural
 
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64
 _CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
-
-
 _ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
     "distances": ("distances",),
     "depths": ("depths",),
@@ -48,6 +44,10 @@ _ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
 """The maps that are fitted, by what is asked about."""
 _Reading = tuple[int, NDArray[Any] | None, NDArray[Any] | None]
 """Number of a sentence, its ``[problem, layer, word, word]`` distances and ``[problem, layer, word]`` depths."""
+_Maps = Mapping[str, "FittedStructural"]
+"""The maps of ``distances`` and ``depths`` of one rank, of those that are asked about."""
+ROOT = "root"
+"""The relation of a root, which needs no prediction."""
 
 
 class _Trees(VectorFamily):
@@ -75,23 +75,24 @@ class _Trees(VectorFamily):
         Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
         relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
         """
-        splits = _trees_of(data)
+        splits = cast(Mapping[str, TreeExamples], data.trees)
         trees, chains = splits["test"], list[_Reading]()
         for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
             words = np.flatnonzero(trees.read[first:last])[None, None]  # [problem, layer, word]
             between = np.abs(words[..., None] - words[..., None, :])
-            reads = (between, None) if trees.asks == "distances" else (None, words)
-            chains.append((item, *((between, words) if trees.asks == "arcs" else reads)))
+            chains.append(
+                (item, None if trees.asks == "depths" else between, None if trees.asks == "distances" else words)
+            )
         relations = None
         if trees.asks == "arcs":
-            relation = _most_frequent_relation(splits["train"])
+            distinct, times = np.unique(_relations_in(splits["train"], is_known=True), return_counts=True)
+            relation = str(distinct[times.argmax()])
             relations = [[[[relation] * words.size for _, _, words in chains if words is not None]]]
         marks, agreement = _tree_texts(trees, (1, 1), chains, relations)
         gold = [trees.values[code] for code in trees.codes.tolist()]
         return columns.texts(gold, marks[0][0], agreement[0, 0]), {"params": _words_left_out(trees)}, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Edges, depths or arcs that gold and predicted trees share."""
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
@@ -99,173 +100,135 @@ class _Trees(VectorFamily):
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Epochs over the training words, by rank."""
         data = task_data(groups[0].probe, pair.splits)
-        spans = data.train.spans[:, 0]
-        n_words = int((spans[:, 1] - spans[:, 0]).sum())
-        flops = sum(
-            4.0 * _EPOCHS * n_words * pair.shape.dim * int(cells.config.settings.get("rank", _RANK)) * len(cells.cells)
-            for group in groups
-            for cells in group.members
-        )
+        n_words = int(np.diff(data.train.spans[:, 0]).sum())
+        members = (member for group in groups for member in group.members)
+        n_values = sum(int(one.config.settings.get("rank", _RANK)) * len(one.cells) for one in members)
+        flops = 4.0 * _EPOCHS * n_words * pair.shape.dim * n_values
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 
-@dataclass(frozen=True)
-class _TreeFit:
-    """Readout configurations that differ in nothing but their rank, and what they are fitted to."""
+def fit_trees(group: FitGroup, job: Resources) -> None:
+    """Fit all ranks, layers and seeds of a group at once, and write their cells and probes.
 
-    members: Sequence[FitCells]
-    data: TaskData
-    trees: Mapping[str, TreeExamples]
-    job: Resources
+    Configurations differ in nothing but their rank, and all ranks are fitted in the same passes.
+    """
+    from bertology.activations import SpanVectors
+    from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
 
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The task itself under each seed."""
-        return self.members[0].problems
+    watch, first = Stopwatch(), group.members[0]
+    data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
+    trees, problems, fraction = cast(Mapping[str, TreeExamples], data.trees), first.problems, first.config.fraction
+    weights = np.stack([data.weights(problem.seed, fraction) for problem in problems])
+    is_weighted = fraction < 1 or any(problem.seed for problem in problems)
 
-    def fit(self) -> list[_Fitted]:
-        """Fit every rank, all in the same passes."""
-        from bertology.readouts import TreeTargets, fit_ranks
+    def source(split: str, *, memory: int = 0) -> Any:
+        of_split, layers = trees[split], first.layers_read
+        return SpanVectors(job.entries[split], of_split.spans, layers=layers, memory=memory, read=of_split.read)
 
-        train, dev = self.trees["train"], self.trees["dev"]
-        is_weighted = self.members[0].config.fraction < 1 or any(problem.seed for problem in self.problems)
-        weights = self._weights() if is_weighted else None
-        # Read for distances and depths alike; what is kept in memory serves both.
-        source = self.source("train", memory=self.job.memory)
-        maps: list[dict[str, FittedStructural]] = [{} for _ in self.members]
-        for asks in _ASKS[train.asks]:
-            fitted = fit_ranks(
-                [_readout(cells) for cells in self.members],
-                source,
-                TreeTargets(asks, [_values_of(train, item, asks) for item in range(len(train))], weights),
-                dev=self.source("dev"),
-                dev_targets=TreeTargets(asks, [_values_of(dev, item, asks) for item in range(len(dev))]),
-                device=self.job.device,
-                progress=self.job.progress.say,
-            )
-            for of_rank, one in zip(maps, fitted, strict=True):
-                of_rank[asks] = one
-        relations = self._relations() if train.asks == "arcs" else None
-        self.job.progress.finish()
-        return [_Fitted(self, of_rank, relations) for of_rank in maps]
+    def targets(split: str, asks: Literal["distances", "depths"]) -> TreeTargets:
+        values = [_values_of(trees[split], item, asks) for item in range(len(trees[split]))]
+        return TreeTargets(asks, values, weights if is_weighted and split == "train" else None)
 
-    def _weights(self) -> NDArray[np.float32]:
-        """``[problem, sentence]`` how often each training sentence counts."""
-        fraction = self.members[0].config.fraction
-        return np.stack([weights_of(self.data, problem.seed, fraction, resampled=True) for problem in self.problems])
+    # Read for distances and depths alike; what is kept in memory serves both.
+    train, test = source("train", memory=job.memory), trees["test"]
+    readouts = [make_readout(cells.readout, **cells.config.settings) for cells in group.members]
+    maps: list[dict[str, FittedStructural]] = [{} for _ in group.members]
+    for asks in _ASKS[test.asks]:
+        fitted = fit_ranks(
+            cast(list[StructuralReadout], readouts),
+            train,
+            targets("train", asks),
+            dev=source("dev"),
+            dev_targets=targets("dev", asks),
+            device=job.device,
+            progress=job.progress.say,
+        )
+        for of_rank, one in zip(maps, fitted, strict=True):
+            of_rank[asks] = one
+    relations = _Relations.fit(first, trees, weights, job) if test.asks == "arcs" else None
+    job.progress.finish()
 
-    def source(self, split: str, *, memory: int = 0) -> Any:
-        """The words of a split's sentences."""
-        from bertology.activations import SpanVectors
-
-        trees, layers = self.trees[split], self.members[0].layers_read
-        return SpanVectors(self.job.entries[split], trees.spans, layers=layers, memory=memory, read=trees.read)
-
-    def words(self, split: str, *, memory: int) -> tuple[Any, NDArray[np.bool_], NDArray[np.int64]]:
-        """The vectors of the words that have one, which of a split's words these are, and the sentence of each."""
-        from bertology.activations import WordVectors
-
-        words, of_word = _words_of(self.trees[split])
-        is_read = self.trees[split].read[words]
-        layers = self.members[0].layers_read
-        vectors = WordVectors(self.job.entries[split], words[is_read], layers=layers, memory=memory)
-        return vectors, is_read, of_word[is_read]
-
-    @cached_property
-    def relation_names(self) -> tuple[str, ...]:
-        """The relations of the training words, but for the root's, which needs no reading."""
-        trees = self.trees["train"]
-        relations = (_relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
-        return tuple(sorted({name for names in relations for name in names if name not in ("", ROOT)}))
-
-    def _relations(self) -> FittedAffine:
-        """Relations of words to their heads, by logistic regression on the words' own vectors."""
-        from bertology.readouts import LinearReadout, Targets
-
-        number = {name: place for place, name in enumerate(self.relation_names)}
-        parts: list[tuple[Any, Targets]] = []
-        for split in ("train", "dev"):
-            trees = self.trees[split]
-            names = [name for code in trees.codes.tolist() for name in _relations_in(trees.values[code])]
-            vectors, is_read, of_word = self.words(split, memory=self.job.memory // 2)
-            labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)[is_read]
-            weights = self._weights()[:, of_word] if split == "train" else None
-            parts.append((vectors, Targets(np.repeat(labels[None], len(self.problems), axis=0), len(number), weights)))
-        train, (dev, dev_targets) = parts
-        shared: dict[str, Any] = {"device": self.job.device, "progress": self.job.progress.say}
-        return LinearReadout(extensions=0).fit(*train, dev=dev, dev_targets=dev_targets, **shared)
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """The maps of one rank, of all problems and layers."""
-
-    fit: _TreeFit
-    by_asks: Mapping[str, FittedStructural]
-    """The maps of ``distances`` and ``depths``, of those that are asked about."""
-    relations: FittedAffine | None
-
-    @property
-    def maps(self) -> list[FittedStructural]:
-        """All maps."""
-        return list(self.by_asks.values())
-
-    @property
-    def n_params(self) -> int:
-        """Trained parameters of one layer for one problem."""
-        return sum(one.n_params for one in self.maps) + (self.relations.n_params if self.relations else 0)
-
-    def predict(self) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
-        """The trees of the test sentences as :func:`_tree_texts` gives them."""
-        shape = len(self.fit.problems), len(self.fit.members[0].layers)
-        return _tree_texts(self.fit.trees["test"], shape, self._read(), self._predicted_relations())
-
-    def _read(self) -> Iterator[_Reading]:
-        """The distances and depths of each sentence, by problem and layer."""
-        read = [one.read(self.fit.source("test")) for one in self.maps]
-        for parts in zip(*read, strict=True):
-            values = {asks: value for asks, (_, value) in zip(self.by_asks, parts, strict=True)}
+    def readings(of_rank: _Maps) -> Iterator[_Reading]:
+        """The distances and depths of each test sentence, by problem and layer."""
+        for parts in zip(*(one.read(source("test")) for one in of_rank.values()), strict=True):
+            values = {asks: value for asks, (_, value) in zip(of_rank, parts, strict=True)}
             yield parts[0][0], values.get("distances"), values.get("depths")
 
-    def _predicted_relations(self) -> list[list[list[list[str]]]] | None:
-        """The relation of each word, by problem, layer and sentence."""
-        if self.relations is None:
-            return None
-        vectors, _, of_word = self.fit.words("test", memory=0)
-        cuts = np.flatnonzero(np.diff(of_word)) + 1
-        names = np.array(self.fit.relation_names)
-        labels = self.relations.predict(vectors).labels
-        return [[[part.tolist() for part in np.split(names[row], cuts)] for row in problem] for problem in labels]
-
-
-def fit_trees(group: FitGroup, job: Resources) -> None:
-    """Fit all ranks, layers and seeds of a group at once, and write their cells and probes."""
-    watch = Stopwatch()
-    data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
-    trees = _trees_of(data)
-    fit = _TreeFit(group.members, data, trees, job)
-    fitted = fit.fit()
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
-    left_out = _words_left_out(trees["test"])
+    left_out = _words_left_out(test)
     packages = ("torch", "transformers", "numpy", "scipy")
     provenance = watch.provenance(*packages, device=job.device, n_cells=len(group.cells))
-    for cells, maps in zip(group.members, fitted, strict=True):
-        writer = CellWriter(cells, data, job, provenance)
-        marks, agreement = maps.predict()
-        for number, problem in enumerate(fit.problems):
+    for cells, of_rank in zip(group.members, maps, strict=True):
+        writer, fits = CellWriter(cells, data, job, provenance), list(of_rank.values())
+        shape = len(problems), len(cells.layers)
+        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations.predicted if relations else None)
+        n_params = sum(one.n_params for one in fits) + (relations.fitted.n_params if relations else 0)
+        for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
-                _probe_of(job.pair, cells, maps, number, place).save(job.run / KEPT / cell.id)
+                _probe_of(job.pair, cells, of_rank, relations, number, place).save(job.run / KEPT / cell.id)
                 kept = writer.columns.texts(gold, marks[number][place], agreement[number, place])
-                params = {**left_out, **_params(maps, number, place)}
-                writer.write(cell, kept, problem.seed, params, n_params=maps.n_params)
-        if note := _unconverged(cells, maps):
-            job.progress.note(note)
+                params = {
+                    **left_out,
+                    "rank": fits[0].rank,
+                    "converged": all(bool(one.converged[number, place]) for one in fits),
+                    "dev_loss": {one.asks: round(float(one.dev_loss[number, place]), 6) for one in fits},
+                    "epochs": {one.asks: int(one.epochs[number, place]) for one in fits},
+                }
+                writer.write(cell, kept, problem.seed, params, n_params=n_params)
+        numbered = enumerate(cells.layers)
+        falling = [str(layer) for place, layer in numbered if not all(one.converged[:, place].all() for one in fits)]
+        if falling:
+            about = f"{cells.probe.task}, {cells.weights.init.replace('_', ' ')}, rank {fits[0].rank}"
+            layers = f"layer{'s' * (len(falling) > 1)} {', '.join(falling)}"
+            job.progress.note(f"{about}: dev losses that were still falling in the last epoch: {layers}")
 
 
-def _trees_of(data: TaskData) -> Mapping[str, TreeExamples]:
-    """The items of each split, which are trees."""
-    assert data.trees is not None
-    return data.trees
+@dataclass(frozen=True)
+class _Relations:
+    """Relations of words to their heads, by logistic regression on the words' own vectors."""
+
+    names: tuple[str, ...]
+    """The relations of the training words, but for the root's."""
+    fitted: FittedAffine
+    predicted: list[list[list[list[str]]]]
+    """The relation of each word of test with a vector, by problem, layer and sentence."""
+
+    @classmethod
+    def fit(
+        cls, cells: FitCells, trees: Mapping[str, TreeExamples], weights: NDArray[np.float32], job: Resources
+    ) -> _Relations:
+        """Fit them to train, all layers at once, with ``[problem, sentence]`` weights."""
+        from bertology.activations import WordVectors
+        from bertology.readouts import LinearReadout, Targets
+
+        names = tuple(sorted(set(_relations_in(trees["train"], is_known=True))))
+        number, layers = {name: place for place, name in enumerate(names)}, cells.layers_read
+        vectors: dict[str, Any] = {}
+        targets: dict[str, Targets] = {}
+        of_word = np.zeros(0, dtype=np.int64)
+        for split, some in trees.items():
+            first, last = some.spans[:, 0].T
+            words = np.concatenate([np.arange(*bounds) for bounds in some.spans[:, 0].tolist()])
+            is_read, of_word = some.read[words], np.repeat(np.arange(len(some)), last - first)
+            of_word = of_word[is_read]
+            memory = 0 if split == "test" else job.memory // 2
+            vectors[split] = WordVectors(job.entries[split], words[is_read], layers=layers, memory=memory)
+            if split != "test":
+                labels = np.array([number.get(name, -1) for name in _relations_in(some)], dtype=np.int64)[is_read]
+                of_words = weights[:, of_word] if split == "train" else None
+                targets[split] = Targets(np.repeat(labels[None], len(weights), axis=0), len(number), of_words)
+        fitted = LinearReadout(extensions=0).fit(
+            vectors["train"],
+            targets["train"],
+            dev=vectors["dev"],
+            dev_targets=targets["dev"],
+            device=job.device,
+            progress=job.progress.say,
+        )
+        cuts, every = np.flatnonzero(np.diff(of_word)) + 1, np.array(names)
+        labels = fitted.predict(vectors["test"]).labels
+        predicted = [[[part.tolist() for part in np.split(every[row], cuts)] for row in problem] for problem in labels]
+        return cls(names, fitted, predicted)
 
 
 def _tree_texts(
@@ -308,74 +271,11 @@ def _tree_texts(
     return marks, agreement
 
 
-def _readout(cells: FitCells) -> StructuralReadout:
-    from bertology.readouts import StructuralReadout, make_readout
-
-    readout = make_readout(cells.readout, **cells.config.settings)
-    assert isinstance(readout, StructuralReadout)
-    return readout
-
-
-def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
-    """``[word, word]`` distances or ``[word]`` depths, in the whole tree of a sentence, of words that have vectors."""
-    first, last = trees.spans[item, 0].tolist()
-    words, heads = np.flatnonzero(trees.read[first:last]), trees.heads[first:last].tolist()
-    return tree_distances(heads)[np.ix_(words, words)] if asks == "distances" else tree_depths(heads)[words]
-
-
-def _unconverged(cells: FitCells, maps: _Fitted) -> str | None:
-    """One line on the fits whose dev loss was still falling when they had no epochs left."""
-    numbered = enumerate(cells.layers)
-    left = [str(layer) for place, layer in numbered if not all(one.converged[:, place].all() for one in maps.maps)]
-    if not left:
-        return None
-    fits = f"{cells.probe.task}, {cells.weights.init.replace('_', ' ')}, rank {maps.maps[0].rank}"
-    layers = f"layer{'s' * (len(left) > 1)} {', '.join(left)}"
-    return f"{fits}: dev losses that were still falling in the last epoch: {layers}"
-
-
-def _params(maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
-    """The parameters of one fit."""
-    return {
-        "rank": maps.maps[0].rank,
-        "converged": all(bool(one.converged[problem, layer]) for one in maps.maps),
-        "dev_loss": {one.asks: round(float(one.dev_loss[problem, layer]), 6) for one in maps.maps},
-        "epochs": {one.asks: int(one.epochs[problem, layer]) for one in maps.maps},
-    }
-
-
-def _probe_of(pair: ModelCorpus, cells: FitCells, maps: _Fitted, problem: int, place: int) -> Any:
-    """The probe of one cell, to be kept."""
-    import torch
-
-    from bertology.readouts import ProbeOrigin, TreeProbe
-
-    found = {asks: one.maps[problem, place] for asks, one in maps.by_asks.items()}
-    relation = None
-    if maps.relations is not None:
-        regression = maps.relations.model
-        coefficients, intercepts = (of[problem, place, 0] for of in (regression.coefficients, regression.intercepts))
-        relation = torch.cat([coefficients.T, intercepts[None]])
-    layer = cells.layers[place]
-    assert layer is not None
-    origin = ProbeOrigin(
-        model=pair.source.name,
-        model_fingerprint=pair.fingerprints[cells.weights],
-        layer=layer,
-        dim=maps.maps[0].dim,
-        pooling=pair.request.pooling,
-        task=f"{cells.probe.task}.v{cells.probe.version}",
-        corpus=pair.corpus.name,
-        train_fingerprint=pair.splits.train.fingerprint,
-        readout=cells.readout,
-        relations=maps.fit.relation_names if maps.relations is not None else (),
-        settings=dict(cells.config.changes),
-    )
-    return TreeProbe(origin, found.get("distances"), found.get("depths"), relation)
-
-
-ROOT = "root"
-"""The relation of a root, which needs no reading."""
+def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
+    """``filled`` with the values of some words at their places."""
+    for word, value in zip(words.tolist(), values, strict=True):
+        filled[word] = value
+    return filled
 
 
 def marks_of_tree(
@@ -405,6 +305,13 @@ def marks_of_tree(
     )
 
 
+def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
+    """``[word, word]`` distances or ``[word]`` depths, in the whole tree of a sentence, of words that have vectors."""
+    first, last = trees.spans[item, 0].tolist()
+    words, heads = np.flatnonzero(trees.read[first:last]), trees.heads[first:last].tolist()
+    return tree_distances(heads)[np.ix_(words, words)] if asks == "distances" else tree_depths(heads)[words]
+
+
 def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArray[np.float64]:
     """``[…]`` Spearman's correlation of each row of ``[…, row, word]`` with gold's, their mean over rows.
 
@@ -420,23 +327,11 @@ def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArr
     return np.asarray(rows.mean(axis=-1))
 
 
-def _relations_in(marks: str) -> list[str]:
-    """``[word]`` relations in a tree written as text, empty for words that do not count."""
-    return ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks.split(" ")]
-
-
-def _most_frequent_relation(trees: TreeExamples) -> str:
-    """The relation that most words of training have to their heads."""
-    names = [name for code in trees.codes.tolist() for name in _relations_in(trees.values[code])]
-    distinct, times = np.unique([name for name in names if name not in ("", ROOT)], return_counts=True)
-    return str(distinct[times.argmax()])
-
-
-def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
-    """``filled`` with the values of some words at their places."""
-    for word, value in zip(words.tolist(), values, strict=True):
-        filled[word] = value
-    return filled
+def _relations_in(trees: TreeExamples, *, is_known: bool = False) -> list[str]:
+    """``[word]`` the relations in trees, empty for words that do not count; ``is_known``: without these and roots."""
+    marks = [mark for code in trees.codes.tolist() for mark in trees.values[code].split(" ")]
+    names = ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks]
+    return [name for name in names if name not in ("", ROOT)] if is_known else names
 
 
 def _words_left_out(trees: TreeExamples) -> dict[str, int]:
@@ -445,11 +340,34 @@ def _words_left_out(trees: TreeExamples) -> dict[str, int]:
     return {"words_left_out": n} if n else {}
 
 
-def _words_of(trees: TreeExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``[word]`` all words of the sentences, one sentence after the other, and the place of each's sentence."""
-    first, last = trees.spans[:, 0].T
-    words = np.concatenate([np.arange(start, end) for start, end in zip(first.tolist(), last.tolist(), strict=True)])
-    return words, np.repeat(np.arange(len(trees)), last - first)
+def _probe_of(
+    pair: ModelCorpus, cells: FitCells, maps: _Maps, relations: _Relations | None, problem: int, place: int
+) -> Any:
+    """The probe of one cell, to be kept."""
+    import torch
+
+    from bertology.readouts import ProbeOrigin, TreeProbe
+
+    relation = None
+    if relations is not None:
+        regression = relations.fitted.model
+        coefficients, intercepts = (of[problem, place, 0] for of in (regression.coefficients, regression.intercepts))
+        relation = torch.cat([coefficients.T, intercepts[None]])
+    origin = ProbeOrigin(
+        model=pair.source.name,
+        model_fingerprint=pair.fingerprints[cells.weights],
+        layer=cast(int, cells.layers[place]),
+        dim=next(iter(maps.values())).dim,
+        pooling=pair.request.pooling,
+        task=f"{cells.probe.task}.v{cells.probe.version}",
+        corpus=pair.corpus.name,
+        train_fingerprint=pair.splits.train.fingerprint,
+        readout=cells.readout,
+        relations=relations.names if relations is not None else (),
+        settings=dict(cells.config.changes),
+    )
+    distances, depths = (maps[asks].maps[problem, place] if asks in maps else None for asks in ("distances", "depths"))
+    return TreeProbe(origin, distances, depths, relation)
 
 
 FAMILY = _Trees()

@@ -30,7 +30,7 @@ from bertology.families.contract import (
     Scoring,
     TaskRows,
 )
-from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits, Unreadable
+from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     ByControl,
@@ -44,7 +44,6 @@ from bertology.families.rows import (
 from bertology.measures import METRICS, CountKind, Metric
 from bertology.measures.baselines import control_labels, fraction_mask
 from bertology.probing import (
-    ControlNote,
     Examples,
     Probe,
     RepresentationProbe,
@@ -83,25 +82,22 @@ class TaskData:
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
         """The items of every split; raises as :func:`task_data`."""
-        by_split = {
-            name: _within(probe, name, splits, _ask(probe, name, sentences))
-            for name, sentences in splits.by_name.items()
-        }
-        train = by_split["train"]
-        for name, examples in by_split.items():
+        items = {split: _items_of(probe, split, splits) for split in splits.by_name}
+        train = items["train"]
+        for split, examples in items.items():
             if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
-                raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
+                raise CorpusError(f"task {probe.task}: the items of the {split} split are not of the kind of train's")
         # Only labels that occur count: a vocabulary may list more.
-        seen = _occurring(train)
-        if len(seen) < 2:
+        occurring = {split: _occurring(examples) for split, examples in items.items()}
+        if len(seen := occurring["train"]) < 2:
             raise FitError(f"task {probe.task}: train has the one label {quoted(seen[0])}; give data with two or more")
-        labels = tuple(dict.fromkeys([*seen, *_occurring(by_split["dev"]), *_occurring(by_split["test"])]))
-        return cls(probe, splits, {name: _renumbered(e, labels) for name, e in by_split.items()}, labels, len(seen))
+        labels = tuple(dict.fromkeys([*seen, *occurring["dev"], *occurring["test"]]))
+        return cls(probe, splits, {split: _renumbered(one, labels) for split, one in items.items()}, labels, len(seen))
 
-    @property
+    @cached_property
     def trees(self) -> Mapping[str, TreeExamples] | None:
         """The items by split where they are whole sentences with trees; None where they are not."""
-        trees = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
+        trees = {split: examples for split, examples in self.items.items() if isinstance(examples, TreeExamples)}
         return trees or None
 
     @property
@@ -113,6 +109,20 @@ class TaskData:
     def test(self) -> Examples:
         """Items to score on, labels numbered as in ``labels``."""
         return self.items["test"]
+
+    @cached_property
+    def kind(self) -> Items:
+        """Whether items are words (or trees of them), whole sentences, halves of sentences, or other spans."""
+        if self.trees is not None or self.train.are_words:
+            return "words"
+        if not _fill_sentences(self.train, self.splits.train):
+            return "spans"
+        return "pairs" if self.train.n_spans == 2 else "sentences"
+
+    @property
+    def are_compared(self) -> bool:
+        """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
+        return isinstance(self.probe, SentenceProbe) and self.train.n_spans == 2
 
     def without(
         self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = MappingProxyType({})
@@ -128,15 +138,15 @@ class TaskData:
             joined: words of each split whose subwords are those of the word before them.
         """
         items: dict[str, Examples] = {}
-        for name, examples in self.items.items():
-            words = skipped.get(name, {})
+        for split, examples in self.items.items():
+            words = skipped.get(split, {})
             if isinstance(examples, TreeExamples):
-                items[name] = examples.without_words(words)
+                items[split] = examples.without_words(words)
             else:
-                items[name] = _without_words(examples, words, joined.get(name, frozenset()))
-            if not len(items[name]):
-                reason = next(iter(items[name].skipped))
-                raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
+                items[split] = _without_words(examples, words, joined.get(split, frozenset()))
+            if not len(items[split]):
+                reason = next(iter(items[split].skipped))
+                raise CorpusError(f"task {self.probe.task}: no word of the {split} split has a vector ({reason})")
         return replace(self, items=items)
 
     @cached_property
@@ -149,12 +159,7 @@ class TaskData:
         return int((self.test.codes >= self.n_train_labels).sum())
 
     def targets(self, split: str) -> Labels:
-        """The labels to fit on or choose by.
-
-        Returns:
-            ``[item]`` labels, −1 for one that train does not have; or ``[item, label]`` which of train's labels each
-            item has.
-        """
+        """``[item]`` the labels to fit on, −1 for one that train lacks; or ``[item, label]`` which each item has."""
         codes = self.items[split].codes
         if codes.ndim == 2:
             return codes[:, : self.n_train_labels]
@@ -164,8 +169,7 @@ class TaskData:
         """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
 
         Every written form has one label wherever it stands; of items of several words, or two spans, the form is all
-        of them.
-        Where an item may have several labels, whole sets of them are drawn.
+        of them. Where an item may have several labels, whole sets of them are drawn.
         """
         forms, vocabulary = self._forms[split]
         labels = self.targets("train")
@@ -173,6 +177,10 @@ class TaskData:
             return control_labels(forms, vocabulary, np.bincount(labels, minlength=self.n_train_labels), seed=seed)
         sets, times = np.unique(labels, axis=0, return_counts=True)
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
+
+    def labels_of(self, problem: Problem, split: str) -> Labels:
+        """The labels of the items of a split in a problem."""
+        return self.targets(split) if problem.control == "none" else self.control(split, seed=problem.seed)
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
         """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
@@ -184,8 +192,49 @@ class TaskData:
 
     @cached_property
     def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
-        """For each split ``[item]`` the place of each item's written form in the split's vocabulary of forms."""
-        return {name: _forms_of(examples, self.splits.by_name[name]) for name, examples in self.items.items()}
+        """By split ``[item]`` the place of each item's written form in the split's vocabulary of forms."""
+        found: dict[str, tuple[Integers, Sequence[str]]] = {}
+        for split, examples in self.items.items():
+            forms = self.splits.by_name[split].written
+            if examples.are_words:
+                found[split] = forms.codes[examples.words].astype(np.int64), forms.values
+                continue
+            code_of: dict[tuple[tuple[int, ...], ...], int] = {}
+            words = forms.codes.tolist()
+            codes = [
+                code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
+                for spans in examples.spans.tolist()
+            ]
+            vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
+            found[split] = np.array(codes, dtype=np.int64), vocabulary
+        return found
+
+    def counts(self, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
+        """Counts of items, sentences, classes and what is left out; the seed draws a fraction of train's sentences."""
+        return {
+            "n_train": int(fraction_mask(self.train.clusters, fraction, seed=seed).sum()),
+            "n_items": len(self.test),
+            "n_clusters": len(np.unique(self.test.clusters)),
+            # Trees are built, not chosen from a list.
+            "n_classes": 0 if self.trees is not None else self.n_train_labels,
+            "n_skipped": sum(self.test.skipped.values()),
+            "skip_reasons": dict(self.test.skipped),
+            "n_unseen_label": self.n_unseen_label,
+        }
+
+    def weights(self, seed: int, fraction: float, *, resampled: bool = True) -> NDArray[np.float32]:
+        """The weight of each training item: 1 under seed 0, else the number of times that its sentence is drawn.
+
+        Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
+        """
+        n_sentences, of_item = len(self.splits.train), self.train.clusters
+        weights = np.ones(len(self.train), dtype=np.float32)
+        if seed and resampled:
+            within = self.splits.within.get("train")
+            sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
+            drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
+            weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
+        return weights * fraction_mask(of_item, fraction, seed=seed)
 
 
 def task_data(probe: Probe, splits: Splits) -> TaskData:
@@ -206,7 +255,12 @@ def task_data(probe: Probe, splits: Splits) -> TaskData:
     return data
 
 
-def items_fingerprint(probe: Probe, splits: Splits) -> str:
+def _key(probe: Probe) -> tuple[object, ...]:
+    """Distinguishes the items of a probe: a process of a cluster keeps splits longer than a notebook its class."""
+    return type(probe), probe.task, probe.version, settings_of(probe)
+
+
+def _items_fingerprint(probe: Probe, splits: Splits) -> str:
     """Hash of the items of a probe in every split, and of what it leaves out; raises as :func:`task_data`."""
 
     def parts() -> Iterator[bytes]:
@@ -217,25 +271,6 @@ def items_fingerprint(probe: Probe, splits: Splits) -> str:
                 yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
 
     return splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
-
-
-def _key(probe: Probe) -> tuple[object, ...]:
-    """Distinguishes the items of a probe: a process of a cluster keeps splits longer than a notebook its class."""
-    return type(probe), probe.task, probe.version, settings_of(probe)
-
-
-def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
-    forms = sentences.written
-    if examples.are_words:
-        return forms.codes[examples.words].astype(np.int64), forms.values
-    code_of: dict[tuple[tuple[int, ...], ...], int] = {}
-    words = forms.codes.tolist()
-    codes = [
-        code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
-        for spans in examples.spans.tolist()
-    ]
-    vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
-    return np.array(codes, dtype=np.int64), vocabulary
 
 
 def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
@@ -254,8 +289,9 @@ def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int])
     return examples
 
 
-def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
-    where = f"task {probe.task}, {split} split"
+def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Examples:
+    """The checked items of a split; of a fold those whose sentences are in it."""
+    sentences, where = splits.by_name[split], f"task {probe.task}, {split} split"
     try:
         examples = probe.examples(sentences)
     except CorpusError as error:
@@ -265,11 +301,11 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
             raise
         kind = type(error).__name__
         raise FitError(f"{where}: {type(probe).__name__}.examples() failed ({kind}: {cut(str(error))})") from error
-    if isinstance(examples, Examples) and readout_kind(probe.readout).reads != "numbers":
-        examples = examples.without_ignored()
     if not isinstance(examples, Examples):
         problem = f"{type(probe).__name__}.examples() returned {quoted(examples)}"
         raise FitError(f"{where}: {problem}; it should return Examples, such as those of word_examples")
+    if readout_kind(probe.readout).reads != "numbers":
+        examples = examples.without_ignored()
     if not len(examples):
         raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
     starts, ends, clusters = examples.spans[..., 0], examples.spans[..., 1], examples.clusters
@@ -277,11 +313,6 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
         raise FitError(f"{where}: spans should be of one word or more, from 0 to {sentences.n_words}, end exclusive")
     if clusters.min() < 0 or clusters.max() >= len(sentences):
         raise FitError(f"{where}: clusters should be numbers of sentences, 0 to {len(sentences) - 1}")
-    return examples
-
-
-def _within(probe: RepresentationProbe, split: str, splits: Splits, examples: Examples) -> Examples:
-    """The items of a split: of a fold those whose sentences are in it, all of them elsewhere."""
     if splits.fold is None:
         return examples
     kept = examples.subset(splits.within[split][examples.clusters], reason="in another part")
@@ -310,17 +341,26 @@ def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
     return replace(examples, codes=codes, values=labels)
 
 
-class ItemColumns:
-    """The items of a task as the predictions of all its cells keep them."""
+def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
+    """Whether each item is all of its sentence, as one span or as two in a row."""
+    starts, spans = sentences.starts, examples.spans
+    ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
+    are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
+    return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
 
-    def __init__(self, data: TaskData, *, split: str = "test") -> None:
-        sentences, examples = data.splits.by_name[split], data.items[split]
+
+class ItemColumns:
+    """The test items of a task as the predictions of all its cells keep them."""
+
+    def __init__(self, data: TaskData) -> None:
+        sentences, examples = data.splits.test, data.test
         clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
         # Tuples, so that what all cells of a task share is made ready for writing once.
         self._cluster_ids = tuple(sentence_names(sentences, clusters.tolist()))
-        names = [self._cluster_ids[place] for place in self._cluster.tolist()]
-        places = _places(examples, sentences)
-        self._item_ids = tuple(f"{name}:{place}" for name, place in zip(names, places, strict=True))
+        # Words are counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans.
+        inside = (examples.spans - sentences.starts[examples.clusters][:, None, None]).tolist()
+        places = zip(self._cluster.tolist(), inside, strict=True)
+        self._item_ids = tuple(f"{self._cluster_ids[place]}:{written_place(spans)}" for place, spans in places)
         self._labels = data.labels
         marked = next((label for label in data.labels if SET_MARK in label), None)
         if examples.is_multi_label and marked is not None:
@@ -352,12 +392,6 @@ class ItemColumns:
         return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
 
 
-def _places(examples: Examples, sentences: Sentences) -> list[str]:
-    """``[item]`` its words, counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans."""
-    inside = examples.spans - sentences.starts[examples.clusters][:, None, None]
-    return [written_place(spans) for spans in inside.tolist()]
-
-
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
     """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
     names = [sentences.id(number) for number in range(len(sentences))]
@@ -378,90 +412,33 @@ def targets_of(
     """
     from bertology.readouts import Targets
 
-    labels: Any = np.stack([labels_of(data, problem, split) for problem in problems])
+    labels: Any = np.stack([data.labels_of(problem, split) for problem in problems])
     weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
-    weights = np.stack([weights_of(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
+    weights = [data.weights(problem.seed, fraction, resampled=resampled) for problem in problems] if weighted else None
     names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
-    leaders = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
-    return Targets(labels, data.n_train_labels, weights, names, leaders)
+    sources = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
+    return Targets(labels, data.n_train_labels, None if weights is None else np.stack(weights), names, sources)
 
 
-def labels_of(data: TaskData, problem: Problem, split: str) -> Labels:
-    """The labels of the items of a split in a problem."""
-    return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
-
-
-def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
-    """The weight of each training item: 1 under seed 0, else the number of times that its sentence is drawn.
-
-    Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
-    """
-    n_sentences, of_item = len(data.splits.train), data.train.clusters
-    weights = np.ones(len(data.train), dtype=np.float32)
-    if seed and resampled:
-        within = data.splits.within.get("train")
-        sentences = np.arange(n_sentences) if within is None else np.flatnonzero(within)
-        drawn = sentences[np.random.default_rng(seed).integers(0, len(sentences), len(sentences))]
-        weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
-    return weights * fraction_mask(of_item, fraction, seed=seed)
-
-
-def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
-    """Counts of items, of their sentences and classes, and of those left out.
-
-    The seed decides which sentences a fraction of train's is.
-    """
-    test = data.test
-    return {
-        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=seed).sum()),
-        "n_items": len(test),
-        "n_clusters": len(np.unique(test.clusters)),
-        # Trees are built, not chosen from a list.
-        "n_classes": 0 if data.trees is not None else data.n_train_labels,
-        "n_skipped": sum(test.skipped.values()),
-        "skip_reasons": dict(test.skipped),
-        "n_unseen_label": data.n_unseen_label,
-    }
-
-
-def check_pools(pair: ModelCorpus, data: TaskData, configs: Sequence[ReadoutConfig]) -> None:
+def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
     """Raise unless the items of a task can be pooled as readout configurations have it.
 
     Raises:
         CorpusError: items are single words, or with ``cls`` not all words of their sentence.
         ModelError: with ``cls``, the model puts no special token before the text.
     """
-    for config in configs:
-        _check_pool(config, data)
-    if any(config.pool == "cls" for config in configs):
+    pools = {config.pool for config in configs} - {"mean"}
+    if pools and all(examples.are_words for examples in data.items.values()):
+        raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
+    if "cls" in pools:
+        for split, examples in data.items.items():
+            if not _fill_sentences(examples, data.splits.by_name[split]):
+                problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
+                raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
         pair.check_cls()
 
 
-def _check_pool(config: ReadoutConfig, data: TaskData) -> None:
-    if config.pool == "mean":
-        return
-    if all(examples.are_words for examples in data.items.values()):
-        raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
-    for split, examples in data.items.items():
-        if config.pool == "cls" and not fill_sentences(examples, data.splits.by_name[split]):
-            problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
-            raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
-
-
-def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
-    """Whether each item is all of its sentence, as one span or as two in a row."""
-    starts, spans = sentences.starts, examples.spans
-    ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
-    are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
-    return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
-
-
-def are_compared(data: TaskData) -> bool:
-    """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
-    return isinstance(data.probe, SentenceProbe) and data.train.n_spans == 2
-
-
-def readable(cells: FitCells, data: TaskData, job: Resources) -> TaskData:
+def readable(cells: FitCells, job: Resources) -> TaskData:
     """The items of a task that a readout can be fitted to; the others are counted as skipped.
 
     Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
@@ -470,7 +447,8 @@ def readable(cells: FitCells, data: TaskData, job: Resources) -> TaskData:
     Raises:
         CorpusError: they cannot be pooled, or there are none.
     """
-    _check_pool(cells.config, data)
+    data = task_data(cells.probe, job.pair.splits)
+    check_pools(job.pair, data, [cells.config])
     return data.without(job.pair.unreadable, job.pair.joined)
 
 
@@ -504,91 +482,73 @@ def vectors_of(
         spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
     pool = cast(Any, pooling)
-    return spans if reads_spans else pooled(spans, pooling=pool, compare=are_compared(data), memory=memory)
-
-
-def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Resources, cell: Cell) -> None:
-    """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
-    if fit is None:
-        return
-    pair, request, layer = job.pair, job.pair.request, cast("int | None", cell.identity["layer"])
-    read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
-    origin = FitOrigin(
-        task=f"{cells.probe.task}.v{cells.probe.version}",
-        corpus=pair.corpus.name,
-        train_fingerprint=pair.splits.train.fingerprint,
-        model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
-        revision=pair.source.revision,
-        init=cells.weights.init,
-        init_seed=cells.weights.seed,
-        model_fingerprint=pair.fingerprints[cells.weights],
-        layer=layer,
-        pooling=request.pooling,
-        dtype=request.dtype,
-        stored_dtype=request.stored_dtype,
-        max_pieces=request.max_pieces,
-        readout=cells.readout,
-        items=_kind_of(data),
-        labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
-        kind=fit.kind,
-        layers=tuple(read),
-        design=fit.design,
-        settings=dict(cells.config.changes),
-        are_compared=are_compared(data),
-    )
-    FittedProbe(origin=origin, tensors=fit.tensors).save(job.run / FITS / cell.id)
-
-
-def _kind_of(data: TaskData) -> Items:
-    """Whether the items are words, whole sentences, halves of sentences, or other spans."""
-    if data.train.are_words:
-        return "words"
-    if not fill_sentences(data.train, data.splits.train):
-        return "spans"
-    return "pairs" if data.train.n_spans == 2 else "sentences"
+    return spans if reads_spans else pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
 
 
 class CellWriter:
     """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
 
-    def __init__(self, cells: FitCells, data: TaskData, job: Resources, provenance: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        cells: FitCells,
+        data: TaskData,
+        job: Resources,
+        provenance: Mapping[str, Any],
+        *,
+        reference: ModelCorpus | None = None,
+    ) -> None:
         self.columns = ItemColumns(data)
         self._cells, self._data, self._job, self._provenance = cells, data, job, provenance
-        self._counts: dict[int, dict[str, Any]] = {}
+        self._aligned = job.pair.alignment_counts(beside=reference)
 
-    def write(
-        self,
-        cell: Cell,
-        kept: Predictions,
-        seed: int,
-        params: Mapping[str, Any],
-        *,
-        beside: ModelCorpus | None = None,
-        **facts: Any,
-    ) -> None:
+    def write(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
         """Write one cell.
 
         Args:
             cell: the cell.
             kept: its predictions.
             seed: seed of its fit, which decides the training items.
-            params: parameters of its fit, besides the settings of the readout.
-            beside: the reference, where two models are compared.
+            params: parameters of its fit, besides the settings of the readout and the kind of items.
             facts: further facts, such as ``n_params``, or ones that differ from the counts of the task's items.
         """
-        cells, data, pair = self._cells, self._data, self._job.pair
-        if seed not in self._counts:
-            counts = counts_of(data, seed=seed, fraction=cells.config.fraction)
-            self._counts[seed] = counts | pair.alignment_counts(beside=beside)
-        settings = {"settings": cells.config.changes} if cells.config.changes else {}
-        facts = {**self._counts[seed], **facts, "params": {**params, **settings, **items_param(data)}}
+        config, data = self._cells.config, self._data
+        counts = data.counts(seed=seed, fraction=config.fraction)
+        settings = {"settings": config.changes} if config.changes else {}
+        items = {} if data.kind == "words" else {"items": data.kind}
+        facts = {**counts, **self._aligned, **facts, "params": {**params, **settings, **items}}
         write_cell(self._job.run, cell, kept, facts=facts, provenance=self._provenance, notes=data.splits.notes)
 
-
-def items_param(data: TaskData) -> dict[str, str]:
-    """The parameter of rows about items that are no words: the kind of items, whose forms have control labels."""
-    kind = "words" if data.trees is not None else _kind_of(data)
-    return {} if kind == "words" else {"items": kind}
+    def keep_fit(self, fit: KeptFit | None, cell: Cell) -> None:
+        """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
+        if fit is None:
+            return
+        cells, data, pair, request = self._cells, self._data, self._job.pair, self._job.pair.request
+        layer = cast("int | None", cell.identity["layer"])
+        read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
+        origin = FitOrigin(
+            task=f"{cells.probe.task}.v{cells.probe.version}",
+            corpus=pair.corpus.name,
+            train_fingerprint=pair.splits.train.fingerprint,
+            model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
+            revision=pair.source.revision,
+            init=cells.weights.init,
+            init_seed=cells.weights.seed,
+            model_fingerprint=pair.fingerprints[cells.weights],
+            layer=layer,
+            pooling=request.pooling,
+            dtype=request.dtype,
+            stored_dtype=request.stored_dtype,
+            max_pieces=request.max_pieces,
+            readout=cells.readout,
+            items=data.kind,
+            labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
+            kind=fit.kind,
+            layers=tuple(read),
+            design=fit.design,
+            settings=dict(cells.config.changes),
+            are_compared=data.are_compared,
+        )
+        FittedProbe(origin=origin, tensors=fit.tensors).save(self._job.run / FITS / cell.id)
 
 
 Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
@@ -619,6 +579,10 @@ class VectorFamily(Family):
         """A baseline from the items of the training split."""
         raise BertologyError(f"task {data.probe.task} has no baseline {control}")
 
+    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
+        """The reason why the family cannot compute a configuration; empty where it can."""
+        return ""
+
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Configurations with their registered readouts, the probe's own where none is named.
 
@@ -635,19 +599,12 @@ class VectorFamily(Family):
         for config in asked:
             kind = readout_kind(config.readout or probe.readout)
             if kind.reads not in self.readouts:
-                remedy = f"leave the readout out, or take {probe.readout}"
-                raise BertologyError(
-                    f"task {probe.task} is about {self.about}, which {kind.name} cannot read; {remedy}"
-                )
-            problem = kind.settings_problem(config.settings, shape.dim)
-            if problem is not None or (problem := self.config_problem(kind, config)):
+                problem = f"is about {self.about}, which {kind.name} cannot read"
+                raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {probe.readout}")
+            if problem := kind.settings_problem(config.settings, shape.dim) or self.config_problem(kind, config):
                 raise BertologyError(f"task {probe.task}: {problem}")
             configs.append(replace(config, readout=kind.name))
         return tuple(configs)
-
-    def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
-        """The reason why the family cannot compute a configuration; empty where it can."""
-        return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The corpus has such items, and they can be pooled."""
@@ -682,12 +639,14 @@ class VectorFamily(Family):
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
-        splits = pair.splits.by_name
-        identity = {f"{name}_fingerprint": split.fingerprint for name, split in splits.items()}
-        if any(split.written is not split.forms for split in splits.values()):
+        identity = super().identity(pair, probe)
+        if any(split.written is not split.forms for split in pair.splits.by_name.values()):
             identity["forms"] = "written"
-        own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
-        return {**identity, **own}
+        return (
+            identity
+            if is_installed(probe)
+            else identity | {"items_fingerprint": _items_fingerprint(probe, pair.splits)}
+        )
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
@@ -705,10 +664,6 @@ class VectorFamily(Family):
         is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
         return (1 if is_mixed else layers) * seeds
 
-    def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
-        """Words that are left out."""
-        return pair.unreadable, {}
-
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """Those of the corpus, and how vectors are pooled; a code is of the training split."""
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
@@ -722,8 +677,9 @@ class VectorFamily(Family):
         for control, cell in baselines.cells.items():
             kept, facts, provenance = self.baseline(data, columns, control)
             provenance = provenance or {"versions": versions(*self.baseline_packages), "wall_s": 0.0}
-            facts = {**counts_of(data), **facts}
-            write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+            write_cell(
+                job.run, cell, kept, facts={**data.counts(), **facts}, provenance=provenance, notes=data.splits.notes
+            )
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""
@@ -757,12 +713,6 @@ class VectorFamily(Family):
         metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
         columns = score_cells(self, baselines, scoring, metrics)
         return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
-
-
-def control_task_notes(form: str, label: str) -> tuple[ControlNote, ...]:
-    """The note on the control task of items that have one label by ``form``."""
-    text = f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that"
-    return (ControlNote("control_task", "control", text),)
 
 
 def training_memory(pair: ModelCorpus, n_items: int) -> float:

@@ -18,10 +18,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from bertology.attention import head_statistics, stream_maps
-from bertology.attention._measured import Sharpness
-from bertology.attention._viewer import read_attention
 from bertology.attention.importance import MaskedWords, head_importance
-from bertology.cloze import Prompt, ask, distribution, next_sentence
+from bertology.attention.measured import Sharpness
+from bertology.attention.viewer import read_attention
+from bertology.cloze import Prompt, ask, next_sentence
+from bertology.cloze.asking import distribution
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import CorpusError, ModelError, NameNotFoundError, SignalError

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from bertology.activations import read_words
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._pass import HeadStatistic
-from bertology.attention._viewer import read_attention
+from bertology.attention.maps import HeadStatistic
+from bertology.attention.viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import column_weights, row_weights

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
 from bertology.attention import view
-from bertology.attention._viewer import most_kept, pack, read_attention
+from bertology.attention.viewer import most_kept, pack, read_attention
 from bertology.corpora import sentence_of_text
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders.alignment import column_weights, row_weights
