@@ -12,7 +12,7 @@ from bertology._files import explained_system_errors
 from bertology._inputs import taken
 from bertology._memory import explained_shortage
 from bertology._names import short_names
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted

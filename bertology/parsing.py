@@ -13,7 +13,7 @@ import numpy as np
 
 from bertology._files import cache_folder
 from bertology._names import name_not_found
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError

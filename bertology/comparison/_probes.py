@@ -15,8 +15,9 @@ from bertology.probing.probes import SplitName, Subject
 from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+    from bertology.activations.progress import Progress
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
     from bertology.measures.sums import LayerSums
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._names import layer_number
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.attention.viewer import parse_heads
 from bertology.corpora import load_corpus

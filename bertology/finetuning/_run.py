@@ -23,7 +23,7 @@ from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from bertology import __version__
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
