@@ -41,8 +41,9 @@ from bertology.families.rows import (
     scored_rows,
     selectivity_rows,
 )
-from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
+from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import (
     Examples,
     Probe,
@@ -58,7 +59,9 @@ from bertology.results.fitted import FitOrigin, Items, written_place
 from bertology.results.predictions import FITS, SET_MARK
 
 if TYPE_CHECKING:
-    from bertology.readouts import Erasure, KeptFit, Targets
+    from bertology.readouts import Targets
+    from bertology.readouts.erasure import Erasure
+    from bertology.readouts.kept import KeptFit
 
 
 Integers = NDArray[np.int64]
@@ -466,7 +469,8 @@ def vectors_of(
         erasure: what is taken out of the vectors of words.
     """
     from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import erased, pooled
+    from bertology.readouts import pooled
+    from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":

@@ -24,7 +24,7 @@ from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, 
 from bertology.finetuning._scores import Variant, predictions, score_rows, scores
 from bertology.finetuning._settings import FineTuneSettings
 from bertology.finetuning._training import reload
-from bertology.measures import Bootstrap
+from bertology.measures.intervals import Bootstrap
 from bertology.results.rows import Score, read_parquet
 from bertology.results.table import (
     NOTHING,

@@ -57,8 +57,8 @@ from bertology.finetuning._settings import (
     settings_of,
 )
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
-from bertology.measures import Bootstrap
 from bertology.measures.comparisons import difference
+from bertology.measures.intervals import Bootstrap
 from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import (
     NOTHING,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures.intervals import Bootstrap, check_paired, freedom, summarised
+from bertology.measures.intervals import Bootstrap, check_paired, drawn_deviations, freedom, summarised
 from bertology.measures.metrics import Floats
 
 LEAST_GAIN = 0.01
@@ -57,20 +57,11 @@ def over_runs(runs: Sequence[Bootstrap], *, draws_runs: bool = True) -> Bootstra
     settings: dict[str, Any] = {"level": first.level, "seed": first.seed, "bounds": first.bounds}
     if not draws_runs:
         return summarised(first.metric, np.mean(by_run, axis=0), replicates, jackknife, **settings)
-    # Not the generator that draws the clusters: which runs are drawn must not depend on them.
-    drawn = np.random.default_rng((first.seed, n_runs)).multinomial(n_runs, [1 / n_runs] * n_runs, len(replicates))
-    enlarged = (drawn / n_runs - 1 / n_runs) * np.sqrt(n_runs / (n_runs - 1))
+    enlarged = drawn_deviations(n_runs, len(replicates), (first.seed, n_runs), rescaled=True)
     deviation = np.zeros_like(replicates)
     for number, run in enumerate(runs):
         deviation += enlarged[:, [number]] * run.replicates
-    return summarised(
-        first.metric,
-        by_run.mean(axis=0),
-        replicates + deviation,
-        jackknife,
-        by_run=by_run,
-        **settings,
-    )
+    return summarised(first.metric, by_run.mean(axis=0), replicates + deviation, jackknife, by_run=by_run, **settings)
 
 
 @dataclass(frozen=True)
@@ -137,22 +128,15 @@ def compare(
     p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1.0 - np.maximum(1, n)), 1.0), p_raw)
     p_raw = np.where(np.isfinite(diff) & np.isfinite(p_raw), p_raw, 1.0)
     reach = np.where(n > 1, stdtrit(degrees, (1 + level) / 2) * stderr, np.nan)
-    p_adj = benjamini_hochberg(p_raw)
+    # adjusted so that those below q keep the false discovery rate at q (Benjamini & Hochberg 1995)
+    order, p_adj = np.argsort(p_raw, kind="stable")[::-1], np.empty_like(p_raw)
+    adjusted = np.minimum.accumulate(p_raw[order] * len(chosen) / np.arange(len(chosen), 0, -1))
+    p_adj[order] = np.minimum(1.0, adjusted)
     columns = zip(chosen, n.tolist(), diff, diff - reach, diff + reach, p_raw, p_adj, strict=True)
     return [
         Comparison(i, j, n_pairs, float(d), float(low), float(high), float(p), float(q))
         for (i, j), n_pairs, d, low, high, p, q in columns
     ]
-
-
-def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """``[test]`` p-values adjusted so that those below q keep the false discovery rate at q (1995)."""
-    p_values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p_values, kind="stable")[::-1]
-    ranks = np.arange(len(p_values), 0, -1)
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p_values[order] * len(p_values) / ranks))
-    return adjusted
 
 
 def best_set(

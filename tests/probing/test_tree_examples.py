@@ -11,7 +11,8 @@ import pytest
 
 from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.errors import CorpusError
-from bertology.measures import read_heads, tree_depths
+from bertology.measures import read_heads
+from bertology.measures.trees import tree_depths
 from bertology.probing import tree_examples
 
 

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
-from bertology.readouts import TreeProbe
+from bertology.readouts.kept import TreeProbe
 from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
 from tests.runner.tree_runs import LAYERS, TASKS, Floats, Ran, asking
