@@ -273,7 +273,7 @@ def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, setti
     if len(corpora) > 1 and "comparison:weights" in asked:  # it reads no text, and is computed once
         one = {"name": "comparison:weights", "corpora": [corpora[0].get("id", corpora[0]["name"])]}
         asked[asked.index("comparison:weights")] = one
-    outputs = {"plots": []}
+    outputs: dict[str, Any] = {"plots": []}
     plain = {"name": "comparison", "models": models, "corpora": corpora, "tasks": asked, "outputs": outputs, **shared}
     return experiment_of(plain, where="compare")
 

@@ -477,7 +477,7 @@ class Choices:
     def sums(self, metric: str, right: Floats, group: str = "") -> LayerSums:
         """The share of right choices, from ``[layer, pair]`` numbers of them."""
         _, clusters = np.unique(np.array(self.clusters), return_inverse=True)
-        twice = 2.0 * np.isfinite(right).all(axis=0)  # both texts of a pair
+        twice = np.asarray(2.0 * np.isfinite(right).all(axis=0))  # both texts of a pair
         values = np.nan_to_num(right) / 2
         return mean_sums(metric, self.layers, values, clusters, weights=twice, kind="frames", group=group)
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology import neighbours
 from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder

@@ -11,7 +11,6 @@ import pytest
 
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
-from bertology.errors import BertologyError
 from bertology.families import sums
 from bertology.runner import (
     RunOptions,
