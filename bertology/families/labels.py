@@ -428,11 +428,7 @@ def _depth_rows(
 
 def _expected_layer(column: Column, layers: Sequence[int], metric: str) -> Column:
     """The layer at which mixtures of layers gain, from their scores."""
-    depth = over_layers(
-        column.scores[metric],
-        lambda scores: expected_layer(scores, layers=np.array(layers)).value,
-        metric="expected_layer",
-    )
+    depth = over_layers(column.scores[metric], lambda scores: expected_layer(scores, layers), metric="expected_layer")
     return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
 
 

@@ -19,7 +19,6 @@ from torch.nn import functional
 from bertology._spans import SpanChunk
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures.comparisons import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_labels, check_same_shape
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
@@ -272,31 +271,6 @@ def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
     return source if pooling == "attention" else pooled_parts(source, pooling)
 
 
-def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool) -> tuple[Floats, Floats]:
-    """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
-    ``[fit]`` the loss per item in nats.
-
-    Of every item that was ``scored``; ``problems`` is ``[fit]`` the problem of each.
-    """
-    which = torch.tensor(problems)
-    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights()).double()
-    right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
-    for items, scores in scored:
-        truth, weight = labels[:, items][which], weights[:, items][which]
-        classes = truth if targets.is_multi_label else truth.clamp(min=0)
-        loss -= (log_probs(scores, classes, is_sigmoid=is_sigmoid) * weight).sum(1)
-        if targets.is_multi_label:
-            positive = scores > 0
-            right += ((positive & truth).sum(2) * weight).sum(1)
-            n_predicted += (positive.sum(2) * weight).sum(1)
-            n_gold += (truth.sum(2) * weight).sum(1)
-        else:
-            right += ((scores.argmax(2) == truth) * weight).sum(1)
-            n_predicted += weight.sum(1)
-            n_gold += weight.sum(1)
-    return (2 * right / (n_predicted + n_gold)).numpy(), (loss / weights[which].sum(1)).numpy()
-
-
 @dataclass(frozen=True)
 class FittedEdge(FittedReadout):
     """Edge probes as they were after the epoch with the best dev score.
@@ -328,19 +302,23 @@ class FittedEdge(FittedReadout):
         return tuple(tuple(self.layers[place] for place in column) for column in self.design.columns)
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """The layers that the column reads; for a mix also its weights, their centre and how unequal they are."""
+        """The layers that the column reads; for a mix also its weights, their mean layer and how unequal they are.
+
+        Mean layer is Σ ℓ·s_ℓ (Tenney et al. 2019b, section 3.1), inequality KL(s ‖ uniform) in bits (section 4).
+        """
         layers = self.columns[layer]
         facts: dict[str, Any] = {"layers": list(layers)}
         if self.design.reads == "mix":
             parameters = {name: value[problem, layer : layer + 1] for name, value in self.parameters.items()}
             weights_of_all = self.design.weights(parameters, torch.tensor([layer]))[0].double().cpu()
             weights = weights_of_all[list(self.design.columns[layer])].numpy()
+            logs = np.log2(np.where(weights > 0, weights, 1.0))
             facts |= {
                 "mix_weights": [round(float(weight), 6) for weight in weights],
                 "mix_pace": MIX_PACE,
                 "mix_gamma": round(float(parameters["gamma"]), 6),
-                "center_of_gravity": round(float(center_of_gravity(weights, layers=layers)), 6),
-                "kl_from_uniform_bits": round(float(kl_from_uniform(weights)), 6),
+                "center_of_gravity": round(float(weights @ np.array(layers, dtype=np.float64)), 6),
+                "kl_from_uniform_bits": round(float(np.log2(len(weights)) + (weights * logs).sum()), 6),
             }
         return facts
 
@@ -523,15 +501,29 @@ class EdgeLoop(FitLoop):
         return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
     def dev_scores(self) -> tuple[Floats, Floats | None]:
-        parts = [probes for _, probes, _ in self._shards]
-        scored = span_scores(self._data.dev, parts, self.absent, self._workers)
+        """Weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and nats."""
+        parts, targets = [probes for _, probes, _ in self._shards], self._data.dev_targets
+        which = torch.tensor([problem for part in parts for problem in part.problems])
+        labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights()).double()
+        right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
+        for items, scores in span_scores(self._data.dev, parts, self.absent, self._workers):
+            truth, weight = labels[:, items][which], weights[:, items][which]
+            classes = truth if targets.is_multi_label else truth.clamp(min=0)
+            loss -= (log_probs(scores, classes, is_sigmoid=self._is_sigmoid) * weight).sum(1)
+            if targets.is_multi_label:
+                positive = scores > 0
+                right += ((positive & truth).sum(2) * weight).sum(1)
+                n_predicted += (positive.sum(2) * weight).sum(1)
+                n_gold += (truth.sum(2) * weight).sum(1)
+            else:
+                right += ((scores.argmax(2) == truth) * weight).sum(1)
+                n_predicted += weight.sum(1)
+                n_gold += weight.sum(1)
         shape = self.stopping.running.shape
-        score, loss = np.full(shape, -1.0), np.full(shape, np.inf)
-        problems = [problem for part in parts for problem in part.problems]
-        score.flat[self.fits], loss.flat[self.fits] = dev_scores(
-            scored, problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
-        )
-        return score, loss if self._readout.watch == "loss" else None
+        of_all, losses = np.full(shape, -1.0), np.full(shape, np.inf)
+        of_all.flat[self.fits] = (2 * right / (n_predicted + n_gold)).numpy()
+        losses.flat[self.fits] = (loss / weights[which].sum(1)).numpy()
+        return of_all, losses if self._readout.watch == "loss" else None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
         chosen = [place for place, fit in enumerate(self.fits) if better.flat[fit]]
@@ -740,8 +732,7 @@ class EdgeMixReadout(MixReadout):
 class EdgeCumulativeReadout(MixReadout):
     """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
-    What the score gains from column to column says where a task is solved (``measures.differential_scores``,
-    ``measures.expected_layer``).
+    What the score gains from column to column shows where a task is solved (``comparisons.expected_layer``).
     """
 
     name: ClassVar[str] = "edge_cumulative.v1"

@@ -162,10 +162,8 @@ def noise(bounds: list[np.ndarray], stderr: np.ndarray) -> float:
     return float((np.std(bounds, axis=0, ddof=1) / stderr).max())
 
 
-@pytest.mark.parametrize(
-    ("metric", "n_labels", "accuracy"), [("accuracy", 12, 0.97), ("accuracy", 12, 0.6), ("macro_f1", 30, 0.9)]
-)
-def test_bounds_of_counts(metric: str, n_labels: int, accuracy: float) -> None:
+def test_bounds_of_counts() -> None:
+    metric, n_labels, accuracy = "macro_f1", 30, 0.9
     rng = np.random.default_rng(3)
     cluster = np.repeat(np.arange(300), rng.poisson(9, 300) + 1)
     # Rare labels and clusters of unequal size: skewed replicates, so that bias and acceleration matter.
@@ -175,17 +173,6 @@ def test_bounds_of_counts(metric: str, n_labels: int, accuracy: float) -> None:
     found = [bootstrap(counts, [metric], seed=seed)[metric] for seed in SEEDS]
     bounds = [np.concatenate([one.ci_low, one.ci_high]) for one in found]
     assert noise(bounds, found[0].stderr) < 0.05
-
-
-def test_bounds_of_ratios() -> None:
-    rng = np.random.default_rng(4)
-    under = rng.poisson(4, (5, 400)) + 1.0
-    over = under * rng.beta(8, 2, under.shape)
-    alone = [bootstrap_ratio(over, under, metric="compression", seed=seed) for seed in SEEDS[:24]]
-    many = [ratio_intervals(over, under, seed=seed) for seed in SEEDS[:24]]
-    for found in (alone, many):
-        bounds = [np.stack([one.ci_low, one.ci_high]) for one in found]
-        assert noise(bounds, found[0].stderr) < 0.05
 
 
 def test_many_ratios_are_as_each_by_itself() -> None:
@@ -432,21 +419,6 @@ def test_variance_parts_are_those_that_were_planted() -> None:
     alone = multibootstrap(of_scores(scores(1, 50, (0.1, 1.0, 0.0)))).variance
     assert np.isnan(alone.seeds).all()
     assert np.isfinite(alone.clusters).all()
-
-
-def test_intervals_cover_new_seeds_and_items_where_those_over_items_do_not() -> None:
-    """20 seeds × 60 items of which seeds cause most of the variance: the true mean is 0."""
-    hits, hits_of_items, n = 0, 0, 250
-    for _ in range(n):
-        values = scores(20, 60, (0.6, 1.0, 1.0))
-        runs = of_scores(values)
-        found = multibootstrap(runs, rescaled=True)
-        hits += bool(found.ci_low[0] <= 0 <= found.ci_high[0])
-        over_items = np.mean([one.replicates[:, 0] for one in runs], axis=0)
-        low, high = np.quantile(over_items, [0.025, 0.975])
-        hits_of_items += bool(low <= 0 <= high)
-    assert 0.92 <= hits / n <= 0.98
-    assert hits_of_items / n < 0.85
 
 
 def test_mistakes() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures.comparisons import differential_scores, expected_layer
+from bertology.measures.comparisons import expected_layer
 from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, Targets, get_readout, pooled
 from bertology.readouts._edge import (
     Design,
@@ -253,8 +253,8 @@ def test_cumulative_mixes_gain_in_the_planted_layer(four_layers: tuple[Spans, Sp
     scores = accuracy(fitted, test)
     low, high = chance_interval(np.asarray(test.labels), 3)
     assert ((low <= scores[:2]) & (scores[:2] <= high)).all()
-    assert differential_scores(scores).argmax() + 1 == 2
-    assert expected_layer(scores).value == pytest.approx(2, abs=0.25)
+    assert np.diff(scores).argmax() + 1 == 2
+    assert expected_layer(scores, range(4)) == pytest.approx(2, abs=0.25)
     assert fitted.details(0, 0)["mix_weights"] == [1.0]
     assert fitted.details(0, 1)["layers"] == [0, 1]
 
