@@ -19,7 +19,8 @@ from bertology._inputs import opened
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment import PieceReader
 from bertology.errors import CorpusError, ModelError, quoted
-from bertology.measures import bootstrap_ratio, ratio_intervals
+from bertology.measures import bootstrap_ratio
+from bertology.measures.intervals import ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]

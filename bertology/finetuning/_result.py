@@ -21,7 +21,7 @@ from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, enco
 from bertology.finetuning._scores import Variant, predictions, score_rows, scores
 from bertology.finetuning._settings import FineTuneSettings
 from bertology.finetuning._training import FrozenStates, reload
-from bertology.measures import Bootstrap
+from bertology.measures.intervals import Bootstrap
 from bertology.results.rows import Score, read_parquet
 from bertology.results.table import (
     NOTHING,

@@ -46,8 +46,8 @@ from bertology.finetuning._result import (
 from bertology.finetuning._scores import collapsed, majority, predictions, score_rows, scores, values
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
 from bertology.finetuning._training import FrozenStates, build, layers_read, train
-from bertology.measures import Bootstrap
 from bertology.measures.comparisons import difference
+from bertology.measures.intervals import Bootstrap
 from bertology.results.rows import frame_to_parquet
 from bertology.results.table import Cell, Line, Note, Table, Tables, TextCounts, alignment_notes, titled
 
