@@ -222,7 +222,6 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
 
 
 def _items(sentences: Sentences) -> Iterator[_Item]:
-    """The first word with a sense of each sentence."""
     for number, targets in sentences.targets(SENSE):
         sentence, target = sentences[number], targets[0]
         first, last = target.span1

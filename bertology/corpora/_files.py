@@ -83,9 +83,11 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     return {split: by_split[split] for split in ("train", "dev", "test") if split in by_split}
 
 
-def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
-    """The files of a folder with one of the suffixes, in order of name."""
-    return sorted(path for path in folder.iterdir() if suffix_of(path) in suffixes and path.is_file())
+def files_in(folder: Path, suffixes: Collection[str], *, below: bool = False) -> list[Path]:
+    """The files of a folder with one of the suffixes, in order of name, and those of the folders in it."""
+    inside = (one for one in folder.iterdir() if below and one.is_dir() and not one.name.startswith("."))
+    files = (sorted(place.iterdir()) for place in (folder, *sorted(inside)))
+    return [path for some in files for path in some if suffix_of(path) in suffixes and path.is_file()]
 
 
 def suffix_of(path: Path) -> str:
@@ -161,6 +163,15 @@ def first_line(path: Path) -> str:
     return next((line for line in text_lines(path) if line.strip()), "")
 
 
+def numbered_lines(path: Path, empty: str = "") -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; ``empty`` is the error where there is none."""
+    number = 0
+    for number, line in ((n, line) for n, line in enumerate(text_lines(path), 1) if line.strip()):
+        yield number, line.rstrip("\r\n")
+    if empty and not number:
+        raise CorpusError(f"{path}: {empty}")
+
+
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The lines between blank lines, without line feeds, each block with the number of its first line."""
     block: list[str] = []
@@ -172,18 +183,15 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-def json_objects(
-    path: Path, *, due: str = "an object", empty: str = "nothing in it"
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none."""
-    lines = ((number, line) for number, line in enumerate(text_lines(path), 1) if line.strip())
-    for number, line in at_least_one(lines, f"{path}: {empty}; give one JSON object a line"):
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file of one JSON object a line, with the numbers of their lines."""
+    for number, line in numbered_lines(path, "nothing in it; give one JSON object a line"):
         try:
             value = parsed_json(line)
         except NotJson as error:
             raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
         if not isinstance(value, dict):
-            raise CorpusError(f"{path}:{number}: {described(value)} where {due} was due")
+            raise CorpusError(f"{path}:{number}: {described(value)} where an object was due")
         yield number, value
 
 

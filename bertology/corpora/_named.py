@@ -288,7 +288,6 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
 
 
 def _is_embedded(name: str) -> bool:
-    """Whether a name is that of an embedded corpus, with or without options after a colon."""
     return name.partition(":")[0] in _EMBEDDED
 
 

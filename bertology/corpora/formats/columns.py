@@ -72,8 +72,6 @@ class Columns(Format):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The columns of a file."""
-
     names: tuple[str, ...]
     """Content of each column: ``form``, ``id``, the name of a layer, or ``_`` for nothing of use."""
     tabbed: bool
@@ -168,7 +166,6 @@ def _sentence(
 
 
 def _cells_of(line: str, *, tabbed: bool) -> list[str]:
-    """The columns of a line, separated by single tabs, or by any number of spaces (no other white space)."""
     line = line.rstrip("\r\n")
     if tabbed:
         return line.split("\t")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, Format
-from bertology.corpora._files import Oddities, at_least_one, suffix_of, text_lines
+from bertology.corpora._files import Oddities, numbered_lines, suffix_of
 from bertology.corpora._sentences import Sentence
 from bertology.corpora._words import sentence_of_text
 from bertology.corpora.formats.columns import looks_like_columns
@@ -31,9 +31,8 @@ class Text(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence a line, called by its number."""
-        lines = ((number, line.strip()) for number, line in enumerate(text_lines(file), 1))
-        sentences = (sentence_of_text(text, split_at_spaces=True, name=str(number)) for number, text in lines if text)
-        return at_least_one(sentences, f"{file}: no word in it; give one sentence a line")
+        for number, line in numbered_lines(file, "no word in it; give one sentence a line"):
+            yield sentence_of_text(line, split_at_spaces=True, name=str(number))
 
     def load(self, path: Path) -> Corpus:
         """The corpus in one text file, or in a folder of them."""
