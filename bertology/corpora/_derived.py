@@ -130,10 +130,6 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     each that a coin decides for every occurrence, ``tree|coin:heads``, which nothing can tell apart. The text is not
     changed, so that a model reads the nouns themselves: this tests what is done with vectors, and no model.
 
-    Args:
-        corpus: a corpus with parts of speech.
-        seed: seed of the draw.
-
     Raises:
         CorpusError: it has too few nouns, or no train or test.
     """
@@ -188,10 +184,6 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     whose ids end in ``/alone``, ``/other`` and ``/same``: as it is, followed by a sentence with another sense of the
     word, and by one with the same sense, where there is any. Sentences that follow are drawn at random; their word has
     the target ``added``. A full stop before *and* is taken out. Train is not changed.
-
-    Args:
-        corpus: a corpus with senses.
-        seed: seed of the draw.
 
     Raises:
         CorpusError: it has no test, or no word with two senses there.

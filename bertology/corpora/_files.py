@@ -61,11 +61,9 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
         raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
     by_split: dict[str, list[Path]] = {}
     for file in files:
-        if split := split_of(file):
+        if split := split_of(file) or ("test" if len(files) == 1 else None):
             by_split.setdefault(split, []).append(file)
     if not by_split:
-        if len(files) == 1:
-            return {"test": files}
         names = ", ".join(file.name for file in files[:3])
         reason = f"no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
         raise CorpusError(f"{path}: {reason}")
@@ -212,14 +210,13 @@ class Oddities:
     """Counts of irregularities, each with the place of the first; of skipped items all places."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._first: dict[str, str] = {}
+        self._noted: dict[str, tuple[int, str]] = {}
         self._skipped: dict[str, list[str]] = {}
 
     def note(self, kind: str, where: str, *, times: int = 1) -> None:
         """Count an irregularity of a ``kind``, a phrase for people to read, at ``where`` (``file:line``)."""
-        self._counts[kind] = self._counts.get(kind, 0) + times
-        self._first.setdefault(kind, where)
+        count, first = self._noted.get(kind, (0, where))
+        self._noted[kind] = count + times, first
 
     def skip(self, kind: str, where: str) -> None:
         """Count a skipped item of a ``kind`` and keep its place ``where`` (``file:line`` or an id)."""
@@ -227,7 +224,7 @@ class Oddities:
 
     def notes(self) -> dict[str, str]:
         """Notes of a corpus by kind: the number and the first place, or the first places of skipped items."""
-        notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
+        notes = {kind: f"{count}, first at {first}" for kind, (count, first) in self._noted.items()}
         for kind, places in self._skipped.items():
             more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
             notes[kind] = f"{len(places)}: {', '.join(places[:_LISTED])}{more}"
