@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from bertology.attention import view
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.decoder import load_sequence_model
+from bertology.encoders.heads import load_sequence_model
 from bertology.errors import BertologyError, ModelError
 
 from .conftest import maps_of, page_of
