@@ -19,8 +19,7 @@ from transformers import AutoModelForSequenceClassification
 from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
-from bertology.landscapes._curvature import top_eigenvalue
-from bertology.landscapes._losses import MaskedPieces, weights_of
+from bertology.landscapes._losses import MaskedPieces, top_eigenvalue, weights_of
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects

@@ -25,8 +25,15 @@ from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second
-from bertology.pocket._pretrain import IGNORED, IS_NEXT, Examples, encode
-from bertology.pocket._recipe import PretrainSettings, train_tokenizer, whole_words
+from bertology.pocket._pretrain import (
+    IGNORED,
+    IS_NEXT,
+    Examples,
+    PretrainSettings,
+    encode,
+    train_tokenizer,
+    whole_words,
+)
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
 SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
@@ -148,7 +155,7 @@ def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer)
 
 def test_the_loss_is_that_of_the_model_itself(examples: Examples) -> None:
     """Projecting only masked places gives what Hugging Face computes from all of them."""
-    from bertology.pocket._recipe import new_model
+    from bertology.pocket._pretrain import new_model
 
     model = new_model(MICRO.model_copy(update={"dropout": 0.0, "max_pieces": 64}), 1000)
     batch = examples.batch(0)

@@ -30,13 +30,13 @@ from bertology.pocket._words import (
     Word,
     head,
     lexicon,
+    people,
     phrase,
     third_person,
     with_ed,
     with_ing,
     with_s,
 )
-from bertology.pocket._world import people
 
 
 @pytest.fixture(scope="module")
