@@ -14,7 +14,6 @@ from bertology.landscapes import placed
 from bertology.landscapes._losses import (
     Loss,
     filter_normalised,
-    mean_loss,
     project,
     sharpness,
     top_eigenvalue,
@@ -126,14 +125,6 @@ def test_weights_are_the_same_bits_afterwards_also_after_an_error() -> None:
     assert all(torch.equal(value, before[name]) for name, value in toy.module.named_parameters())
     assert [parameter.data_ptr() for parameter in toy.module.parameters()] == places
     assert [parameter.requires_grad for parameter in toy.module.parameters()] == learns
-
-
-def test_the_mean_is_over_items_not_batches() -> None:
-    toy = bowl([7.5])
-    with torch.no_grad():
-        toy.module.get_parameter("weight").add_(0.3)
-    away = toy.weights() - toy.centre
-    assert mean_loss(toy) == pytest.approx(float(away @ toy.hessian @ away / 2))
 
 
 def test_projection_by_hand_and_as_hao() -> None:
