@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -162,7 +162,7 @@ def signature(path: str | Path) -> tuple[int, int, int]:
 def digest_file(path: Path) -> str:
     """BLAKE2b of a file's bytes, as 32 hexadecimal digits, in bounded memory."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=_DIGEST_BYTES)).hexdigest()
 
 
 def file_sha256(path: Path) -> str:

@@ -33,9 +33,6 @@ def memory_for_vectors() -> int:
     """Bytes of vectors that the fits of a run may keep between passes: a quarter of the memory.
 
     The memory is what the environment variable ``BERTOLOGY_MEMORY`` names (``4GB``), else what is free.
-
-    Raises:
-        BertologyError: the variable names no size.
     """
     given = os.environ.get(MEMORY_VARIABLE)
     return int((_size(given) if given else _free_memory() or _UNKNOWN) // _VECTORS)
@@ -124,14 +121,14 @@ def _asked_for(error: BaseException) -> str:
 def _free_memory() -> int | None:
     """Bytes that this process may still have: of the machine's, and under its own limit; None where not known."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        _, _, line = Path("/proc/meminfo").read_text(encoding="ascii").partition("MemAvailable:")
+        free = int(line.split()[0]) * 1024
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
             free = min(free, max(0, limit - pages * resource.getpagesize()))
-    except (OSError, ImportError, StopIteration, ValueError, MemoryError):  # another system than Linux, or nothing left
+    except (OSError, ImportError, IndexError, ValueError, MemoryError):  # another system than Linux, or nothing left
         return None
     return free
