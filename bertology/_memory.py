@@ -7,8 +7,7 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 from bertology.errors import BertologyError, ShortMemoryError, quoted
@@ -49,18 +48,10 @@ def give_back_freed_memory() -> None:
 
     Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
-    if (trim := _trim()) is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        library = ctypes.CDLL(None)
-        trim: Callable[[int], int] = library.malloc_trim
-    except (OSError, TypeError, AttributeError):  # no C library of that name, or another one than glibc
-        return None
-    return trim
+    with contextlib.suppress(
+        OSError, TypeError, AttributeError
+    ):  # no C library of that name, or another one than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager

@@ -94,12 +94,12 @@ class Splits:
     def n_repeated(self) -> int | None:
         """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
         fitted, and so no train is read."""
-        train, test = list(map(self.train.text, range(len(self.train)))), map(self.test.text, range(len(self.test)))
+        train, test = (list(map(split.text, range(len(split)))) for split in (self.train, self.test))
         if not train:
             return None
         if not self.folds:
             return sum(map(set(train).__contains__, test))
-        repeated, test = 0, list(test)
+        repeated = 0
         for fold in self.folds:
             known = set(itertools.compress(train, fold.within["train"]))
             repeated += sum(map(known.__contains__, itertools.compress(test, fold.within["test"])))

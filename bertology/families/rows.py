@@ -341,5 +341,5 @@ def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring
     name = f"{cells.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {metric}"
     if len(pair.request.configs_of(cells.probe.task)) > 1:
         name += f", {cells.config.title}"
-    ids, layers = list(map(attrgetter("id"), of_task[0].cells)), sorted({*of_task[0].layers} - {None})
+    ids, layers = list(map(attrgetter("id"), of_task[0].cells)), [one for one in of_task[0].layers if one is not None]
     return list(comparison_rows(compared, family=name, metric=metric, cells=ids, layers=layers))
