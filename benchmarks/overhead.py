@@ -103,7 +103,7 @@ def trivial(folder: Path, n_cells: int) -> Experiment:
 
 def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
-    from bertology.activations import silent
+    from bertology.activations.progress import silent
     from bertology.families.contract import Resources
     from bertology.runner._compute import extract_splits, one_thread, open_encoder
 

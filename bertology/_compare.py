@@ -13,7 +13,7 @@ from bertology._api import names_of
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
-from bertology.activations import BarProgress, can_show, silent
+from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.comparison import (
     head_changes,
     null_findings,

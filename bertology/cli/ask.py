@@ -196,7 +196,7 @@ def run(
     Cells are kept as they are finished: stopped at any moment, the same command goes on from there. What fails is
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
-    from bertology.activations import BarProgress, silent
+    from bertology.activations.progress import BarProgress, silent
     from bertology.runner import RunOptions, run_experiment
     from bertology.runner.engines import ClusterChoice
     from bertology.runner.experiment import load_experiment

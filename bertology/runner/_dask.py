@@ -34,7 +34,8 @@ from filelock import FileLock, Timeout
 from bertology import __version__
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes, temporary_folder
-from bertology.activations import Entry, Progress, silent
+from bertology.activations import Entry
+from bertology.activations.progress import Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.model_corpus import ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together

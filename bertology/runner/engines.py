@@ -25,7 +25,7 @@ from bertology._files import digest
 from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology._temporary import end_with_parent, temporary_folder
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal

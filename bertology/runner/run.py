@@ -17,7 +17,7 @@ from typing import Literal
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
 from bertology._temporary import sweep
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertology.activations import WordVectors, silent
+from bertology.activations import WordVectors
+from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.families.contract import FitCells
 from bertology.families.vectors import TaskData

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bertology.activations import silent
+from bertology.activations.progress import silent
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.cloze.family import Asked
 from bertology.cloze.prompts import vocabulary_ids

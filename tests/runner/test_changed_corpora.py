@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertology import Corpus, Results, load_corpus, probe
-from bertology.activations import store_status
+from bertology.activations.store import store_status
 from bertology.corpora import Sentence, Sentences
 
 Change = Callable[[list[Sentence]], list[Sentence]]
