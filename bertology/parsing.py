@@ -63,11 +63,7 @@ class ParseRequest:
 
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
-    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run.
-
-    Raises:
-        BertologyError: no such sentence or corpus, or the run has several corpora.
-    """
+    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run."""
     run = None if request.probe is None or request.corpus is not None else _experiment(request)
     if run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)

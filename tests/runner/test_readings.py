@@ -14,7 +14,7 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.request import ReadoutConfig, ReadoutSettings
+from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.comparisons import expected_layer
@@ -82,21 +82,6 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
 
 
 # Sweeps
-
-
-SWEEP = ReadoutSettings(name="mlp", settings={"hidden": [4, 8], "max_epochs": 2}, fraction=(0.5, 1.0))
-
-
-def test_a_sweep_is_every_combination_once() -> None:
-    found = SWEEP.configs
-    assert [(dict(one.settings), one.fraction) for one in found] == [
-        ({"hidden": 4, "max_epochs": 2}, 0.5),
-        ({"hidden": 4, "max_epochs": 2}, 1.0),
-        ({"hidden": 8, "max_epochs": 2}, 0.5),
-        ({"hidden": 8, "max_epochs": 2}, 1.0),
-    ]
-    assert len({one.key for one in found}) == 4
-    assert found[0].title == "mlp hidden=4 max_epochs=2 fraction=0.5"
 
 
 @pytest.mark.parametrize(
