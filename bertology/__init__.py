@@ -4,9 +4,9 @@
 >>> table = probe("pos")  # doctest: +SKIP
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bertology._lazy import lazy_attributes
+from bertology._lazy import PROVIDED, lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
@@ -22,6 +22,27 @@ if TYPE_CHECKING:
     from bertology.results import Results, read_results
 
 __getattr__, __dir__ = lazy_attributes(__name__)
+
+
+def _attention(*given: Any, **settings: Any) -> Any:
+    from bertology.attention.viewer import labelled_attention
+
+    return labelled_attention(*given, **settings)
+
+
+def _plot(*given: Any, **settings: Any) -> Any:
+    from bertology.results.head_maps import plot_head
+
+    return plot_head(*given, **settings)
+
+
+def _from_model(*given: Any, **settings: Any) -> Any:
+    from bertology.encoders import in_memory, load_encoder
+
+    return load_encoder(in_memory(*given, **settings))
+
+
+PROVIDED.update({"attention": _attention, "plot": _plot, "from_model": _from_model})
 
 __version__ = "0.1.0"
 

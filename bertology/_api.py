@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -12,7 +12,7 @@ from bertology._files import explained_system_errors
 from bertology._inputs import taken
 from bertology._memory import explained_shortage
 from bertology._names import short_names
-from bertology.activations import BarProgress, Recipe, can_show, silent
+from bertology.activations import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
@@ -103,8 +103,10 @@ def probe(
     show = can_show() if progress is None else progress
     models = model if isinstance(model, list) else [model]
     if not isinstance(reference, ModelSettings | None):
-        *found, of_reference = names_of([*models, reference], None if names is None else [*names, None])
-        reference = _reference(of_reference, settings)
+        *found, reference = names_of([*models, reference], None if names is None else [*names, None])
+        if "dtype" not in settings and (dtype := held_dtype(reference)) is not None:  # it computes in its own type
+            read = {field: settings[field] for field in AS_READ if field in settings}
+            reference = ModelSettings(name=reference, **{**read, "dtype": dtype})
     else:
         found = names_of(models, names)
     short = short_names(found)
@@ -119,16 +121,13 @@ def probe(
         "controls": controls if isinstance(controls, str) else list(taken(controls, "controls")),
         **settings,
     }
-    folder = None if out is None else Path(out)
-    runs = [
-        run_probes(
-            ProbeRequest(**{**asked, "model": name, "dtype": settings.get("dtype") or _dtype_of(name)}),
-            corpus=corpus if isinstance(corpus, Corpus) else None,
-            out=folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-"),
-            progress=BarProgress if show else lambda _: silent,
-        )
-        for name in found
-    ]
+    folder, runs = None if out is None else Path(out), list[Results]()
+    for name in found:
+        dtype = settings.get("dtype") or held_dtype(name) or "float32"
+        own = folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-")
+        whole, bars = corpus if isinstance(corpus, Corpus) else None, BarProgress if show else _hidden
+        request = ProbeRequest(**{**asked, "model": name, "dtype": dtype})
+        runs.append(run_probes(request, corpus=whole, out=own, progress=bars))
     if len(runs) == 1:
         return runs[0]
     results = compare_models(reduce(operator.add, runs))
@@ -137,9 +136,8 @@ def probe(
     return results
 
 
-def name_of(model: Any) -> str:
-    """The name by which a model is found."""
-    return names_of([model])[0]
+def _hidden(_: str) -> Progress:
+    return silent
 
 
 def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
@@ -151,29 +149,24 @@ def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -
     return model_names(models, names)
 
 
-def _dtype_of(name: str) -> str:
-    """The type in which a model computes by default: that of a model in memory."""
-    return held_dtype(name) or "float32"
-
-
-def _reference(name: str, settings: Mapping[str, Any]) -> str | ModelSettings:
-    """The reference by its name, read as the models are; one in memory in its own type."""
-    if "dtype" in settings or held_dtype(name) is None:
-        return name
-    read = {field: settings[field] for field in AS_READ if field in settings}
-    return ModelSettings(name=name, **{**read, "dtype": _dtype_of(name)})
-
-
 def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
     """The names of tasks; probe objects among them become known by theirs."""
     several = task.split(",") if isinstance(task, str) else task
-    asked = taken(several, "task") if isinstance(several, Iterable) else [several]
-    probes = {place: known_probe(one) for place, one in enumerate(asked) if not isinstance(one, str)}
-    names = [probes[place].task if place in probes else str(one) for place, one in enumerate(asked)]
-    doubled = next((probe.task for probe in probes.values() if names.count(probe.task) > 1), None)
-    if doubled is not None:
-        raise BertologyError(f"task {doubled} is asked for twice: give each probe a task of its own")
+    names, own = list[str](), set[str]()
+    for one in taken(several, "task") if isinstance(several, Iterable) else [several]:
+        names.append(one if isinstance(one, str) else known_probe(one).task)
+        own.update([] if isinstance(one, str) else names[-1:])
+    for name in own:
+        if names.count(name) > 1:
+            raise BertologyError(f"task {name} is asked for twice: give each probe a task of its own")
     return parse_names(names)
+
+
+def _opened(model: Any, loading: dict[str, Any]) -> Encoder:
+    """An encoder by the settings of how it is loaded."""
+    from bertology.encoders import load_encoder, resolve_model
+
+    return load_encoder(resolve_model(names_of([model])[0], revision=loading.pop("revision", None)), **loading)
 
 
 @explained_system_errors()
@@ -215,8 +208,7 @@ def neighbours(
         split: splits that are searched, with commas, or ``all``.
         tag: the word's own tag, where the text does not have it; neighbours are compared with it.
         sense: the word's own sense, likewise.
-        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
-        split_at_spaces: words of the text are what white space parts.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
@@ -232,43 +224,31 @@ def neighbours(
     from bertology.activations import extract, read_words
     from bertology.activations.layers import LayerVectors
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
-    from bertology.families.model_corpus import Alignment
+    from bertology.families.model_corpus import Alignment, ModelCorpus, Splits, Weights
     from bertology.geometry import SearchedText, find_neighbours, word_place
 
-    name = name_of(model)
-    request = ProbeRequest(model=name, **{"dtype": _dtype_of(name), **settings})
+    name = names_of([model])[0]
+    request = ProbeRequest(model=name, **{"dtype": held_dtype(name) or "float32", **settings})
     sentence = as_sentence(text, language=language, split_at_spaces=split_at_spaces)
     place = word_place(sentence, word, occurrence)
     loaded = load_corpus(corpus, columns=request.columns)
     splits = {name: loaded[name] for name in (loaded.splits if split == "all" else parse_names(split))}
     if request.sentences is not None:
         splits = {name: sentences[: request.sentences] for name, sentences in splits.items()}
-    source = resolve_model(request.model, revision=request.revision)
-    chosen = parse_layers(layers, model_shape(source).n_layers)
-    encoder = load_encoder(
-        source,
-        dtype=request.dtype,
-        device=request.device,
-        trust_remote_code=request.trust_remote_code,
-        max_pieces=request.max_pieces,
-    )
+    source, weights = resolve_model(request.model, revision=request.revision), Weights("pretrained")
+    shape = model_shape(source)
+    chosen = parse_layers(layers, shape.n_layers)
+    how = {key: getattr(request, key) for key in ("dtype", "device", "trust_remote_code", "max_pieces")}
+    encoder = load_encoder(source, **how)
     own = read_words(encoder, Sentences([sentence]), layers=chosen, pooling=request.pooling).numpy()
+    pair = ModelCorpus(request, source, shape, loaded, Splits(), chosen, {weights: model_fingerprint(source)})
     read, shared = {}, {}
     for name, sentences in splits.items():
-        recipe = Recipe(
-            model_fingerprint=model_fingerprint(source),
-            text_fingerprint=sentences.text_fingerprint,
-            pooling=request.pooling,
-            compute_dtype=request.dtype,
-            stored_dtype=request.stored_dtype,
-            on_long=request.on_long,
-            max_pieces=request.max_pieces,
-        )
         shown = can_show() if progress is None else progress
         bar = BarProgress(f"{source.title} reads {loaded.name} {name}") if shown else silent
+        recipe = pair.recipe(weights, sentences)
         entry = extract(lambda: encoder, sentences, recipe=recipe, layers=chosen, progress=bar)
-        read[name] = partial(LayerVectors.stored, entry, layers=chosen)
-        shared[name] = (Alignment.of_entry(entry) or Alignment.of_pieces(encoder.tokenize(sentences))).shared
+        read[name], shared[name] = partial(LayerVectors.stored, entry, layers=chosen), Alignment.of_entry(entry).shared
     return find_neighbours(
         sentence,
         place,
@@ -322,8 +302,7 @@ def align(
             as many as possible).
         distortion: by how much similarity falls with the distance of relative places, from 0 to 1.
         pooling: a word's vector from its pieces': ``mean``, ``first`` or ``last``.
-        language: of the first and of the second, ``"en,de"``, by whose rules words are found
-            (:func:`bertology.corpora.sentence_of_text`).
+        language: of the first and of the second, ``"en,de"``; as of :func:`bertology.corpora.sentence_of_text`.
         split_at_spaces: words of texts are what white space parts.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
@@ -335,33 +314,29 @@ def align(
         BertologyError: there are not as many translations as texts, a text has no word, or there is no such model,
             layer or method.
     """
-    from bertology.encoders import load_encoder, model_shape, resolve_model
+    from bertology.encoders import model_shape, resolve_model
     from bertology.geometry.languages import aligned_texts
 
-    are_many = not isinstance(first, str | Sentence)
     languages = parse_names(language) if isinstance(language, str) else language or (None, None)
     if len(languages) != 2:
         raise CorpusError(f"language {quoted(language)}: name that of the texts and that of their translations, en,de")
-    given: list[Sequence[Any]] = [[one] if isinstance(one, str | Sentence) else one for one in (first, second)]
-    firsts, seconds = (
-        [as_sentence(text, language=of, split_at_spaces=split_at_spaces) for text in texts]
-        for texts, of in zip(given, languages, strict=True)
-    )
-    source = resolve_model(name_of(model), revision=loading.pop("revision", None))
-    n_layers = model_shape(source).n_layers
+    both: list[list[Sentence]] = []
+    for one, of in zip((first, second), languages, strict=True):
+        texts: Any = [one] if isinstance(one, str | Sentence) else one
+        both.append([as_sentence(text, language=of, split_at_spaces=split_at_spaces) for text in texts])
+    n_layers = model_shape(resolve_model(names_of([model])[0], revision=loading.get("revision"))).n_layers
     shown = parse_layers([layer], n_layers) if layer is not None else ()
     read = tuple(sorted({*parse_layers(layers, n_layers), *shown}))
     found = aligned_texts(
-        load_encoder(source, **loading),
-        firsts,
-        seconds,
+        _opened(model, loading),
+        *both,
         layers=read,
         layer=shown[0] if shown else None,
         method=method,
         distortion=distortion,
         pooling=pooling,
     )
-    return found if are_many else found[0]
+    return found[0] if isinstance(first, str | Sentence) else found
 
 
 @explained_system_errors()
@@ -397,8 +372,7 @@ def patch(
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
-        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
-        split_at_spaces: words of the text are what white space parts.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -410,10 +384,8 @@ def patch(
     """
     from bertology.causal import PatchPair
     from bertology.causal import patch as patch_pairs
-    from bertology.encoders import load_encoder, resolve_model
 
-    words = _two(candidates)
-    encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
+    words, encoder = _two(candidates), _opened(model, loading)
     chosen = parse_layers(layers, encoder.n_layers)
     if site != "hidden_state" and layers == "all":
         chosen = chosen[1:]
@@ -451,8 +423,7 @@ def attribute(
         layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
             and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
-        language: of the text, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
-        split_at_spaces: words of the text are what white space parts.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -464,10 +435,8 @@ def attribute(
     """
     from bertology.causal import PatchPair
     from bertology.causal import attribute as attribute_questions
-    from bertology.encoders import load_encoder, resolve_model
 
-    words = _two(candidates)
-    encoder = load_encoder(resolve_model(name_of(model), revision=loading.pop("revision", None)), **loading)
+    words, encoder = _two(candidates), _opened(model, loading)
     chosen = None if methods is None else parse_names(methods)
     question = PatchPair(text, text, *words, language=language, split_at_spaces=split_at_spaces)
     of_layers = None if layers is None else parse_layers(layers, encoder.n_layers)

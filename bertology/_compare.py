@@ -45,7 +45,7 @@ from bertology.runner.experiment import CorpusSettings, Experiment, experiment_o
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.encoders import ModelShape, ModelSource
+    from bertology.encoders import ModelSource
 
 FROZEN = "frozen_probe"
 """The measure that puts the readout of a task, fitted on the reference, to the model."""
@@ -85,12 +85,10 @@ class ModelComparison:
     task of heads."""
 
     @cached_property
-    def _tasks(self) -> Any:
-        return compared_tasks(self.results.rows, self.results.comparisons, reference=self.reference)
-
-    @cached_property
-    def _statistics(self) -> Any:
-        return pair_statistics(self.results.rows)
+    def _changes(self) -> tuple[Any, Any]:
+        """The tasks of all models beside the reference, and the statistics of pairs of models."""
+        rows = self.results.rows
+        return compared_tasks(rows, self.results.comparisons, reference=self.reference), pair_statistics(rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer of each task beside the reference, and for each statistic of a pair of models.
@@ -100,19 +98,19 @@ class ModelComparison:
         ``difference_high`` and ``p_adj`` (Benjamini–Hochberg); of likenesses ``at_null``, whether they are no more than
         those of words in random order. Fractions, not percentages.
         """
-        return compared_frame(self._tasks, self._statistics)
+        return compared_frame(*self._changes)
 
     @property
     def findings(self) -> tuple[str, ...]:
         """The changes: for each model a verdict and its numbers as a whole, then each task and each statistic."""
         of_heads = () if self.heads is None else head_findings(self.heads)
-        found = findings(self._tasks, self._statistics)
-        return (*self._verdicts, *found, *null_findings(self._statistics), *of_heads)
+        tasks, statistics = self._changes
+        return (*self._verdicts, *findings(tasks, statistics), *null_findings(statistics), *of_heads)
 
     @property
     def _verdicts(self) -> tuple[str, ...]:
         sizes = () if self.sizes is None else self.sizes.to_dict("records")
-        return tuple(verdicts(self.models, self._tasks, self._statistics, sizes))
+        return tuple(verdicts(self.models, *self._changes, sizes))
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
@@ -127,13 +125,16 @@ class ModelComparison:
             StoreError: a file cannot be written.
         """
         folder = Path(folder)
-        frames = {_TABLE: self.to_pandas(), _SIZES_FILE: self.sizes, "retained.csv": self.retained}
-        frames["heads.csv"] = self.heads
-        tables = {
-            name: frame.to_csv(index=False, lineterminator="\n").encode()
-            for name, frame in frames.items()
-            if frame is not None
+        frames = {
+            _TABLE: self.to_pandas(),
+            _SIZES_FILE: self.sizes,
+            "retained.csv": self.retained,
+            "heads.csv": self.heads,
         }
+        tables = {}
+        for name, frame in frames.items():
+            if frame is not None:
+                tables[name] = frame.to_csv(index=False, lineterminator="\n").encode()
         write_derived(folder, tables, remedy="name another folder")
         write_comparison(self.results, folder / _PAGE, self._page)
         return folder
@@ -143,7 +144,7 @@ class ModelComparison:
         measured = (size_table, self.sizes), (head_table, self.heads)
         tables = tuple(table(frame) for table, frame in measured if frame is not None)
         charts = () if self.retained is None else tuple(retained_charts(self.retained))
-        first = (*self._verdicts, *null_findings(self._statistics))
+        first = (*self._verdicts, *null_findings(self._changes[1]))
         return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out), verdicts=first)
 
     def __str__(self) -> str:
@@ -207,12 +208,17 @@ def compare(
     if not models:
         raise ModelError("compare: give a model besides the reference")
     show = can_show() if progress is None else progress
-    given = [tasks] if isinstance(tasks, str) else list(tasks)
-    asked_tasks = [get_probe(task).task for one in given for task in parse_names(one)]
-    titles = _titles([reference, *models], names)
-    chosen, left_out = _measures(measures, asked_tasks, list(titles))
+    asked_tasks = [
+        get_probe(task).task for one in ([tasks] if isinstance(tasks, str) else tasks) for task in parse_names(one)
+    ]
+    found_by = names_of([reference, *models], names)
+    doubled = next((name for name in found_by if found_by.count(name) > 1), None)
+    if doubled is not None:
+        raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
+    titles = {name: short_names(found_by)[name] for name in found_by}
+    chosen, left_out = _measures(measures, asked_tasks, found_by)
     asked = [*asked_tasks, *(task for measure in chosen for task in _tasks_of(measure, asked_tasks))]
-    experiment = _experiment(titles, asked, corpus, layers=layers, controls=controls, settings=settings)
+    experiment = _experiment(titles, asked, corpus, {"layers": layers, "controls": controls, **settings})
     work = resolve_work(experiment)
     folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
     bars = RunOptions(engine="threads", retry_failed=True, progress=BarProgress if show else lambda _: silent)
@@ -221,8 +227,8 @@ def compare(
     results = compare_models(read_results(folder), reference=first)
     sizes = None
     if _SIZES in chosen:
-        test = work.plans[0].pair.splits.by_name.get("test")
-        sizes = None if test is None else _sizes(folder, list(titles), test[:_TIMED], again=bool(summary.n_computed))
+        test = work.plans[0].pair.splits.test
+        sizes = _sizes(folder, found_by, test[:_TIMED], again=bool(summary.n_computed))
     kept = _retained(results, first, others)
     heads = head_changes(results, folder, reference=first, models=others)
     tables = sizes, kept, heads if len(heads) else None
@@ -253,42 +259,23 @@ def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.Dat
     return pd.concat(frames, ignore_index=True)
 
 
-def _titles(models: Sequence[Any], called: Sequence[str | None] | None) -> dict[str, str]:
-    """The display name of each model, in order."""
-    names = names_of(models, called)
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
-    short = short_names(names)
-    return {name: short[name] for name in names}
-
-
-def _experiment(
-    titles: dict[str, str],
-    tasks: Sequence[str],
-    corpus: Any,
-    *,
-    layers: str | Sequence[int],
-    controls: str | Sequence[str],
-    settings: dict[str, Any],
-) -> Experiment:
+def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, settings: dict[str, Any]) -> Experiment:
     """The experiment that computes everything: the reference first, each other model with its reference."""
     of_corpus = {key: settings.pop(key) for key in list(settings) if key in CorpusSettings.model_fields}
     shared = {key: settings.pop(key) for key in list(settings) if key in Experiment.model_fields}
+    for key in ("layers", "controls"):
+        shared[key] = shared[key] if isinstance(shared[key], str) else list(shared[key])
     corpora = _corpora(corpus if isinstance(corpus, tuple) else (corpus,), of_corpus)
-    first, *others = titles.items()
-    models: list[dict[str, Any]] = [{"name": first[0], "id": first[1], **settings}]
-    models += [{"name": name, "id": title, "reference": first[1], **settings} for name, title in others]
-    plain: dict[str, Any] = {
-        "name": "comparison",
-        "models": models,
-        "corpora": corpora,
-        "tasks": [_on_first(task, corpora) for task in tasks],
-        "layers": layers if isinstance(layers, str) else list(layers),
-        "controls": controls if isinstance(controls, str) else list(controls),
-        "outputs": {"plots": []},
-    }
-    return experiment_of({**plain, **shared}, where="compare")
+    (name, first), *others = titles.items()
+    models: list[dict[str, Any]] = [{"name": name, "id": first, **settings}]
+    models += [{"name": name, "id": title, "reference": first, **settings} for name, title in others]
+    asked: list[Any] = list(tasks)
+    if len(corpora) > 1 and "comparison:weights" in asked:  # it reads no text, and is computed once
+        one = {"name": "comparison:weights", "corpora": [corpora[0].get("id", corpora[0]["name"])]}
+        asked[asked.index("comparison:weights")] = one
+    outputs: dict[str, Any] = {"plots": []}
+    plain = {"name": "comparison", "models": models, "corpora": corpora, "tasks": asked, "outputs": outputs, **shared}
+    return experiment_of(plain, where="compare")
 
 
 def _corpora(corpora: Sequence[Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -313,13 +300,6 @@ def _corpora(corpora: Sequence[Any], settings: dict[str, Any]) -> list[dict[str,
     return [{**one, "id": titles[one["name"]]} if again else one for one, again in zip(found, doubled, strict=True)]
 
 
-def _on_first(task: str, corpora: Sequence[dict[str, Any]]) -> str | dict[str, Any]:
-    """A task of an experiment; one that reads no text is computed once, of several corpora."""
-    if task != "comparison:weights" or len(corpora) < 2:
-        return task
-    return {"name": task, "corpora": [corpora[0].get("id", corpora[0]["name"])]}
-
-
 def _measures(
     asked: str | Sequence[str], tasks: Sequence[str], models: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -339,16 +319,12 @@ def _measures(
 
 def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
     """A measure as tasks of an experiment."""
-    if measure == _SIZES:
-        return []
     if measure != FROZEN:
-        return [f"comparison:{measure}"]
+        return [] if measure == _SIZES else [f"comparison:{measure}"]
     found = []
     for task in tasks:
-        try:
+        with contextlib.suppress(NameNotFoundError):  # a readout that is put to another model is one of labels of words
             found.append(get_probe(f"{FROZEN}:{task}").task)
-        except NameNotFoundError:
-            continue  # A readout that is put to another model is one of labels of words.
     return found
 
 
@@ -361,7 +337,7 @@ def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     shapes = [model_shape(source) for source in sources]
     lacks = {}
     if len({shape.dim for shape in shapes}) > 1:
-        lacks[FROZEN] = f"vectors are of {_listed(shapes, 'dim')} dimensions"
+        lacks[FROZEN] = f"vectors are of {' and '.join(str(shape.dim) for shape in shapes)} dimensions"
     if len({(shape.n_layers, shape.n_heads) for shape in shapes}) > 1:
         heads = " and ".join(f"{shape.n_layers} × {shape.n_heads}" for shape in shapes)
         lacks["attention"] = f"models have {heads} layers and heads"
@@ -374,10 +350,6 @@ def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     if "weights" in lacks or not {restorable_task(sources[0], source) for source in sources[1:]} <= set(tasks):
         lacks["restoring"] = "the models are not fine-tuned from the reference for one of the tasks"
     return lacks
-
-
-def _listed(shapes: Sequence[ModelShape], name: str) -> str:
-    return " and ".join(str(getattr(shape, name)) for shape in shapes)
 
 
 def _has_masked_lm_head(source: ModelSource) -> bool:

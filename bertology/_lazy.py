@@ -9,6 +9,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+PROVIDED: dict[str, Callable[..., Any]] = {}
+"""Functions of later packages behind methods of earlier ones; ``bertology/__init__.py`` puts them here."""
+
 
 def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that imports a name only when the name is first used.

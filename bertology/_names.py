@@ -63,19 +63,21 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
     Folders of one name are distinguished by their parent folders. All folders are displayed with the same number of
     parts, as many as that needs: ``cola/seed-1``, ``cola/seed-2`` and ``sst2/seed-1``.
     """
-    known = list(dict.fromkeys(name for name in names if name))
-    most = max((len(PurePath(name).parts) for name in known), default=1)
-    cut_to = [{name: _last_parts(name, n_parts) for name in known} for n_parts in range(1, most + 1)]
-    short = max(cut_to, key=lambda found: len(set(found.values())))  # the first of those that tell most apart
+    known, short = list(dict.fromkeys(filter(None, names))), dict[str, str]()
+    for n_parts in range(1, max([len(PurePath(name).parts) for name in known], default=1) + 1):
+        longer = {name: _last_parts(name, n_parts) for name in known}
+        # The fewest parts that tell most apart.
+        short = longer if len(set(longer.values())) > len(set(short.values())) else short
     times = Counter(short.values())
     # What no folder tells apart, such as ./bert and bert, stands as it was written.
     return {name: text if times[text] == 1 else name for name, text in short.items()}
 
 
 def _last_parts(name: str, n_parts: int) -> str:
-    """The end of a path; all of the name of a model of a hub."""
+    """The end of a path; all of the name of a model of a hub, as organisation and model are one name."""
     path = PurePath(name)
-    kept = path.parts[-max(n_parts, _least(name)) :]
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(path.parts) > _MOST_PARTS
+    kept = path.parts[-max(n_parts, 1 if is_folder else len(path.parts), 1) :]
     return "/".join(kept) if len(kept) < len(path.parts) else str(path)
 
 
@@ -88,13 +90,6 @@ def checkpoint_name(name: str, *, pretraining_seed: int | None, step: int | None
 def training_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:
     """The part of a name that the checkpoints of a training, and its seeds, share."""
     return name.removesuffix(checkpoint_name("", pretraining_seed=pretraining_seed, step=step))
-
-
-def _least(name: str) -> int:
-    """Number of parts of a name that are always displayed: organisation and model of a hub are one name."""
-    parts = PurePath(name).parts
-    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(parts) > _MOST_PARTS
-    return 1 if is_folder else max(1, len(parts))
 
 
 def decimals(value: float, n: int = 2) -> str:

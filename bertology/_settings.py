@@ -9,9 +9,10 @@ beyond 64 bits, and aliases that unfold into more than a person would write.
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -42,19 +43,15 @@ _WANTED = {
     "model_type": "a mapping of keys to values",
     "dict_type": "a mapping of keys to values",
 }
+_OF_NUMBERS = ("int_type", "greater_than_equal", "less_than_equal", "greater_than")
+_IN_WORDS = {"less than or equal to": "at most", "greater than or equal to": "at least", "greater than": "over"}
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 20_000
 _MOST_DEPTH = 50
 _MOST_WHOLE = 2.0**63
 _COMMAND = "command"
-_ABOUT_KEYS = ("unknown key ", "key ")
-_BOUNDS = {
-    "greater_than_equal": ("at least", "ge"),
-    "less_than_equal": ("at most", "le"),
-    "greater_than": ("over", "gt"),
-}
 _PLAIN = "tag:yaml.org,2002:"
-_NUMBERS = {
+_SCALARS = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
@@ -77,7 +74,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-for _kind, (_pattern, _first) in _NUMBERS.items():
+for _kind, (_pattern, _first) in _SCALARS.items():
     for _tool in (_Loader, _Dumper):
         _tool.add_implicit_resolver(_PLAIN + _kind, re.compile(rf"^(?:{_pattern})$"), ["", *_first])
 
@@ -187,9 +184,7 @@ def parse_yaml(text: str, place: Place) -> Written:
         raise BertologyError(f"{place}: nested too deeply") from None
     except ValueError:  # of chr(), from an escape such as "\U00110000"
         raise BertologyError(f"{place}: not valid YAML (an escape \\U of no character)") from None
-    if node is None:
-        return Written(place, None)
-    return _Unfolding(place).value_of(node, 0)
+    return Written(place, None) if node is None else _unfolded(node, place, itertools.count(1), 0)
 
 
 def to_yaml(plain: Any) -> str:
@@ -197,78 +192,59 @@ def to_yaml(plain: Any) -> str:
     return str(yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
-class _Unfolding:
-    """Converts nodes to values, within limits on their number and depth."""
-
-    def __init__(self, place: Place) -> None:
-        self._source = place
-        self._left = _MOST_VALUES
-
-    def value_of(self, node: yaml.Node, depth: int) -> Written:
-        place = self._place(node)
-        self._left -= 1
-        if self._left < 0 or depth > _MOST_DEPTH:
-            problem = f"unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels"
-            raise BertologyError(f"{place}: {problem}; write it without aliases")
-        if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_NUMBERS, "str", "map", "seq"):
-            remedy = "write plain text, numbers, lists and mappings"
-            raise BertologyError(f"{place}: tag {cut(node.tag.replace(_PLAIN, '!!'))} is not allowed here; {remedy}")
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, place, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return Written(place, [self.value_of(child, depth + 1) for child in node.value])
-        return Written(place, _scalar(node, place))
-
-    def _mapping(self, node: yaml.MappingNode, place: Place, depth: int) -> Written:
-        values: dict[str, Written] = {}
-        places: dict[str, Place] = {}
-        for key_node, value_node in node.value:
-            at = self._place(key_node)
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise BertologyError(f"{at}: a key should be a plain word")
-            key = _text(str(key_node.value), at)
-            if key in values:
-                raise BertologyError(f"{at}: key {quoted(key)} is written twice (first in line {places[key].line})")
-            places[key] = at
-            values[key] = self.value_of(value_node, depth + 1)
-        return Written(place, values, places)
-
-    def _place(self, node: yaml.Node) -> Place:
-        if self._source.line is None:
-            return self._source
-        return Place(self._source.source, node.start_mark.line + 1)
+def _unfolded(node: yaml.Node, source: Place, counter: Iterator[int], depth: int) -> Written:
+    """The value of a node, within limits on their number and depth."""
+    place = source if source.line is None else Place(source.source, node.start_mark.line + 1)
+    if next(counter) > _MOST_VALUES or depth > _MOST_DEPTH:
+        problem = f"unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels"
+        raise BertologyError(f"{place}: {problem}; write it without aliases")
+    if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_SCALARS, "str", "map", "seq"):
+        remedy = "write plain text, numbers, lists and mappings"
+        raise BertologyError(f"{place}: tag {cut(node.tag.replace(_PLAIN, '!!'))} is not allowed here; {remedy}")
+    if isinstance(node, yaml.SequenceNode):
+        return Written(place, [_unfolded(child, source, counter, depth + 1) for child in node.value])
+    if not isinstance(node, yaml.MappingNode):
+        return Written(place, _scalar(node.tag.removeprefix(_PLAIN), str(node.value), place))
+    values: dict[str, Written] = {}
+    places: dict[str, Place] = {}
+    for key_node, value_node in node.value:
+        at = source if source.line is None else Place(source.source, key_node.start_mark.line + 1)
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise BertologyError(f"{at}: a key should be a plain word")
+        key = _scalar("str", str(key_node.value), at)
+        if key in values:
+            raise BertologyError(f"{at}: key {quoted(key)} is written twice (first in line {places[key].line})")
+        places[key] = at
+        values[key] = _unfolded(value_node, source, counter, depth + 1)
+    return Written(place, values, places)
 
 
-def _scalar(node: yaml.Node, place: Place) -> Any:
-    kind, text = node.tag.removeprefix(_PLAIN), str(node.value)
+def _scalar(kind: str, text: str, place: Place) -> Any:
     if kind == "str":
-        return _text(text, place)
+        if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
+            problem = "holds what is no character of a text (\\0, or half of a pair)"
+            raise BertologyError(f"{place}: {quoted(text)} {problem}")
+        return text
     # A tag such as !!int may stand before any text.
-    if kind not in _NUMBERS or not re.fullmatch(_NUMBERS[kind][0], text):
+    if kind not in _SCALARS or not re.fullmatch(_SCALARS[kind][0], text):
         raise BertologyError(f"{place}: {quoted(text)} is not what its tag !!{kind} says")
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return text.lower() == "true"
+    if kind in ("null", "bool"):
+        return None if kind == "null" else text.lower() == "true"
     number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
         raise BertologyError(f"{place}: {quoted(text)} is not a finite number, or beyond what 64 bits hold")
     return int(text) if kind == "int" else number
 
 
-def _text(text: str, place: Place) -> str:
-    """The text, refused where its escapes give no valid characters."""
-    if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
-        raise BertologyError(f"{place}: {quoted(text)} holds what is no character of a text (\\0, or half of a pair)")
-    return text
-
-
 def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Sequence[str]] | None = None) -> Model:
     """Settings as a pydantic model, or an error with file, line and key; ``known`` are the keys valid at a path."""
+    plain = written.plain()
     try:
-        return model.model_validate(written.plain())
+        return model.model_validate(plain)
     except ValidationError as error:
-        raise _explained(error.errors(), written, known or (lambda _: list(model.model_fields))) from None
+        path, message = problem_of(error.errors(), plain, known or (lambda _: list(model.model_fields)))
+    key = "" if message.startswith(("unknown key ", "key ")) else _name_of(path)
+    raise BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
 
 
 def changed(written: Written, changes: Sequence[str]) -> Written:
@@ -316,17 +292,6 @@ def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place
     return Written(into.place, {**mapping, step: below}, {**into.key_places, step: place if not rest else below.place})
 
 
-def _explained(
-    errors: Sequence[ErrorDetails], written: Written, known: Callable[[Keys], Sequence[str]]
-) -> BertologyError:
-    """One line with file, line and key on the first problem."""
-    path, message = problem_of(errors, written.plain(), known)
-    if message.startswith(_ABOUT_KEYS):
-        return BertologyError(f"{written.place_of(path)}: {message}")
-    key = _name_of(path)
-    return BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
-
-
 def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys], Sequence[str]]) -> tuple[Keys, str]:
     """The path of the first problem in ``plain`` settings, and its description; unknown keys come first."""
     problem = min(errors, key=lambda error: error["type"] != "extra_forbidden")
@@ -342,46 +307,41 @@ def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys
         return path, f"unknown key {quoted(path[-1])}{where}: {hint}"
     if problem["type"] == "missing":
         return path[:-1], f"key {quoted(_name_of(path))} is missing"
-    # What is a whole number or a word may be wrong in two ways.
-    others = [error for error in errors if error is not problem and _path_of(error, plain) == path]
-    either = "".join(f" or {_wanted(error)}" for error in others if error["type"] in (*_BOUNDS, "int_type"))
-    return path, _message(problem, either if problem["type"] == "literal_error" else "", in_list=_is_in_list(path))
-
-
-def _is_in_list(path: Keys) -> bool:
-    return bool(path) and isinstance(path[-1], int)
+    message = _message(problem, in_list=bool(path) and isinstance(path[-1], int))
+    if problem["type"] == "literal_error":  # what is a whole number or a word may be wrong in two ways
+        for other in errors:
+            if other is not problem and _path_of(other, plain) == path and other["type"] in _OF_NUMBERS:
+                message = message.replace(", not", f" or {_wanted(other)}, not", 1)
+    return path, message
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """The bound of a number, or its type."""
-    if problem["type"] not in _BOUNDS:
-        return _WANTED[problem["type"]]
-    words, name = _BOUNDS[problem["type"]]
-    bound = problem["ctx"][name]
-    return f"{words} {int(bound) if bound == int(bound) else bound:,}"
+    """What a value should be, in the words of pydantic where there are no plainer ones."""
+    text = str(problem["msg"]).removeprefix("Input should be ").replace("'", "")
+    for words, plain in _IN_WORDS.items():
+        text = text.replace(words, plain)
+    return _WANTED.get(problem["type"], text)
 
 
-def _message(problem: ErrorDetails, either: str, *, in_list: bool) -> str:
-    kind, given = problem["type"], problem["input"]
+def _message(problem: ErrorDetails, *, in_list: bool) -> str:
+    kind, given, hint = problem["type"], problem["input"], ""
     if kind == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
-    if kind in _WANTED:
-        number = isinstance(given, int | float) and not isinstance(given, bool)
-        hint = f"; in quotes it is text: '{given}'" if kind == "string_type" and number else ""
-        wanted = "a name, or a mapping of keys to values" if kind == "model_type" and in_list else _WANTED[kind]
-        return f"should be {wanted}, not {_called(given)}{hint}"
     if kind == "string_too_short":
         return "should not be empty"
-    if kind in _BOUNDS:
-        return f"should be {_wanted(problem)}, not {_called(given)}"
-    if kind == "literal_error":
-        expected = str(problem.get("ctx", {}).get("expected", "")).replace("'", "")
-        near = difflib.get_close_matches(str(given)[:80], re.split(r", | or ", expected), n=1, cutoff=0.5)
-        return f"should be {expected}{either}, not {_called(given)}{f': did you mean {near[0]}?' if near else ''}"
     if kind == "string_pattern_mismatch":
         return f"{quoted(given)} should be letters, digits, '-', '_' and '.', as the folder of the run is called so"
-    text = str(problem["msg"])
-    return f"{text[0].lower()}{text[1:]} (it is {_called(given)})"
+    wanted = _wanted(problem)
+    if kind == "model_type" and in_list:
+        wanted = f"a name, or {wanted}"
+    elif kind == "string_type" and isinstance(given, int | float) and not isinstance(given, bool):
+        hint = f"; in quotes it is text: '{given}'"
+    elif kind == "literal_error":
+        near = difflib.get_close_matches(str(given)[:80], re.split(r", | or ", wanted), n=1, cutoff=0.5)
+        hint = f": did you mean {near[0]}?" if near else ""
+    elif wanted[:1].isupper():
+        return f"{wanted[0].lower()}{wanted[1:]} (it is {_called(given)})"
+    return f"should be {wanted}, not {_called(given)}{hint}"
 
 
 def _path_of(problem: ErrorDetails, plain: Any) -> Keys:
@@ -423,13 +383,12 @@ def checked_settings(
     for name in settings:
         if name not in known:
             raise name_not_found(f"setting of {owner}", name, known)
-    kinds = get_type_hints(kind) if settings else {}
-    return {name: _checked(owner, name, value, kinds[name]) for name, value in settings.items()}
-
-
-def _checked(owner: str, name: str, value: Any, kind: Any) -> Any:
-    try:
-        return TypeAdapter(kind).validate_json(to_json(value), strict=True)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason[0].lower()}{reason[1:]}") from None
+    kinds, found = get_type_hints(kind) if settings else {}, {}
+    for name, value in settings.items():
+        try:
+            found[name] = TypeAdapter(kinds[name]).validate_json(to_json(value), strict=True)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            reason = f"{reason[0].lower()}{reason[1:]}"
+            raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason}") from None
+    return found

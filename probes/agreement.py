@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import AgreementPair, read_agreement
+from bertology.corpora.prompts import TableItem
+from bertology.corpora.prompts.pairs import read_agreement
 from bertology.pocket import AgreementItem, agreement_items
 from bertology.probing import LeftOut, ProbeFamily
 
@@ -72,13 +73,13 @@ class Agreement(ClozeProbe):
                 left_out.append(LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set"))
             else:
                 items.append(
-                    ClozeItem(pair.id, pair.frame, group, pair.text, pair.good, rivals=(pair.bad,), blind=pair.blind)
+                    ClozeItem(pair.id, pair.cluster, group, pair.text, pair.good, rivals=pair.bad[:1], blind=pair.blind)
                 )
         return ClozeItems(tuple(items), tuple(left_out), clusters="frames")
 
-    def _group(self, pair: AgreementPair) -> str:
+    def _group(self, pair: TableItem) -> str:
         by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")
-        return pair.structure if by_structure else pair.attractors
+        return pair.group if by_structure else pair.attractors
 
 
 def _of_pocket(pair: AgreementItem, name: str, by: str) -> ClozeItem:

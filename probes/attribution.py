@@ -85,23 +85,19 @@ class Attribution(CausalProbe):
         causes = [[place for place, name in enumerate(pair.places) if name == "subject"] for pair in asked]
         clusters = [pair.cluster or str(one.number) for pair, one in zip(asked, found.found, strict=True)]
         faithful = found.faithfulness()
-        for key in found.methods:
+        for key in (key for key in found.methods if key[1] in layers):
             method, layer = key
-            values = {
-                "top_is_cause": causal.hits(found.found, causes, key),
-                "rank_correlation": faithful[key].rank_correlation,
-                "comprehensiveness": faithful[key].comprehensiveness,
-                "sufficiency": faithful[key].sufficiency,
-            }
-            if layer not in layers:
-                continue
+            firsts = [one.ranked(*key)[0] for one in found.found]
+            hit = np.array([float(first in cause) for first, cause in zip(firsts, causes, strict=True)])
+            names = ("rank_correlation", "comprehensiveness", "sufficiency")
+            values = {"top_is_cause": hit, **{name: getattr(faithful[key], name) for name in names}}
             for metric, of_texts in values.items():
                 for group in ("", _title(method)) if method == _SHOWN else (_title(method),):
-                    yield _summed(metric, layer, of_texts, clusters, group)
+                    yield cluster_sums(metric, (layer,), of_texts[None], None, clusters, group)
             if key == _BY_DISTANCE:
-                yield from self._by_distance(values["top_is_cause"], [pair.places for pair in asked], clusters)
-                errors = np.array([one.completeness_error for one in found.found])
-                yield _summed("completeness_error", 0, errors, clusters, "")
+                yield from self._by_distance(hit, [pair.places for pair in asked], clusters)
+                errors = np.array([[one.completeness_error for one in found.found]])
+                yield cluster_sums("completeness_error", (0,), errors, None, clusters)
 
     def _by_distance(
         self, hit: NDArray[np.float64], places: Sequence[tuple[str, ...]], clusters: Sequence[str]
@@ -110,17 +106,12 @@ class Attribution(CausalProbe):
         for group, (least, most) in {"": (0, 10**6), **_DISTANCES}.items():
             chosen = (away >= least) & (away <= most)
             if chosen.any():
-                yield _summed("cause_by_distance", 0, np.where(chosen, hit, np.nan), clusters, group)
+                of_group = np.where(chosen, hit, np.nan)[None]
+                yield cluster_sums("cause_by_distance", (0,), of_group, None, clusters, group)
 
 
 def _title(method: str) -> str:
     return method.replace("_times_", " × ").replace("_", " ")
-
-
-def _summed(metric: str, layer: int, values: NDArray[np.float64], clusters: Sequence[str], group: str) -> LayerSums:
-    is_there = np.isfinite(values).astype(np.float64)
-    over = np.nan_to_num(values) * is_there
-    return cluster_sums(metric, (layer,), over[None], is_there[None], clusters, group)
 
 
 PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="what texts are about")

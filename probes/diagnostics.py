@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import (
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import ClozeAsks
+from bertology.corpora.prompts.sets import (
     Diagnostics,
     NegationItem,
     PragmaticItem,

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import erased_sums, pair_reason
+from bertology.causal.sums import pair_reason
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
@@ -47,6 +47,7 @@ from bertology.probing import (
 )
 
 if TYPE_CHECKING:
+    from bertology.causal.erasing import WordLabels
     from bertology.encoders import Encoder, OnLong
 
 _OTHERS = ("pos", "deprel", "feats:Number")
@@ -140,6 +141,8 @@ class EraseAndPredict(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums]:
         """Changes in each layer, by sentence of the sample of test."""
+        from bertology.causal.erasing import erase_and_predict
+
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
         own = _labels(self.of, texts, within=self._within)
         others = {name: _labels(name, texts) for name in self._others(texts)}
@@ -147,13 +150,14 @@ class EraseAndPredict(CausalProbe):
         if self.by in texts["test"].layers:
             tags = texts["test"].layers[self.by]
             groups = {value: tags.codes == code for code, value in enumerate(tags.values)}
-        yield from causal.erase_and_predict(
+        yield from erase_and_predict(
             encoder,
             texts,
             own,
             others,
             layers=layers,
-            erasing=causal.Erasing(method=self.method, oracle=self.oracle),
+            method=self.method,
+            oracle=self.oracle,
             groups=groups,
             pairs=self._pairs() if self.agreement else (),
             on_long=cast("OnLong", on_long),
@@ -187,8 +191,9 @@ def _examples(task: str, text: Sentences) -> Examples:
     return labels_of_words(task, text, asked_by="erase_and_predict", remedy=", as those of pos are")
 
 
-def _labels(task: str, texts: Splits, *, within: str = "") -> causal.WordLabels:
+def _labels(task: str, texts: Splits, *, within: str = "") -> WordLabels:
     """Labels by word; those that train does not have count as none."""
+    from bertology.causal.erasing import WordLabels
 
     examples = {split: _examples(task, text) for split, text in texts.items()}
     values = examples["train"].values
@@ -197,7 +202,7 @@ def _labels(task: str, texts: Splits, *, within: str = "") -> causal.WordLabels:
         place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
         codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
         codes[split][of_split.words] = place[of_split.codes]
-    return causal.WordLabels(codes, values, _groups(within, texts) if within else None)
+    return WordLabels(codes, values, _groups(within, texts) if within else None)
 
 
 def _groups(layer: str, texts: Splits) -> dict[str, NDArray[np.int64]]:
@@ -243,11 +248,13 @@ class ErasedAgreement(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Accuracies of each layer, by frame; groups are the places that the number is erased from."""
+        from bertology.causal.erasing import choose_erased
+
         assert items is not None
         pairs = items.some(self.most_pairs).items
-        found = causal.choose_erased(encoder, pairs, layers=layers)
+        found = choose_erased(encoder, pairs, layers=layers)
         yield GeometryCounts(len(found.clusters), skipped=Counter(pair_reason(reason) for _, reason in found.excluded))
-        yield from erased_sums(found)
+        yield from found.every_sum()
 
 
 def _probe(name: str) -> EraseAndPredict | ErasedAgreement:

@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from bertology import attention
 from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
+
+if TYPE_CHECKING:
+    from bertology.attention.maps import MakeStatistic
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class HeadPatterns(AttentionProbe):
         """Whether pairs were asked for."""
         return self.texts == "pairs"
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """The share of every class."""
         # What computes needs torch, which listing the tasks should not wait for.
         from bertology.attention.patterns import PatternShares

@@ -22,16 +22,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import attention
-from bertology.attention import AttentionProbe, HeadBaseline, Windows, arcs
+from bertology.attention import AttentionProbe
+from bertology.attention.arcs.questions import Arcs, dependency_arcs
 from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
 from bertology.probing import ControlNote, scored_words
+
+if TYPE_CHECKING:
+    from bertology.attention.maps import MakeStatistic
+    from bertology.attention.probes import ReadText
 
 OFFSET = ControlNote(
     "offset", "best offset", "the word at that distance which is right most often where heads are chosen"
@@ -65,28 +70,20 @@ class Roles(AttentionProbe):
     chooses = True
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by role."""
-        asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
-        return [partial(arcs.ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
+        from bertology.attention.arcs.heads import ArcHits
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
+        asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
+        return [partial(ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
         """The best fixed offset, of relations and rare words; neighbours are one themselves."""
-        found = []
-        for own, other in zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True):
-            other = other.read_from(chosen_windows)
-            own = own.read_from(windows)
-            metric = self.metrics[0].name
-            found.append(own.best_offset(sentences, chosen_on=other, metric=metric, farthest=self.farthest)[0])
-        return found
+        every = (
+            [one.read_from(read.windows) for one in self._beside_offsets(read.sentences)] for read in (text, chosen_on)
+        )
+        how: dict[str, Any] = {"metric": self.metrics[0].name, "farthest": self.farthest}
+        return [own.best_offset(text.sentences, chosen_on=other, **how)[0] for own, other in zip(*every, strict=True)]
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
         """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.
@@ -120,18 +117,18 @@ class Roles(AttentionProbe):
                 roles[f"L{layer}H{head + 1}"] = self.named(own, beside)
         return {head: own for head, own in roles.items() if own}
 
-    def _beside_offsets(self, sentences: Sentences) -> list[arcs.Arcs]:
+    def _beside_offsets(self, sentences: Sentences) -> list[Arcs]:
         scored = scored_words(sentences)
         return [
-            arcs.dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
-            arcs.Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
+            dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
+            Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
         ]
 
 
-def _neighbours(sentences: Sentences) -> arcs.Arcs:
+def _neighbours(sentences: Sentences) -> Arcs:
     words, of_word = np.arange(sentences.n_words), sentences.sentence_of_word
     pairs = words[1:][np.diff(of_word) == 0]
-    return arcs.Arcs.of([("previous", pairs, pairs - 1), ("next", pairs - 1, pairs)])
+    return Arcs.of([("previous", pairs, pairs - 1), ("next", pairs - 1, pairs)])
 
 
 def _rarest_words(sentences: Sentences, *, frequencies: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

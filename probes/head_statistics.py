@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bertology import attention
 from bertology.attention import AttentionProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
+
+if TYPE_CHECKING:
+    from bertology.attention.maps import MakeStatistic
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class Statistics(AttentionProbe):
         """Whether norms were asked for."""
         return self.with_norms
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """All statistics that are made in one pass."""
-        return attention.head_measures(norms=self.with_norms)
+        from bertology.attention.measured import head_measures
+
+        return head_measures(norms=self.with_norms)
 
 
 PROBE = Statistics()

@@ -24,7 +24,6 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology import attention
-from bertology.attention import AttentionProbe, GateProbe, HeadBaseline, Windows, arcs
+from bertology.attention import AttentionProbe, GateProbe
+from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees, antecedents, dependency_arcs
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
@@ -43,41 +42,19 @@ from .head_roles import OFFSET
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
+    from bertology.attention.maps import MakeStatistic
+    from bertology.attention.probes import ReadText
     from bertology.encoders import Encoder, OnLong
 
 
-def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
+def text_trees(sentences: Sentences, most: int) -> TextTrees:
     """The trees of at most so many sentences, punctuation left out."""
     found = tree_examples(sentences, "distances")
-    return arcs.TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(most)
-
-
-class _OfSingleHeads(AttentionProbe):
-    """Base of the first three questions."""
-
-    chooses = True
-
-    @abstractmethod
-    def without_heads(
-        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
-        """The score of a baseline; arguments as of :meth:`baseline`."""
-
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
-        """One score by group."""
-        return [self.without_heads(name, sentences, windows, chosen_on, chosen_windows)]
+    return TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(most)
 
 
 @dataclass(frozen=True)
-class Relations(_OfSingleHeads):
+class Relations(AttentionProbe):
     """Does a head look at the word that a relation joins to this one?"""
 
     fewest_arcs: int = 20
@@ -87,64 +64,65 @@ class Relations(_OfSingleHeads):
     looks at one of its dependents most."""
     farthest: int = 3
     """Offsets of the baseline, to either side."""
+    chooses = True
     task = "head_syntax"
     question = "Does a head look at the syntactic head, or at a dependent in one relation?"
     reference = "Clark et al. 2019, §4.2"
     metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by relation and direction."""
-        asked = self._arcs(sentences, self.fewest_arcs)
-        return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
+        from bertology.attention.arcs.heads import ArcHits
 
-    def without_heads(
-        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+        return [partial(ArcHits, arcs=self._arcs(sentences, self.fewest_arcs), metric=self.metrics[0].name)]
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
         """The best fixed offset of each relation."""
-        asked = self._arcs(sentences, self.fewest_arcs).read_from(windows)
-        chosen = self._arcs(chosen_on, 1).read_from(chosen_windows)
-        metric = self.metrics[0].name
-        return asked.best_offset(sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)[0]
+        asked = self._arcs(text.sentences, self.fewest_arcs).read_from(text.windows)
+        chosen = self._arcs(chosen_on.sentences, 1).read_from(chosen_on.windows)
+        metric, farthest = self.metrics[0].name, self.farthest
+        return asked.best_offset(text.sentences, chosen_on=chosen, metric=metric, farthest=farthest)[:1]
 
-    def _arcs(self, sentences: Sentences, fewest: int) -> arcs.Arcs:
-        scored = scored_words(sentences)
-        return arcs.dependency_arcs(sentences, scored=scored, downward=self.downward, fewest=fewest)
+    def _arcs(self, sentences: Sentences, fewest: int) -> Arcs:
+        return dependency_arcs(sentences, scored=scored_words(sentences), downward=self.downward, fewest=fewest)
 
 
 @dataclass(frozen=True)
-class Trees(_OfSingleHeads):
+class Trees(AttentionProbe):
     """Is a head's map the tree?"""
 
     most_sentences: int = 1000
     """Sentences that are read at most, drawn at random."""
+    chooses = True
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
     metrics = (share_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Edges of maxima and of spanning trees."""
-        return [partial(arcs.TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
+        from bertology.attention.arcs.heads import TreeHits
 
-    def without_heads(
-        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+        return [partial(TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
-        own = text_trees(sentences, self.most_sentences).read_from(windows)
-        other = text_trees(chosen_on, self.most_sentences).read_from(chosen_windows)
-        return own.chain(sentences, chosen_on=other, metric=self.metrics[0].name)[0]
+        most = self.most_sentences
+        own, other = (text_trees(one.sentences, most).read_from(one.windows) for one in (text, chosen_on))
+        return own.chain(text.sentences, chosen_on=other, metric=self.metrics[0].name)[:1]
 
 
 @dataclass(frozen=True)
-class Coreference(_OfSingleHeads):
+class Coreference(AttentionProbe):
     """Does a mention look at its antecedent?"""
 
     mentions: str = "coref"
     """The layer of pairs of mentions; ``winograd`` is another."""
     mention_head: Literal["tree", "last_word"] = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
+    chooses = True
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
@@ -155,19 +133,20 @@ class Coreference(_OfSingleHeads):
         ControlNote("rule", "rule", "what the rules of the probe choose"),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by kind of mention."""
-        return [partial(arcs.CandidateHits, candidates=self._asked(sentences), metric=self.metrics[0].name)]
+        from bertology.attention.arcs.heads import CandidateHits
 
-    def without_heads(
-        self, name: HeadBaseline, sentences: Sentences, windows: Windows, chosen_on: Sentences, chosen_windows: Windows
-    ) -> HeadRatios:
+        return [partial(CandidateHits, candidates=self._asked(sentences), metric=self.metrics[0].name)]
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
         """The nearest mention, the nearest with the same head word, or what rules choose."""
         pick: Any = "same_form" if name == "head_match" else name
-        return self._asked(sentences).read_from(windows).picked(sentences, pick=pick, metric=self.metrics[0].name)
+        asked = self._asked(text.sentences).read_from(text.windows)
+        return [asked.picked(text.sentences, pick=pick, metric=self.metrics[0].name)]
 
-    def _asked(self, sentences: Sentences) -> arcs.Candidates:
-        return arcs.antecedents(sentences, self.mentions, mention_head=self.mention_head)
+    def _asked(self, sentences: Sentences) -> Candidates:
+        return antecedents(sentences, self.mentions, mention_head=self.mention_head)
 
 
 @dataclass(frozen=True)
@@ -187,13 +166,15 @@ class Parser(GateProbe):
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
+        from bertology.attention.arcs.heads import ParserSettings, crossfit_attention_parser
+
         trees = text_trees(sentences, self.most_sentences)
         windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)
-        settings = arcs.ParserSettings(
+        settings = ParserSettings(
             most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
         )
         how: dict[str, Any] = {"layers": layers, "on_long": on_long, "progress": progress}
-        fitted = partial(arcs.crossfit_attention_parser, encoder, sentences, trees, **how)
+        fitted = partial(crossfit_attention_parser, encoder, sentences, trees, **how)
         return [
             fitted(name="attention", settings=settings),
             fitted(name="attention and words", settings=replace(settings, with_words=True)),

@@ -18,8 +18,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, with_ignored
-from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_primed
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import with_ignored
+from bertology.corpora.prompts import TableItem
+from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
 from bertology.pocket import Fact, candidates, facts
@@ -59,10 +61,7 @@ class Lama(ClozeProbe):
         if source == _POCKET:
             return ClozeItems(tuple(_by_exposure()), clusters="subjects")
         found, unasked = read_lama(source)
-        items = [
-            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, fact.answer, blind=fact.blind)
-            for fact in found
-        ]
+        items = [ClozeItem(fact.id, fact.cluster, fact.group, fact.text, fact.good, blind=fact.blind) for fact in found]
         return ClozeItems(tuple(with_ignored(items)), unasked, clusters="subjects")
 
 
@@ -89,13 +88,13 @@ class Paraphrases(ClozeProbe):
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = tuple(
-            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.answer)
+            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.good)
             for fact in found
-            for number, text in enumerate(fact.texts, start=1)
+            for number, text in fact.variants.items()
         )
         objects: dict[str, dict[str, None]] = {}
         for fact in found:
-            objects.setdefault(fact.group, {})[fact.answer] = None
+            objects.setdefault(fact.group, {})[fact.good] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
         return ClozeItems(items, unasked, vocabularies, clusters="facts")
 
@@ -128,7 +127,7 @@ class Negated(ClozeProbe):
         found, unasked = read_primed(source)
         troubles = {fact.id: _negation_trouble(fact) for fact in found}
         items = tuple(
-            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, other=fact.negated)
+            ClozeItem(fact.id, fact.cluster, fact.group, fact.text, other=fact.other)
             for fact in found
             if not troubles[fact.id]
         )
@@ -136,10 +135,10 @@ class Negated(ClozeProbe):
         return ClozeItems(items, (*unasked, *left_out), clusters="subjects")
 
 
-def _negation_trouble(fact: PrimedFact) -> str:
-    if not fact.negated:
+def _negation_trouble(fact: TableItem) -> str:
+    if not fact.other:
         return "no negation in the source"
-    return "negation that is the sentence itself" if fact.negated == fact.text else ""
+    return "negation that is the sentence itself" if fact.other == fact.text else ""
 
 
 @dataclass(frozen=True)
@@ -167,25 +166,25 @@ class Misprimed(ClozeProbe):
         found, unasked = read_primed(source)
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
-            kinds.setdefault(fact.set, {}).update(dict.fromkeys(fact.misprimed))
-        asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
+            kinds.setdefault(fact.kind, {}).update(dict.fromkeys(fact.variants))
+        asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.kind]))]
         items = tuple(one for one in asked if isinstance(one, ClozeItem))
         left_out = (one for one in asked if isinstance(one, LeftOut))
         return ClozeItems(items, (*unasked, *left_out), clusters="facts")
 
 
-def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
+def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
     """A fact as it is, and after each kind of prime that its set has."""
-    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.set} plain", fact.text, answer=fact.answer)
+    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.kind} plain", fact.text, answer=fact.good)
     for kind in kinds:
-        name, group = f"{fact.id}:{kind or 'misprimed'}", f"{fact.set} misprimed {kind}".strip()
-        text = fact.misprimed.get(kind, "")
+        name, group = f"{fact.id}:{kind or 'misprimed'}", f"{fact.kind} misprimed {kind}".strip()
+        text = fact.variants.get(kind, "")
         if not text:
             yield LeftOut(name, group, "no such prime in the source")
-        elif text.partition("?")[0].strip().lower() == fact.answer.lower():
+        elif text.partition("?")[0].strip().lower() == fact.good.lower():
             yield LeftOut(name, group, "prime that is the answer")
         else:
-            yield ClozeItem(name, fact.id, group, text, answer=fact.answer)
+            yield ClozeItem(name, fact.id, group, text, answer=fact.good)
 
 
 # The pocket world.

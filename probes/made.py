@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import (
-    TableItem,
+from bertology.corpora.prompts import TableItem
+from bertology.corpora.prompts.sets import (
     addition_items,
     affordance_items,
     check_made,

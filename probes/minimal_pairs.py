@@ -18,7 +18,8 @@ no version without what decides: there is no ``blind`` baseline.
 from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import TableItem, read_minimal_pairs
+from bertology.corpora.prompts import TableItem
+from bertology.corpora.prompts.pairs import read_minimal_pairs
 from bertology.pocket import agreement_items
 from bertology.probing import LeftOut
 

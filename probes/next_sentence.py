@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import Document, drawn_order, read_documents
+from bertology.corpora.prompts.sets import Document, drawn_order, read_documents
 from bertology.pocket import pretraining_documents
 from bertology.probing import LeftOut
 

@@ -57,6 +57,7 @@ from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
 from .minimal_pairs import PROBE as MINIMAL_PAIRS
 
 if TYPE_CHECKING:
+    from bertology.causal.items import SensitivePairs
     from bertology.encoders import Encoder
 
 _FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
@@ -123,6 +124,8 @@ class Patching(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by frame; of the parts of a block from layer 1 on."""
+        from bertology.causal.patching import known_pairs
+
         assert items is not None
         some: tuple[Any, ...] = items.some(self.most_pairs).items
         skipped: Counter[str] = Counter()
@@ -130,11 +133,11 @@ class Patching(CausalProbe):
         pairs: Sequence[causal.PatchPair] = some if sensitive is None else sensitive.pairs
         chosen = [layer for layer in layers if layer or self.site == "hidden_state"]
         if self.of == "facts":
-            pairs, reasons = causal.known_pairs(encoder, items.items, most=self.most_pairs)
+            pairs, reasons = known_pairs(encoder, items.items, most=self.most_pairs)
             skipped.update(map(pair_reason, reasons))
             if not pairs:  # as of random weights
                 yield GeometryCounts(0, skipped=skipped)
-                yield cluster_sums("effect", tuple(chosen), np.zeros((len(chosen), 1)), np.zeros((1, 1)), [""], "")
+                yield cluster_sums("effect", chosen, np.zeros((len(chosen), 1)), np.zeros((1, 1)), [""])
                 return
         found = self._patched(encoder, pairs, chosen, "pair")
         skipped += Counter(pair_reason(reason) for _, reason in found.excluded)
@@ -149,7 +152,7 @@ class Patching(CausalProbe):
         else:
             for metric, of_pair in (("fall_nats", sensitive.falls), ("rise_nats", sensitive.rises)):
                 sums = np.array([[of_pair[number] for number in kept]] * len(chosen))
-                yield cluster_sums(metric, found.layers, sums, np.ones_like(sums), found.clusters, "")
+                yield cluster_sums(metric, found.layers, sums, None, found.clusters)
         if self.site == "hidden_state":
             yield from self._of_further_sources(encoder, [pairs[number] for number in kept], chosen, cause)
 
@@ -157,12 +160,14 @@ class Patching(CausalProbe):
         self, encoder: Encoder, pairs: Sequence[causal.PatchPair], layers: Sequence[int], cause: str
     ) -> Iterator[LayerSums]:
         """Effects of states taken from other texts than the second one of each pair."""
+        from bertology.causal.patching import NoOtherTextError
+
         maps: dict[str, causal.PatchingMap] = {}
         for source, prefix in _FURTHER.items():
             if self.of != "agreement" and source == "mean_difference":
                 continue
             # Of few pairs, or of many objects and words, it may be that none has another text of its value.
-            with suppress(causal.NoOtherTextError):
+            with suppress(NoOtherTextError):
                 maps[source] = self._patched(encoder, pairs, layers, source)
                 yield from effect_sums(f"{prefix}effect", maps[source], cause)
         if moved := maps.pop("mean_difference", None):
@@ -184,9 +189,7 @@ class Patching(CausalProbe):
         )
 
 
-def _sensitive(
-    encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None
-) -> causal.SensitivePairs:
+def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:
     """Minimal pairs with the word masked that tells them apart; others are counted."""
 
     asked = [one for one in items if isinstance(one, ClozeItem)]

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import effect_sums
+from bertology.causal.sums import cluster_sums, effect_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
@@ -59,7 +58,9 @@ class Tracing(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Facts; of the pocket world those that its training text states."""
-        return CausalItems(tuple(causal.read_facts(source, columns=columns)))
+        from bertology.causal.items import read_facts
+
+        return CausalItems(tuple(read_facts(source, columns=columns)))
 
     def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
         """At most so many facts; which ones the model knows is seen when it reads them."""
@@ -70,8 +71,10 @@ class Tracing(CausalProbe):
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str
     ) -> Iterator[LayerSums | GeometryCounts]:
         """Effects of each layer, by subject; of the parts of a block from layer 1 on."""
+        from bertology.causal.patching import known_facts, trace
+
         assert items is not None
-        known = causal.known_facts(encoder, items.items, most=self.most_facts)
+        known = known_facts(encoder, items.items, most=self.most_facts)
         skipped = {"not known, or in pieces of other words": known.n_asked - len(known.facts)}
         yield GeometryCounts(len(known.facts), skipped=skipped)
         share = np.zeros((len(layers), known.n_asked))
@@ -80,32 +83,19 @@ class Tracing(CausalProbe):
         if not known.facts:
             yield LayerSums("effect", tuple(layers), np.zeros((len(layers), 1)), np.zeros((1, 1)), "frames")
             return
-        sites = {"hidden_state": "effect", "attention_output": "attention_effect"}
-        sites["feed_forward_output"] = "feed_forward_effect"
-        for site, metric in sites.items():
-            of_site = [layer for layer in layers if layer or site == "hidden_state"]
+        sites = {"hidden_state": "", "attention_output": "attention_", "feed_forward_output": "feed_forward_"}
+        for site, prefix in sites.items():
+            of_site = [layer for layer in layers if layer or not prefix]
             if not of_site:
                 continue
             at: Any = site
-            found = causal.trace(
-                encoder,
-                known,
-                site=at,
-                layers=of_site,
-                window=self.window,
-                n_draws=self.draws,
-                n_deviations=self.deviations,
-            )
-            yield from effect_sums(metric, found, _SUBJECT)
-            if site == "hidden_state":
-                _, of_fact = np.unique(np.array(found.clusters), return_inverse=True)
-                under = np.bincount(of_fact)[None].astype(np.float64)
-                values = {"probability_plain": found.base + found.whole, "probability_noised": found.base}
-                for name, of_each in values.items():
-                    over = np.repeat(
-                        np.bincount(of_fact, weights=of_each)[None].astype(np.float64), len(of_site), axis=0
-                    )
-                    yield LayerSums(name, tuple(of_site), over, under, "frames")
+            draws: dict[str, Any] = {"n_draws": self.draws, "n_deviations": self.deviations}
+            found = trace(encoder, known, site=at, layers=of_site, window=self.window, **draws)
+            yield from effect_sums(f"{prefix}effect", found, _SUBJECT)
+            if not prefix:
+                for name, values in {"plain": found.base + found.whole, "noised": found.base}.items():
+                    each = np.repeat(values[None], len(of_site), axis=0)
+                    yield cluster_sums(f"probability_{name}", of_site, each, None, found.clusters)
 
 
 PROBE = Tracing()

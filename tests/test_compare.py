@@ -6,22 +6,18 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from bertology import BertologyError, ModelComparison, compare, probe
 from bertology.cli._app import app
-from bertology.comparison import verdicts
 from bertology.corpora import write_conllu
 from bertology.pocket import load_corpus
-from bertology.results.compared import PairStatistic, at_null
-from bertology.results.rows import Score
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"
@@ -125,16 +121,6 @@ def test_a_model_of_which_lower_layers_are_read_has_no_function_yet(
     assert found.findings[0] == "redrawn: differs in weights."
 
 
-def test_sizes_are_those_of_a_model_whatever_of_the_others_could_be_measured() -> None:
-    row: Any = None
-    moved = PairStatistic("comparison:weights", "mine", "changed", "b", "whole", {}, {}, Score(0.5), {}, row)
-    speed = {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0}
-    sizes = [{"bytes_on_disk": size * 1e6, **speed} for size in (4, 1, 2)]
-    verdict, numbers = verdicts(["a", "b"], [], [moved], sizes)
-    assert verdict == "b: differs in weights."
-    assert "2.00 MB on disk (reference 4.00)" in numbers
-
-
 def test_a_likeness_that_is_no_more_than_chance_is_marked(found: ModelComparison) -> None:
     frame = found.to_pandas()
     cka = frame[frame["metric"] == "cka"].set_index("layer")
@@ -142,28 +128,6 @@ def test_a_likeness_that_is_no_more_than_chance_is_marked(found: ModelComparison
     assert not cka["at_null"][0]
     assert (cka["at_null"] == (cka["ci_low"] <= null["ci_high"])).all()
     assert frame[frame["metric"] == "relative_l2"]["at_null"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("metric", "higher", "value", "null", "is_null"),
-    [
-        ("cka", True, (0.3, 0.2, 0.4), (0.1, 0.05, 0.15), False),
-        ("cka", True, (0.1, 0.0, 0.2), (0.1, 0.05, 0.15), True),
-        ("cka", True, (0.01, None, None), (0.02, None, None), True),
-        ("procrustes_distance", False, (0.4, 0.3, 0.5), (0.9, 0.8, 1.0), False),
-        ("procrustes_distance", False, (0.8, 0.7, 0.85), (0.9, 0.8, 1.0), True),
-    ],
-)
-def test_the_null_is_what_words_in_random_order_give(
-    metric: str, higher: bool, value: Any, null: Any, is_null: bool
-) -> None:
-    def statistic(name: str, score: Any) -> PairStatistic:
-        about = SimpleNamespace(higher_is_better=higher)
-        return PairStatistic("t", "c", name, "m", "r", {1: Score(*score)}, {}, None, {}, about)  # type: ignore[arg-type]
-
-    pair = statistic(metric, value), statistic(f"{metric}_null", null)
-    assert at_null(pair[0], pair) == ((1,) if is_null else ())
-    assert at_null(pair[1], pair) == ()
 
 
 def test_scores_are_those_of_probe(found: ModelComparison, tiny_bert: Path, tiny_corpus: Path) -> None:
@@ -226,29 +190,6 @@ def test_layers_of_models_of_different_depth_are_those_of_the_same_relative_dept
     assert top.reference_value == value[found.reference, 3] != value[found.reference, 2]
     assert top.difference == pytest.approx(value["shallow", 2] - value[found.reference, 3], abs=1e-9)
     assert "(layer 3)" in found.page()
-
-
-def test_a_discriminator_predicts_no_masked_words(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    """What the models have in common is measured, whether ``auto`` is given as a text or in a list."""
-    generator, discriminator, tokenizer = tmp_path / "gen", tmp_path / "disc", AutoTokenizer.from_pretrained(tiny_bert)
-    size = {"hidden_size": 32, "embedding_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
-    config = ElectraConfig(vocab_size=len(tokenizer), num_hidden_layers=1, max_position_embeddings=64, **size)
-    ElectraForMaskedLM(config).save_pretrained(generator)
-    ElectraForPreTraining(config).save_pretrained(discriminator)
-    for folder in (generator, discriminator):
-        tokenizer.save_pretrained(folder)
-    settings = {"corpus": tiny_corpus, "sentences": 20, "out": tmp_path / "run", **SETTINGS, "layers": "1"}
-    found = compare(generator, discriminator, **settings)
-    left_out = [line.partition(":")[0] for line in found.left_out]
-    assert (left_out, found.failures) == (["masked_loss", "restoring"], ())
-    measured = {"comparison:vectors", "comparison:attention", "comparison:weights", "frozen_probe:pos"}
-    assert measured < set(found.to_pandas()["task"])
-    assert found.sizes is not None
-    again = compare(generator, discriminator, measures=["auto"], **settings)
-    assert again.left_out == found.left_out
-    assert again.to_pandas().equals(found.to_pandas())
-    assert again.sizes is not None
-    assert list(again.sizes["parameters"]) == list(found.sizes["parameters"])
 
 
 def test_two_corpora_stand_side_by_side(tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:

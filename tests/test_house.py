@@ -47,6 +47,8 @@ ORDER = (
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""
 ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "_explain", "parsing")
 """Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
+UPWARDS = {"bertology/results/_results.py": {"bertology.families.over_steps"}}
+"""Imports of later packages that still have to go."""
 LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests": 45_000}
 """Of ``bertology/`` and ``probes/`` together."""
 REACHED = {"lines": 81_990, "files": 262, "exported names": 421, "lines of tests": 58_370}
@@ -64,7 +66,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Full names of all that a file imports, wherever in it: in functions and for type checkers as well."""
+    """Full names of all that a file imports: in functions, by string and for type checkers (lazy names) as well."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -73,6 +75,9 @@ def imported(path: Path) -> Iterator[str]:
                 continue  # modules that several probes share: the folder is installed under another name
             assert not node.level, f"{path}: write imports in full"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            texts = (one.value for part in node.args for one in ast.walk(part) if isinstance(one, ast.Constant))
+            yield from (text for text in texts if isinstance(text, str) and text.partition(".")[0] == "bertology")
 
 
 @cache
@@ -95,7 +100,11 @@ def module_of(name: str) -> str:
 @cache
 def import_graph() -> nx.DiGraph:
     """Module → module that it imports; ``bertology`` itself is left out, which every import of ours runs first."""
-    edges = {(name, module_of(target)) for name, path in module_names().items() for target in imported(path)}
+    edges = {
+        (name, module_of(target))
+        for name, path in module_names().items()
+        for target in {*imported(path)} - UPWARDS.get(str(path.relative_to(ROOT)), set())
+    }
     return nx.DiGraph((name, target) for name, target in edges if {name, target}.isdisjoint({"", "bertology"}))
 
 
@@ -135,6 +144,7 @@ def test_packages_import_only_leftwards(package: str) -> None:
     allowed = ORDER[: ORDER.index(package) + 1]
     for path in modules(f"bertology/{package}"):
         wrong = {name for name in imported(path) if package_of(name) not in (None, *allowed)}
+        wrong -= UPWARDS.get(str(path.relative_to(ROOT)), set())
         assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 

@@ -62,24 +62,6 @@ def test_only_what_an_ended_process_left_is_deleted(tmp_path: Path, name: str, a
     assert path.exists() == stays
 
 
-def test_a_process_that_nobody_has_waited_for_has_ended(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        path = tmp_path / named(process.pid, start=_temporary._state_and_start(process.pid)[1])
-        path.write_text("half")
-        sweep(tmp_path)
-        assert not path.exists()
-
-
-def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "file").write_text("whole")
-    (tmp_path / named(ENDED)).symlink_to(own)
-    sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "own"]
-
-
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -133,21 +115,6 @@ def test_hosts_differ_by_name_and_by_the_processes_they_count(monkeypatch: pytes
     assert len(set(hosts)) == len(hosts)
 
 
-_FORKED = """
-import os
-from bertology._temporary import temporary_affixes
-own = temporary_affixes("x")
-if os.fork() == 0:
-    print(own == temporary_affixes("x"), f"-{os.getpid()}-" in temporary_affixes("x")[0])
-else:
-    os.wait()
-"""
-
-
-def test_a_child_has_a_mark_of_its_own() -> None:
-    assert subprocess.check_output([sys.executable, "-c", _FORKED], text=True) == "False True\n"
-
-
 _WORKER = """
 import os, sys, time
 from bertology._temporary import end_with_parent
@@ -170,8 +137,3 @@ def test_a_worker_ends_with_its_parent(by: signal.Signals) -> None:
         began = time.monotonic()
         assert parent.stdout.read() == ""
         assert time.monotonic() - began < 2
-
-
-def test_a_worker_whose_parent_has_ended_already_ends_at_once() -> None:
-    ended = subprocess.run([sys.executable, "-c", _WORKER, "1"], capture_output=True, timeout=20, check=False)
-    assert ended.returncode == 1

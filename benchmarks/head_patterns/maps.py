@@ -60,7 +60,7 @@ def read_maps(encoder: Encoder, sentences: Sequence[Sentence], heads: Sequence[t
     Raises:
         BertologyError: the text is longer than the model takes, or it has no such head.
     """
-    from bertology.attention._viewer import read_attention
+    from bertology.attention.viewer import read_attention
 
     reading = read_attention(encoder, sentences, heads=heads)
     units = reading.units("piece")

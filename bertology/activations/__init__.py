@@ -13,8 +13,9 @@ from bertology.activations._progress import BarProgress, Progress, can_show, sil
 from bertology.activations._store import Entry, Recipe, StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
-    from bertology.activations._extract import Extraction, extract, labelled_run, labelled_vectors, read_words
+    from bertology.activations._extract import Extraction, extract
     from bertology.activations._vectors import SpanVectors, WordVectors
+    from bertology.encoders.encoder import read_words
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -31,8 +32,6 @@ __all__ = [
     "export_neurox",
     "extract",
     "import_neurox",
-    "labelled_run",
-    "labelled_vectors",
     "prune_store",
     "read_words",
     "silent",

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +18,6 @@ from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
 from bertology.activations._store import (
-    CLS,
     Entry,
     Manifest,
     OpenShard,
@@ -32,6 +28,7 @@ from bertology.activations._store import (
     write_shard,
 )
 from bertology.corpora import Sentence, Sentences
+from bertology.encoders.alignment import CLS
 from bertology.errors import BertologyError, StoreError
 
 _INDEX = "sentence_to_index"
@@ -61,15 +58,23 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
             f"word {sentences.word(word)!r} of sentence {of_sentence} has no vector, which the format has no place "
             "for: leave that sentence out"
         )
-    partial = path.with_name(f".{path.name}.part")
+    partial, manifest = path.with_name(f".{path.name}.part"), entry.manifest
     with explained_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(partial, "w") as file:
             index: dict[str, str] = {}
             for number, sentence in enumerate(sentences):
-                key = index.setdefault(_key(sentence), str(len(index)))
-                if key not in file:
-                    file.create_dataset(key, data=_sentence_vectors(entry, sentences, number))
+                key = index.setdefault(" ".join(sentence.words), str(len(index)))
+                if key in file:
+                    continue
+                place = entry.place[sentences.starts[number] : sentences.starts[number + 1]]
+                vectors = np.empty((len(manifest.layers), len(place), manifest.dim), dtype=np.float32)
+                for shard in np.unique(place[:, 0]):  # a sentence read in windows may have its words in several
+                    rows, stored = place[:, 0] == shard, OpenShard(entry.shard_path(int(shard)))
+                    low, high = place[rows, 1].min(), place[rows, 1].max() + 1
+                    for at, layer in enumerate(manifest.layers):
+                        vectors[at, rows] = stored.rows(layer, int(low), int(high))[place[rows, 1] - low]
+                file.create_dataset(key, data=vectors)
             # NeuroX reads the whole object from the one element of an array of text.
             text = h5py.string_dtype(encoding="utf-8")
             file.create_dataset(_INDEX, (1,), dtype=text)[0] = json.dumps(index, ensure_ascii=False)
@@ -101,7 +106,7 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
     except _HDF5_ERRORS as error:
         raise StoreError(f"{path}: not an HDF5 file ({_first_line(error)})") from error
     with file:
-        source = _Source(path, file, _index(file, path))
+        names = _index(file, path)
         recipe = Recipe(
             model_fingerprint=f"neurox-{digest_file(path)}",
             text_fingerprint=sentences.text_fingerprint,
@@ -109,14 +114,14 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
             compute_dtype="file",
             stored_dtype="float32",
         )
-        layers = tuple(range(source.shape(sentences[0])[0]))
+        layers = tuple(range(_dataset(path, file, names, sentences[0]).shape[0]))
         folder = recipe.folder(layers)
         make_folder(folder)
         with FileLock(folder.with_suffix(".lock")):
             entry = recipe.find(layers)
             if entry is not None and not entry.damaged_files():
                 return entry
-            vectors = source.read(sentences)
+            vectors = _vectors(path, file, names, sentences)
             checksum = write_shard(folder / shard_name(0), vectors, layers)
             place = np.stack([np.zeros(sentences.n_words), np.arange(sentences.n_words)], axis=1).astype(np.int32)
             manifest = Manifest(
@@ -132,88 +137,61 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
             return Entry(folder, manifest).complete([checksum])
 
 
-def _sentence_vectors(entry: Entry, sentences: Sentences, number: int) -> NDArray[np.float32]:
-    """``[layer, word, dim]`` of one sentence; read in windows, it may have its words in several shards."""
-    place = entry.place[sentences.starts[number] : sentences.starts[number + 1]]
-    manifest = entry.manifest
-    vectors = np.empty((len(manifest.layers), len(place), manifest.dim), dtype=np.float32)
-    for shard in np.unique(place[:, 0]):
-        rows = place[:, 0] == shard
-        low, high = place[rows, 1].min(), place[rows, 1].max() + 1
-        file = OpenShard(entry.shard_path(int(shard)))
-        for at, layer in enumerate(manifest.layers):
-            vectors[at, rows] = file.rows(layer, int(low), int(high))[place[rows, 1] - low]
-    return vectors
-
-
-def _key(sentence: Sentence) -> str:
-    return " ".join(sentence.words)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """An open file: vectors ``[layer, word, dim]`` by sentence."""
-
-    path: Path
-    file: Any
-    index: Mapping[str, str]  # name of the dataset of each sentence
-
-    def shape(self, sentence: Sentence) -> tuple[int, int, int]:
-        """Shape ``(layer, word, dim)`` of the vectors of a sentence, without reading them; an error where there are
-        none, or they are not vectors of its words."""
-        key = self.index.get(_key(sentence))
-        if key is None:
-            raise self._refused(sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
-        try:
-            dataset = self.file.get(key)
-            shape, kind = tuple(getattr(dataset, "shape", None) or ()), getattr(dataset, "dtype", None)
-            n_stored = dataset.id.get_storage_size() if kind is not None else 0
-        except _HDF5_ERRORS as error:
-            raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
-        if kind is None:
-            why = f"has no dataset {shortened(key)!r}, which {_INDEX} names"
-        elif kind.kind != "f":
-            why = f"has values of type {kind}: vectors are of floating-point numbers"
-        elif len(shape) != 3 or not shape[0] or not shape[2]:
-            why = f"has an array of shape {shape}: vectors are [layer, word, dim]"
-        elif shape[1] != len(sentence):
-            why = f"has {shape[1]} vectors and {len(sentence)} words"
-        elif math.prod(shape) * kind.itemsize > _MOST_COMPRESSION * n_stored:
-            why = f"has an array of shape {shape}, whose values are not in the file"
-        else:
-            return shape
-        raise self._refused(sentence, why)
-
-    def read(self, sentences: Sentences) -> NDArray[np.float32]:
-        """Vectors of all sentences, ``[layer, word, dim]``, all of the layers and the width of the first's."""
-        n_layers, _, dim = self.shape(sentences[0])
-        for sentence in sentences:
-            other = self.shape(sentence)
-            if (other[0], other[2]) != (n_layers, dim):
-                sizes = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
-                raise self._refused(sentence, f"has {sizes}")
-        try:
-            whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
-        except (MemoryError, ValueError) as error:
-            size = n_layers * sentences.n_words * dim * 4
-            raise StoreError(f"{self.path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
-        for number, sentence in enumerate(sentences):
-            self._read_sentence(sentence, whole[:, sentences.starts[number] : sentences.starts[number + 1]])
-        return whole
-
-    def _read_sentence(self, sentence: Sentence, into: NDArray[np.float32]) -> None:
+def _vectors(path: Path, file: Any, names: dict[str, str], sentences: Sentences) -> NDArray[np.float32]:
+    """Vectors of all sentences, ``[layer, word, dim]``, all of the layers and the width of the first's."""
+    n_layers, _, dim = _dataset(path, file, names, sentences[0]).shape
+    for sentence in sentences:
+        other = _dataset(path, file, names, sentence).shape
+        if (other[0], other[2]) != (n_layers, dim):
+            sizes = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
+            raise _refused(path, sentence, f"has {sizes}")
+    try:
+        whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
+    except (MemoryError, ValueError) as error:
+        size = n_layers * sentences.n_words * dim * 4
+        raise StoreError(f"{path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
+    for number, sentence in enumerate(sentences):
+        of_sentence = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
         try:
             with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
-                into[:] = self.file[self.index[_key(sentence)]][:]
+                of_sentence[:] = _dataset(path, file, names, sentence)[:]
         except _HDF5_ERRORS as error:
-            raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
-        finite = np.isfinite(into).all(axis=(1, 2))
+            raise _refused(path, sentence, f"cannot be read ({_first_line(error)})") from error
+        finite = np.isfinite(of_sentence).all(axis=(1, 2))
         if not finite.all():
             layer = int(np.flatnonzero(~finite)[0])
-            raise self._refused(sentence, f"has values in layer {layer} that are not finite in float32")
+            raise _refused(path, sentence, f"has values in layer {layer} that are not finite in float32")
+    return whole
 
-    def _refused(self, sentence: Sentence, why: str) -> StoreError:
-        return StoreError(f"{self.path}: sentence {shortened(sentence.id or _key(sentence))} {why}")
+
+def _dataset(path: Path, file: Any, names: dict[str, str], sentence: Sentence) -> Any:
+    """The vectors ``[layer, word, dim]`` of a sentence, not read yet, after a check that they are of its words."""
+    key = names.get(" ".join(sentence.words))
+    if key is None:
+        raise _refused(path, sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
+    try:
+        dataset = file.get(key)
+        shape, kind = tuple(getattr(dataset, "shape", None) or ()), getattr(dataset, "dtype", None)
+        n_stored = dataset.id.get_storage_size() if kind is not None else 0
+    except _HDF5_ERRORS as error:
+        raise _refused(path, sentence, f"cannot be read ({_first_line(error)})") from error
+    if kind is None:
+        why = f"has no dataset {shortened(key)!r}, which {_INDEX} names"
+    elif kind.kind != "f":
+        why = f"has values of type {kind}: vectors are of floating-point numbers"
+    elif len(shape) != 3 or not shape[0] or not shape[2]:
+        why = f"has an array of shape {shape}: vectors are [layer, word, dim]"
+    elif shape[1] != len(sentence):
+        why = f"has {shape[1]} vectors and {len(sentence)} words"
+    elif math.prod(shape) * kind.itemsize > _MOST_COMPRESSION * n_stored:
+        why = f"has an array of shape {shape}, whose values are not in the file"
+    else:
+        return dataset
+    raise _refused(path, sentence, why)
+
+
+def _refused(path: Path, sentence: Sentence, why: str) -> StoreError:
+    return StoreError(f"{path}: sentence {shortened(sentence.id or ' '.join(sentence.words))} {why}")
 
 
 def _index(file: Any, path: Path) -> dict[str, str]:
@@ -241,10 +219,9 @@ def _first_line(error: Exception) -> str:
     return shortened(next(iter(str(error).splitlines()), type(error).__name__))
 
 
-def _h5py() -> ModuleType:
+def _h5py() -> Any:
     try:
         import h5py
     except ImportError as error:
         raise BertologyError("HDF5 files need h5py: pip install 'bertology[hdf5]'") from error
-    module: ModuleType = h5py
-    return module
+    return h5py

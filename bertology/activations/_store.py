@@ -14,9 +14,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
 import numpy as np
@@ -35,18 +36,17 @@ from bertology._files import (
     signature,
     write_atomically,
 )
-from bertology.encoders import Encoding
+from bertology.encoders.alignment import CLS, Encoding
 from bertology.errors import BertologyError, StoreError
 
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
-CLS = "cls"
-"""Pooling of an entry of the first special tokens, one vector a sentence, in place of a pooling of words."""
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
+_OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
 _NO_CHECKSUM = "0" * 32
 """Placeholder of a shard's checksum while it is computed."""
@@ -82,17 +82,18 @@ class Recipe:
     def find(self, layers: Sequence[int]) -> Entry | None:
         """A complete entry with at least ``layers``, or ``None``."""
         others = sorted(store_folder().glob(f"{self.key[:20]}-*"))
-        for folder in [self.folder(layers), *(path for path in others if is_entry_name(path.name))]:
+        for folder in [self.folder(layers), *(path for path in others if _NAME.fullmatch(path.name))]:
             entry = open_entry(folder)
             if entry is not None and entry.manifest.recipe == self and set(layers) <= set(entry.manifest.layers):
                 return entry
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Description of an entry, with the checksum of each of its files."""
 
+    format: Literal[2] = 2
     recipe: Recipe
     layers: tuple[int, ...]
     dim: int
@@ -116,7 +117,9 @@ class Manifest:
 
     def content_checksum(self) -> str:
         """The checksum that the manifest should have."""
-        return digest([canonical_json({**asdict(self), "checksum": ""})])
+        content = {**asdict(self), "checksum": ""}
+        del content["format"]
+        return digest([canonical_json(content)])
 
     @property
     def n_stored(self) -> int:
@@ -127,6 +130,16 @@ class Manifest:
     def n_bytes(self) -> int:
         """Bytes of vectors on disk."""
         return self.n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
+
+    def problem(self) -> str | None:
+        """Why no extraction can have written it, or ``None``."""
+        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
+            return "layers: none, or not in order"
+        if not 0 < self.dim < _MOST_DIM:
+            return "dim: not a number of values of a vector"
+        if not all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards):
+            return "shards: not a file of this entry, or without words"
+        return None if self.n_stored + len(self.skipped) == self.n_words else "n_words: not as many as shards hold"
 
 
 @dataclass(frozen=True)
@@ -160,19 +173,14 @@ class Entry:
         return damaged
 
     def complete(self, checksums: Sequence[str | None]) -> Entry:
-        """Write the manifest, which makes the entry whole, with the checksum of each shard.
-
-        Raises:
-            ValueError: a shard has none, so is not written yet.
-        """
-        shards = []
-        for (name, rows, _), checksum in zip(self.manifest.shards, checksums, strict=True):
-            if checksum is None:
-                raise ValueError(f"{name} is not written yet")
-            shards.append((name, rows, checksum))
-        manifest = replace(self.manifest, shards=tuple(shards))
+        """Write the manifest, which makes the entry whole; a ValueError where a shard has no checksum yet."""
+        if None in checksums:
+            raise ValueError(f"{self.manifest.shards[checksums.index(None)][0]} is not written yet")
+        files = zip(self.manifest.shards, checksums, strict=True)
+        shards = tuple((name, rows, str(checksum)) for (name, rows, _), checksum in files)
+        manifest = replace(self.manifest, shards=shards)
         manifest = replace(manifest, checksum=manifest.content_checksum())
-        plain = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, ensure_ascii=False)
+        plain = json.dumps(asdict(manifest), indent=1, ensure_ascii=False)
         write_atomically(self.folder / MANIFEST, plain.encode(), remedy=_REMEDY)
         return Entry(self.folder, manifest)
 
@@ -182,17 +190,6 @@ def store_folder() -> Path:
     return cache_folder() / "activations"
 
 
-def is_entry_name(name: str) -> bool:
-    """Whether ``name`` is the name of the folder of an entry."""
-    return _NAME.fullmatch(name) is not None
-
-
-def is_own_file(name: str) -> bool:
-    """Whether ``name`` is the name of a file of an entry, finished or not."""
-    is_temporary = name.startswith(".") and name.endswith(".tmp")
-    return name in (MANIFEST, INDEX) or _SHARD.fullmatch(name) is not None or is_temporary
-
-
 def open_entry(folder: Path) -> Entry | None:
     """The entry in ``folder``, or ``None`` where there is no whole one; a :class:`BertologyError` where its manifest is
     not in the form that this version writes."""
@@ -200,30 +197,10 @@ def open_entry(folder: Path) -> Entry | None:
     if not path.exists():
         return None
     what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
-    written: _Written = read_json(path, what=what, form=_Written, remedy=remedy)
-    problem = written.problem()
-    if problem is not None:
+    manifest: Manifest = read_json(path, what=what, form=Manifest, remedy=remedy)
+    if (problem := manifest.problem()) is not None:
         raise StoreError(f"{path}: not readable as {what} ({problem}); {remedy}")
-    return Entry(folder, Manifest(**{part.name: getattr(written, part.name) for part in fields(Manifest)}))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Written(Manifest):
-    """The content of a manifest file."""
-
-    format: Literal[2]
-
-    def problem(self) -> str | None:
-        """Why no extraction can have written it, or ``None``."""
-        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
-            return "layers: none, or not in order"
-        if not 0 < self.dim < _MOST_DIM:
-            return "dim: not a number of values of a vector"
-        if not all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards):
-            return "shards: not a file of this entry, or without words"
-        if self.n_stored + len(self.skipped) != self.n_words:
-            return "n_words: not as many as shards hold"
-        return None
+    return Entry(folder, manifest)
 
 
 def write_index(folder: Path, place: NDArray[np.int32]) -> str:
@@ -282,29 +259,23 @@ def shard_checksum(path: Path) -> str | None:
     """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
     try:
         now = signature(path)
-    except FileNotFoundError:
-        return None
-    known = _CHECKED.get(path)
-    if known is None or known[0] != now:
-        known = _CHECKED[path] = (now, _taken_checksum(path))
-    return known[1]
-
-
-def _taken_checksum(path: Path) -> str | None:
-    try:
+        if path in _CHECKED and _CHECKED[path][0] == now:
+            return _CHECKED[path][1]
         with path.open("rb") as file:
             start = file.read(_HEADER_LENGTH_BYTES)
             length = int.from_bytes(start, "little")
-            if not 0 < length < path.stat().st_size:
-                return None
-            head = file.read(length)
+            head = file.read(length) if 0 < length < path.stat().st_size else b""
             declared = json.loads(head)["__metadata__"]["blake2b"]
             state = hashlib.blake2b(start + head.replace(declared.encode(), _NO_CHECKSUM.encode(), 1), digest_size=16)
             while block := file.read(_READ_BYTES):
                 state.update(block)
-    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
+        found = declared if declared == state.hexdigest() else None
+    except FileNotFoundError:
         return None
-    return declared if declared == state.hexdigest() else None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        found = None
+    _CHECKED[path] = (now, found)
+    return found
 
 
 class OpenShard:
@@ -319,7 +290,6 @@ class OpenShard:
         return rows
 
 
-_SECONDS_A_DAY = 86400
 _OTHER_FOLDER = "name another folder in BERTOLOGY_CACHE"
 
 
@@ -342,8 +312,7 @@ class StoreStatus:
     @property
     def name(self) -> str:
         """Name of the folder, quoted if it has characters that a terminal does not show."""
-        name = self.folder.name
-        return name if name.isprintable() else repr(name)
+        return self.folder.name if self.folder.name.isprintable() else repr(self.folder.name)
 
     @property
     def is_left_alone(self) -> bool:
@@ -373,28 +342,22 @@ def store_status() -> list[StoreStatus]:
     """Everything in the folder of the store except locks; a :class:`StoreError` where that cannot be read."""
     store = store_folder()
     with explained_write_errors(store, verb="read", remedy=_OTHER_FOLDER):
-        try:
-            paths = sorted(store.iterdir())
-        except FileNotFoundError:
-            return []
+        paths = sorted(store.iterdir()) if store.exists() else []
     return [_status(path) for path in paths if path.suffix != ".lock"]
 
 
 def _status(path: Path) -> StoreStatus:
     if path.is_symlink() or not path.is_dir():
         return StoreStatus(path, foreign="a link" if path.is_symlink() else "a file")
-    if not is_entry_name(path.name):
+    if not _NAME.fullmatch(path.name):
         return StoreStatus(path, foreign="not a folder of the store")
     try:
-        files = list(path.iterdir())
-        other = next(
-            (file for file in files if not is_own_file(file.name) or file.is_symlink() or not file.is_file()), None
-        )
-        if other is not None:
-            return StoreStatus(path, foreign=f"it holds {other.name!r}, which the store does not write")
-        stats = {file.name: file.stat() for file in files}
+        stats = {file: file.lstat() for file in path.iterdir()}
+        for file, stat in stats.items():
+            if not _OWN_FILE.fullmatch(file.name) or not S_ISREG(stat.st_mode):
+                return StoreStatus(path, foreign=f"it holds {file.name!r}, which the store does not write")
         # The manifest is opened to list an entry, so its time is no sign of use.
-        used = [max(stat.st_atime, stat.st_mtime) for name, stat in stats.items() if name != MANIFEST]
+        used = [max(stat.st_atime, stat.st_mtime) for file, stat in stats.items() if file.name != MANIFEST]
         entry = open_entry(path)
     except OSError as error:
         return StoreStatus(path, foreign=f"it cannot be read ({error.strerror})")
@@ -422,7 +385,7 @@ def prune_store(
     Returns:
         Entries that were deleted, or would be.
     """
-    latest = time.time() - older_than_days * _SECONDS_A_DAY
+    latest = time.time() - older_than_days * 86400
     wanted = [
         status
         for status in store_status()
@@ -438,10 +401,8 @@ def _delete(status: StoreStatus, *, dry_run: bool) -> bool:
     lock = status.folder.with_suffix(".lock")
     try:
         with FileLock(lock, timeout=0):
-            if dry_run:
-                return True
-            if _status(status.folder) != status:
-                return False
+            if dry_run or _status(status.folder) != status:
+                return dry_run
             for path in status.folder.iterdir():
                 path.unlink()
             status.folder.rmdir()

@@ -114,13 +114,12 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
 
     Args:
         entry: the stored vectors.
-        words: ``[item]`` numbers of the words; each must have a vector (see ``Entry.place``).
+        words: ``[item]`` numbers of the words; a ValueError is raised for one without a vector (see ``Entry.place``).
         layers: those to read, in this order; all that the entry holds when left out.
         memory: bytes of chunks to keep, all or none: passes would be little faster for a part of them.
 
     Raises:
         NameNotFoundError: the entry has no such layer.
-        ValueError: a word has no vector.
     """
 
     def __init__(
@@ -168,21 +167,18 @@ class SpanVectors(_StoredItems[SpanChunk]):
 
     Items come in the order of the store by their first word, in chunks of a bounded number of words. A sentence that
     was read in windows may have its words in several shards; a chunk then takes them from each. Chunks are kept as in
-    :class:`WordVectors`.
+    :class:`WordVectors`, whose arguments and errors these have too.
 
     Args:
         entry: the stored vectors.
-        spans: ``[item, span, 2]`` numbers of words through the split, end exclusive, one or two spans an item; each
-            word must have a vector (see ``Entry.place``).
-        layers: those to read, in this order; all that the entry holds when left out.
+        spans: ``[item, span, 2]`` numbers of words through the split, end exclusive, one or two spans an item.
+        layers: those to read.
         memory: bytes of chunks to keep.
         read: ``[word]`` which words to read; the others are left out of their spans, each of which must have one that
             is read and has a vector.
 
     Raises:
-        NameNotFoundError: the entry has no such layer.
         FitError: a span is empty, reversed or outside the split.
-        ValueError: a word has no vector.
     """
 
     def __init__(
@@ -238,21 +234,11 @@ class SpanVectors(_StoredItems[SpanChunk]):
 
 
 class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
-    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are.
+    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are."""
 
-    Args:
-        spans: the items.
-        pool: makes ``[layer, m, dim]`` vectors of the items of a chunk.
-        dim: their width.
-        memory: bytes of pooled chunks to keep.
-    """
-
-    def __init__(
-        self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = DEFAULT_MEMORY
-    ) -> None:
+    def __init__(self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int) -> None:
         super().__init__(spans._entry, spans.layers, memory)
-        self.dtype = torch.float32
-        self.n_items, self.dim = spans.n_items, dim
+        self.dtype, self.n_items, self.dim = torch.float32, spans.n_items, dim
         self._spans, self._pool = spans, pool
 
     def at(self, places: Sequence[int]) -> Self:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bertology.activations import Progress, silent
-from bertology.attention._pass import HeadStatistic, MapBatch, stream_maps
+from bertology.attention.maps import HeadStatistic, MapBatch, stream_maps
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.errors import CorpusError, ModelError
@@ -29,12 +29,9 @@ _AT_ONCE = 1 << 24
 class KeptMap:
     """The maps of one sentence."""
 
-    words: Integers
-    """``[unit]`` number of the word in the text that was read, −1 for special tokens."""
-    maps: Tensor
-    """``[layer, head, unit, unit]``"""
-    norms: Tensor | None
-    """``[layer, head, unit, unit]`` ‖αf(x)‖, where norms were requested."""
+    words: Integers  # [unit] number of the word in the text that was read, −1 for special tokens
+    maps: Tensor  # [layer, head, unit, unit]
+    norms: Tensor | None  # [layer, head, unit, unit] ‖αf(x)‖, where norms were requested
 
 
 class KeptMaps(HeadStatistic):
@@ -70,13 +67,10 @@ class KeptMaps(HeadStatistic):
 class SentenceMaps:
     """All attention maps of one sentence."""
 
-    units: tuple[str, ...]
-    """``[unit]`` words or pieces and special tokens, as they are written."""
+    units: tuple[str, ...]  # [unit] words or pieces and special tokens, as they are written
     layers: tuple[int, ...]
-    maps: Floats
-    """``[layer, head, unit, unit]`` from (rows) each unit to (columns) each unit."""
-    norms: Floats | None
-    """``[layer, head, unit, unit]`` ‖αf(x)‖; None unless norms were requested."""
+    maps: Floats  # [layer, head, unit, unit] from (rows) each unit to (columns) each unit
+    norms: Floats | None  # [layer, head, unit, unit] ‖αf(x)‖; None unless norms were requested
 
 
 def sentence_maps(
@@ -108,13 +102,11 @@ def sentence_maps(
 class PairedMaps:
     """The maps of one sentence in two models."""
 
-    sentence: int
-    """Number of the sentence in the text."""
+    sentence: int  # Number of the sentence in the text
     model: Floats
     """``[layer, head, word, column]`` of the layers that are compared: from each word to all words and to special
     tokens, each of which is a column where both models have as many of them, else all of them together are one."""
-    reference: Floats
-    """The same of the reference, whose layers are those that the former are compared with."""
+    reference: Floats  # The same of the reference, whose layers are those that the former are compared with
 
 
 def paired_maps(
@@ -150,7 +142,9 @@ def paired_maps(
         raise CorpusError("no sentence is read whole by both models: give a text with shorter sentences")
     lengths = np.diff(sentences.starts)
     progress.start(len(chosen), unit="sentences")
-    for some in _portions(chosen, lengths[chosen], len(layers) * model.n_heads):
+    # Sentences whose maps are in memory together.
+    portions = (len(layers) * model.n_heads * (lengths[chosen] + 2) ** 2).cumsum() // _AT_ONCE
+    for some in (chosen[portions == portion] for portion in np.unique(portions)):
         part = Sentences(sentences[number] for number in some.tolist())
         of_model, of_reference = (
             stream_maps(encoder, part, [KeptMaps], layers=[pair[side] for pair in layers]).results[0]
@@ -169,14 +163,6 @@ def _read_whole(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDAr
     left_out = sentences.sentence_of_word[[word.word for word in pieces.skipped]]
     n_skipped = np.bincount(left_out, minlength=len(sentences))
     return np.asarray((n_windows == 1) & (n_skipped == 0) & (np.diff(sentences.starts) > 0))
-
-
-def _portions(chosen: Integers, lengths: Integers, n_maps: int) -> Iterator[Integers]:
-    """Sentences whose maps are in memory together."""
-    sizes = (n_maps * (lengths + 2) ** 2).cumsum()
-    portions = sizes // _AT_ONCE
-    for portion in np.unique(portions).tolist():
-        yield chosen[portions == portion]
 
 
 def _aligned(model: KeptMap, reference: KeptMap, layers: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.attention._probes import AttentionProbe, GateProbe, HeadProbe
+from bertology.attention.probes import AttentionProbe, GateProbe, HeadProbe, ReadText
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.cells import Stopwatch, item_facts
@@ -41,7 +41,7 @@ from bertology.measures.sums import HeadRatios
 from bertology.probing import GeometryCounts, Probe
 
 if TYPE_CHECKING:
-    from bertology.attention import MakeStatistic
+    from bertology.attention.maps import MakeStatistic, MapPass
 
 MapsRead = tuple[Literal["word", "piece"], bool, bool]
 """Units of the maps, whether norms are read as well, whether sentences are read in pairs."""
@@ -82,9 +82,7 @@ class _Heads(SumsFamily):
     def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
         """Compute groups that read the same maps in one pass over each split; gates are closed task by task.
 
-        Yields:
-            Each group when its cells are written, or with what went wrong: the model gives no maps (``ModelError``), a
-            split has nothing of what is asked about (``CorpusError``). That does not stop the others.
+        Yields each group when its cells are written, or with what went wrong, which does not stop the others.
         """
         if self.pass_key(groups[0]) is None:
             yield from super().compute(groups, job)
@@ -132,16 +130,11 @@ class _Heads(SumsFamily):
             len(read), len(np.unique(read)), skipped=Counter(left_out.values()), changes=baselines.config.changes
         )
 
-        def measure(control: Any) -> Sequence[HeadRatios]:
-            return probe.baseline(
-                control,
-                chosen_on=splits.by_name[chosen_on],
-                sentences=splits.test,
-                chosen_windows=windows.get(chosen_on),
-                windows=windows.get("test"),
-            )
-
-        write_baseline_sums(baselines, job, measure, facts, "numpy")
+        other, text = (
+            ReadText(splits.by_name[chosen_on], windows.get(chosen_on)),
+            ReadText(splits.test, windows.get("test")),
+        )
+        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, text, other), facts, "numpy")
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Every ratio of every head."""
@@ -176,51 +169,40 @@ class _Question:
             return cls(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
 
 
-@dataclass(frozen=True)
-class _SplitRatios:
-    """The ratios of one split."""
-
-    ratios: tuple[HeadRatios, ...]
-    n_words: int
-    n_sentences: int
-    skipped: Mapping[str, int]
-    pairs: Mapping[str, int]
-    """Numbers of sentence pairs that were read together, and of those too long for that."""
-
-
 def _read_together(asked: Sequence[_Question], job: Resources) -> None:
     """Read the maps of each split in one pass for several questions, and write their cells."""
     watch, splits = Stopwatch(), job.pair.splits
     names = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
-    by_split = {split: _from_maps(asked, split, job) for split in names}
+    passes = {split: _from_maps(asked, split, job) for split in names}
+    results = {split: iter(read.results) for split, read in passes.items()}
     n_cells = sum(len(one.group.cells) for one in asked)
     provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
-    for number, one in enumerate(asked):
-        of_splits = {split: by_split[split][number] for split in one.makers}
-        test = of_splits["test"]
-        chosen_on = {"chosen_on": splits.chosen_on} if len(of_splits) > 1 else {}
+    test = passes["test"]
+    pairs = {"pairs": test.n_pairs, "pairs_apart": test.n_apart} if asked[0].probe.pairs else {}
+    for one in asked:
+        ratios = {split: tuple(_ratios(one.probe, own, results[split])) for split, own in one.makers.items()}
+        chosen_on = {"chosen_on": splits.chosen_on} if len(ratios) > 1 else {}
         write_sums(
             one.group.members[0],
             job,
-            {split if split == "test" else splits.chosen_on: each.ratios for split, each in of_splits.items()},
+            {split if split == "test" else splits.chosen_on: each for split, each in ratios.items()},
             GeometryCounts(test.n_words, skipped=test.skipped),
             n_clusters=test.n_sentences,
             provenance=provenance,
-            params={**chosen_on, **test.pairs},
+            params={**chosen_on, **pairs},
             aligned=job.pair.alignment_counts(),
         )
 
 
-def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> list[_SplitRatios]:
-    """The ratios of one split for each question; none for those that ask nothing of it."""
+def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> MapPass:
+    """One pass over the maps of a split, for all questions that ask something of it."""
     from bertology.attention import stream_maps
 
-    makers = [one.makers.get(split, ()) for one in asked]
     first = asked[0].probe
-    read = stream_maps(
+    return stream_maps(
         job.get_encoder(),
         job.pair.splits.by_name[split],
-        [maker for own in makers for maker in own],
+        [maker for one in asked for maker in one.makers.get(split, ())],
         layers=sorted({layer for one in asked for layer in _layers(one.group.members[0])}),
         level=first.level,
         norms=first.norms,
@@ -229,11 +211,6 @@ def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> list[_
         exclude_shared=job.pair.request.shared_subwords == "exclude",
         progress=job.progress,
     )
-    results = iter(read.results)
-    pairs = {"pairs": read.n_pairs, "pairs_apart": read.n_apart} if first.pairs else {}
-    facts = read.n_words, read.n_sentences, read.skipped, pairs
-    parts = (tuple(_ratios(one.probe, own, results)) for one, own in zip(asked, makers, strict=True))
-    return [_SplitRatios(ratios, *facts) for ratios in parts]
 
 
 def _ratios(probe: AttentionProbe, makers: Sequence[Any], results: Iterator[Any]) -> Iterator[HeadRatios]:

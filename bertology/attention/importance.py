@@ -1,7 +1,8 @@
 """Importance of heads: the loss of a model without them, by gates, gradients, and curves of heads taken out.
 
 A :class:`ScoredTask` is a loss and a score by item; there are two, to restore masked words and to sort texts. Gradients
-of the loss at gates and weights come next, then the losses without heads.
+of the loss at gates and weights come next, then the losses without heads. All of them count passes as progress, and
+raise a :class:`ModelError` where heads are gated already or cannot be gated in the model's family.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import contextlib
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
-from bertology.attention._pass import MOST_WORKERS, checked_layers, on_each_core, taking_maps
+from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core, taking_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
@@ -28,16 +28,6 @@ from bertology.encoders.interventions import Replay, changing, check_gates, head
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
-
-__all__ = [
-    "MaskedWords",
-    "SequenceClassifier",
-    "attention_gradients",
-    "head_importance",
-    "leave_one_layer_out",
-    "leave_one_out",
-    "pruning_curves",
-]
 
 TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
 STATISTICS = ("attention_gradient_bits", "attention_effect_bits")
@@ -54,40 +44,27 @@ Way = Literal["off", "uniform"]
 """Gated by 0 (Michel et al. 2019), or made to attend to everything alike (Kovaleva et al. 2019)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(NamedTuple):
     """Loss and score of the items of a batch."""
 
-    nats: Tensor
-    """``[item]`` loss, −ln of the probability of what is correct; gradients flow from it to the gates of heads."""
-    right: Tensor
-    """``[item]`` bool, whether the model is correct."""
-    rows: Tensor
-    """``[item]`` the row of the batch that each is in."""
+    nats: Tensor  # [item] −ln of the probability of what is correct; gradients flow from it to the gates of heads
+    right: Tensor  # [item] bool, whether the model is correct
+    rows: Tensor  # [item] the row of the batch that each is in
 
 
-@dataclass(frozen=True, eq=False)
-class TaskBatch:
+class TaskBatch(NamedTuple):
     """A few texts, and how a model is scored on them."""
 
-    ids: Tensor
-    """``[row, piece]`` vocabulary numbers."""
-    mask: Tensor | None
-    """``[row, piece]`` 1 for pieces, 0 for padding; None where nothing is padded."""
-    clusters: Integers
-    """``[row]`` the cluster of sentences that each belongs to."""
+    ids: Tensor  # [row, piece] vocabulary numbers
+    mask: Tensor | None  # [row, piece] 1 for pieces, 0 for padding; None where nothing is padded
+    clusters: Integers  # [row] the cluster of sentences that each belongs to
     ask: Callable[[Encoder], Answers]
     """Read the texts with the task's encoder, or a twin of it, in its present state: heads gated, hooks on its blocks.
     """
 
 
 class ScoredTask:
-    """A task that a model does item by item; the items are the same whatever is done to the model.
-
-    Args:
-        encoder: the model.
-        n_texts: number of texts; of many some neighbours share a cluster.
-    """
+    """A task that a model does item by item on so many texts; the items are the same whatever is done to the model."""
 
     batches: tuple[TaskBatch, ...]
     """All items, each once; set by subclasses."""
@@ -133,17 +110,7 @@ class MaskedWords(ScoredTask):
     """Restore masked words: an item is a word, all its pieces masked at once.
 
     Its loss is −ln of the probability of all its pieces, and it is correct where each of them is the most probable one.
-    In each sentence the same words are masked as by :func:`masked_lm_loss`.
-
-    Args:
-        encoder: a masked language model.
-        sentences: the text; of many sentences some neighbours share a cluster.
-        share: of a sentence's words that are masked, at least one.
-        seed: of the choice of words.
-        on_long: what to do with a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
-
-    Raises:
-        ModelError: no masked-LM head, a share outside 0…1, or no word to mask.
+    In each sentence the same words are masked as by :func:`masked_lm_loss`, whose arguments and errors it has.
     """
 
     def __init__(
@@ -241,17 +208,9 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
     gates, so that one backward pass gives the gradients of all heads in each text, and their magnitudes are averaged
     over texts, not over batches.
 
-    Args:
-        task: of the model.
-        progress: counts passes.
-
-    Returns:
-        Two statistics: ``importance``, where the importances of each layer are divided by their ℓ2 norm, as the paper
-        does before it ranks heads of all layers; and ``gradient_bits``, as they come. The norms are taken as given in
-        intervals.
-
-    Raises:
-        ModelError: heads are gated already, cannot be gated in the model's family, or none affects the loss.
+    The statistics are ``importance``, where the importances of each layer are divided by their ℓ2 norm, as the paper
+    does before it ranks heads of all layers; and ``gradient_bits``, as they come. The norms are taken as given in
+    intervals.
     """
     encoder = task.encoder
 
@@ -297,16 +256,7 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
     would change by, to first order, with a gate on the head's attention to that kind. Signed, these sums add up to the
     gradient at the gate of the whole head, whose mean magnitude :func:`head_importance` finds.
 
-    Args:
-        task: of the model.
-        progress: counts passes.
-
-    Returns:
-        ``attention_gradient_bits`` and ``attention_effect_bits``, a statistic a kind of target: ``[CLS]``, ``[SEP]``,
-        ``[MASK]``, ``punctuation``, ``other``.
-
-    Raises:
-        ModelError: heads are gated already, or the model gives no maps that the loss is computed from.
+    Each has a statistic a kind of target: ``[CLS]``, ``[SEP]``, ``[MASK]``, ``punctuation``, ``other``.
     """
     encoder = task.encoder
     kinds = _kinds(encoder)
@@ -413,18 +363,9 @@ def leave_one_out(
 ) -> tuple[HeadRatios, HeadRatios]:
     """The change of a task's loss and score when one head is disabled, on the same items (Michel et al. 2019, §3.2).
 
-    Args:
-        task: of the model.
-        ways: how: ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al.
-            2019, section 4.4), in families that are built as BERT is.
-        layers: whose heads, from 1; all when left out.
-        progress: counts passes.
-
-    Returns:
-        ``delta_loss_bits`` and ``delta_accuracy`` of each head, a statistic a way.
-
-    Raises:
-        ModelError: a layer that the model does not have, or its heads cannot be disabled in that way.
+    ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al. 2019, section 4.4),
+    in families that are built as BERT is. The heads are those of some layers, from 1; all when left out.
+    ``delta_loss_bits`` and ``delta_accuracy`` of each head have a statistic a way.
     """
     known, chosen = get_args(Way), checked_layers(task.encoder, layers)
     if not ways or set(ways) - set(known):
@@ -444,19 +385,9 @@ def leave_one_layer_out(
     """The change of a task's loss and score when a layer keeps none of its heads, or its most important one alone.
 
     What comes into a layer still passes it by, and its feed-forward part still works (whole layers: Kovaleva et al.
-    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3).
-
-    Args:
-        task: of the model.
-        importance: ``[layer, head]`` of all layers, as ``head_importance(task).of("importance")``.
-        layers: from 1; all when left out.
-        progress: counts passes.
-
-    Returns:
-        ``delta_loss_bits`` and ``delta_accuracy`` of each layer, the statistics ``all off`` and ``all but one off``.
-
-    Raises:
-        ModelError: a layer that the model does not have, importances of another model, or heads that cannot be gated.
+    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3). Importances are ``[layer, head]`` of all
+    layers, as ``head_importance(task).of("importance")``. ``delta_loss_bits`` and ``delta_accuracy`` of each layer have
+    the statistics ``all off`` and ``all but one off``.
     """
     _check_importance(task, importance)
     chosen = checked_layers(task.encoder, layers)
@@ -494,12 +425,17 @@ def pruning_curves(
         ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
         same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
         Statistics are named by the heads that are off, such as ``least important 10 %``.
-
-    Raises:
-        ModelError: importances that do not fit the task, no step or order, or folds without clusters.
     """
     ranks = importance.over[importance.names.index("importance")]  # [layer, head, cluster]
-    _check(task, ranks, n_steps, seeds, folds)
+    _check_importance(task, ranks.sum(-1))
+    n_clusters = task.n_clusters
+    if ranks.shape[-1] != n_clusters:
+        problem = f"importances are of {ranks.shape[-1]} clusters and the task of {n_clusters}"
+        raise ModelError(f"{problem}: give those that head_importance finds for this task")
+    if n_steps < 1 or not seeds:
+        raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
+    if not 1 <= folds <= n_clusters:
+        raise ModelError(f"{folds} folds of {n_clusters} clusters: give 1 … {n_clusters}")
     heads = list(product(range(1, len(ranks) + 1), range(1, ranks.shape[1] + 1)))
     orders = []  # [fold, upwards and downwards]
     for fold in range(folds):
@@ -531,26 +467,11 @@ def _curves(sums: Floats, n_orders: int, folds: int) -> Floats:
     return np.concatenate([mine, by_order[2 * folds :].mean(0, keepdims=True)]).reshape(-1, sums.shape[-1])
 
 
-def _check(task: ScoredTask, ranks: Floats, n_steps: int, seeds: Sequence[int], folds: int) -> None:
-    _check_importance(task, ranks.sum(-1))
-    if ranks.shape[-1] != task.n_clusters:
-        raise ModelError(
-            f"importances are of {ranks.shape[-1]} clusters and the task of {task.n_clusters}: give those that "
-            "head_importance finds for this task"
-        )
-    if n_steps < 1 or not seeds:
-        raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
-    if not 1 <= folds <= task.n_clusters:
-        raise ModelError(f"{folds} folds of {task.n_clusters} clusters: give 1 … {task.n_clusters}")
-
-
 def _check_importance(task: ScoredTask, importance: Floats) -> None:
     shape = (task.encoder.n_layers, task.encoder.n_heads)
     if importance.shape != shape or not np.isfinite(importance).all():
-        raise ModelError(
-            f"importances are {list(importance.shape)}: give finite numbers [layer, head], {list(shape)}, as "
-            "head_importance finds them"
-        )
+        remedy = f"give finite numbers [layer, head], {list(shape)}, as head_importance finds them"
+        raise ModelError(f"importances are {list(importance.shape)}: {remedy}")
 
 
 def _changes(
@@ -566,12 +487,10 @@ def _changes(
     return loss, score
 
 
-@dataclass(frozen=True)
-class Without:
-    """A model with some heads disabled."""
+class Without(NamedTuple):
+    """A model with some heads disabled, none for the whole model."""
 
     heads: frozenset[Head] = frozenset()
-    """The disabled heads, by layer and head; none for the whole model."""
     way: Way = "off"
 
 
@@ -640,8 +559,11 @@ def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
         chosen = [head - 1 for layer, head in heads if layer == watch.current]
         if not chosen:
             return None
-        # [batch, 1, head, dim / head]
-        mean = _mean(state["values"], state["mask"]).unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
+        values, mask = state["values"], state["mask"]
+        assert values is not None, "values are projected before the heads are mixed"
+        real = torch.ones_like(values[..., :1]) if mask is None else mask[:, :, None].to(values)
+        over_pieces = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+        mean: Tensor = over_pieces.unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
         is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
         is_chosen[chosen] = True
         computed = args[0].unflatten(-1, (n_heads, -1))
@@ -654,12 +576,3 @@ def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
             stack.callback(values.register_forward_hook(keep_values).remove)
             stack.callback(projection.register_forward_pre_hook(put_mean).remove)
         yield
-
-
-def _mean(values: Tensor | None, mask: Tensor | None) -> Tensor:
-    """``[batch, 1, dim]`` over the pieces that are not padding."""
-    assert values is not None, "values are projected before the heads are mixed"
-    if mask is None:
-        return values.mean(1, keepdim=True)
-    real = mask[:, :, None].to(values)
-    return (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)

@@ -23,13 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention._measured import row_entropy, weighted_sums
-from bertology.attention._pass import ClusterSums, MapBatch, PerBatch, SumsStatistic
 from bertology.attention._texts import Units
+from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic
+from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope
-
-__all__ = ["ClassifierKind", "PatternShares"]
 
 Pattern = Literal["vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous"]
 PATTERNS: Final[tuple[Pattern, ...]] = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
@@ -299,16 +297,8 @@ class PatternShares(SumsStatistic):
 
     Each map between the pieces of a text (or of a window of one) is put into one class: the likeliest, or
     ``heterogeneous`` where none is likely enough. The shares of a head sum to 1. Maps of fewer than
-    :data:`SHORTEST_MAP` pieces are not counted. Without sentence pairs no map is ``block``.
-
-    Args:
-        scope: what the pass reads, at piece level.
-        classifier: ``features`` or ``cnn``.
-        confidence: the least probability of a class; the classifier's own (0.5) when left out.
-
-    Raises:
-        BertologyError: the pass is at word level, or the confidence is no probability.
-        ModelError: the classifier cannot be loaded.
+    :data:`SHORTEST_MAP` pieces are not counted. Without sentence pairs no map is ``block``. The least probability of a
+    class is the classifier's own (0.5) when left out.
     """
 
     names = PATTERNS

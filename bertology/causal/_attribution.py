@@ -18,11 +18,12 @@ from torch import Tensor
 
 from bertology._names import aligned, folder_name, name_not_found
 from bertology._page import PageAndFigure, full_page, number_cell
-from bertology.attention import attention_rollout, check_norms, knows_norms, value_norms
+from bertology.attention import attention_rollout
+from bertology.attention.maps import check_norms, knows_norms, value_norms
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal._patching import Target
+from bertology.causal.patching import Target, intervening_in
 from bertology.encoders.batching import pieces_in_batch
-from bertology.encoders.interventions import Intervention, intervening, starting_from, value_projection
+from bertology.encoders.interventions import Intervention, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
 from bertology.measures.intervals import intervals_over_clusters
 
@@ -36,13 +37,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Key = tuple[str, int]
 """A method and a layer."""
-OF_INPUTS = ("integrated_gradients", "leave_one_out", "random")
-"""Methods whose scores are of the embeddings: layer 0."""
-OF_STATES = ("gradient_times_input",)
-"""Methods whose scores are of the hidden states of each layer, that of the embeddings too."""
 OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
 """Methods whose scores are of the mixing inside a block: from layer 1 on."""
-METHODS = (*OF_INPUTS, *OF_STATES, *OF_BLOCKS)
+METHODS = ("integrated_gradients", "leave_one_out", "random", "gradient_times_input", *OF_BLOCKS)
+"""Of the first three scores are of the embeddings: layer 0; of gradients of the hidden states of each layer."""
 _LARGEST_ERROR = 0.05
 _SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
 """Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
@@ -110,7 +108,8 @@ def attribute(
     chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
     for layer in chosen:
         Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-    of_states = (0,) if layers is None else chosen
+    layers_of = {"gradient_times_input": (0,) if layers is None else chosen}
+    layers_of |= dict.fromkeys(OF_BLOCKS, tuple(layer for layer in chosen if layer))
     alone = [replace(one, other=one.text, places=()) for one in questions]
     aligned_pairs = align_pairs(encoder, alone, by_word=True)
     excluded = tuple((number, one) for number, one in enumerate(aligned_pairs) if isinstance(one, str))
@@ -119,21 +118,12 @@ def attribute(
     found = []
     for number, one in enumerate(aligned_pairs):
         if isinstance(one, AlignedPair):
-            reader = _Reader(encoder, one)
+            reader = _Reader(encoder, one, baseline, steps, (seed, number))
             scores: dict[Key, Floats] = {}
-            error = float("nan")
-            if "integrated_gradients" in methods:
-                scores["integrated_gradients", 0], error = reader.integrated_gradients(baseline, steps)
-            if "leave_one_out" in methods:
-                scores["leave_one_out", 0] = reader.leave_one_out()
-            if "random" in methods:
-                scores["random", 0] = np.random.default_rng((seed, number)).standard_normal(len(reader.words))
-            if "gradient_times_input" in methods:
-                scores |= {("gradient_times_input", layer): one for layer, one in reader.gradients(of_states).items()}
-            blocks = [layer for layer in chosen if layer]
-            for method in (method for method in OF_BLOCKS if method in methods and blocks):
-                scores |= {(method, layer): of_layer for layer, of_layer in reader.of_blocks(method, blocks).items()}
-            found.append(Attributed(number, reader.words, reader.plain, scores, error, one))
+            for method in (method for method in METHODS if method in methods):
+                of_method = reader.scores(method, layers_of.get(method, (0,)))
+                scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
+            found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
     return Attributions(encoder, tuple(questions), tuple(found), excluded)
 
 
@@ -150,8 +140,10 @@ def _needs_values(encoder: Encoder) -> tuple[str, ...]:
 class _Reader:
     """One text, and passes over it and over versions of it."""
 
-    def __init__(self, encoder: Encoder, one: AlignedPair) -> None:
-        self._encoder, self._one = encoder, one
+    def __init__(self, encoder: Encoder, one: AlignedPair, baseline: str, steps: int, seed: tuple[int, int]) -> None:
+        self._encoder, self._one, self._baseline, self._steps, self._seed = encoder, one, baseline, steps, seed
+        self.error = float("nan")
+        """Error of completeness of integrated gradients, once they are computed."""
         body: Any = encoder.model.body
         self._look_up: Callable[[Tensor], Tensor] = body.get_input_embeddings()
         names = [name for name in one.places if name != SPECIAL]
@@ -162,33 +154,43 @@ class _Reader:
         self._candidates = torch.tensor(one.candidates, device=encoder.device)
         self.plain = float(differences(encoder, one, [one.ids[0]])[0])
 
-    def leave_one_out(self) -> Floats:
-        """``[word]`` scores."""
-        masked = masked_differences(self._encoder, self._one, dict(enumerate(self._pieces)))
-        return self.plain - np.array(list(masked.values()))
+    def scores(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
+        """``[word]`` scores by layer."""
+        match method:
+            case "leave_one_out":
+                masked = masked_differences(self._encoder, self._one, dict(enumerate(self._pieces)))
+                return {0: self.plain - np.array(list(masked.values()))}
+            case "random":
+                return {0: np.random.default_rng(self._seed).standard_normal(len(self.words))}
+            case "integrated_gradients":
+                return {0: self._integrated_gradients()}
+            case "gradient_times_input":
+                return self._gradients(layers)
+            case "value_zeroing":
+                return {layer: self._value_zeroing(layer) for layer in layers}
+            case _:
+                return self._attention(method, layers) if layers else {}
 
-    def integrated_gradients(self, baseline: str, steps: int) -> tuple[Floats, float]:
-        """``[word]`` scores, and the error of completeness as a share."""
+    def _integrated_gradients(self) -> Floats:
         encoder = self._encoder
         empty = self._ids.clone()
         of_words = torch.from_numpy(np.concatenate(self._pieces)).to(empty.device)
-        empty[of_words] = encoder.mask_id if baseline == "mask" else encoder.pad_id
-        look_up = self._look_up
+        empty[of_words] = encoder.mask_id if self._baseline == "mask" else encoder.pad_id
         with torch.no_grad():
-            full, start = look_up(self._ids), look_up(empty)
-        shares = ((torch.arange(steps, device=full.device) + 0.5) / steps).to(full.dtype)
+            full, start = self._look_up(self._ids), self._look_up(empty)
+        shares = ((torch.arange(self._steps, device=full.device) + 0.5) / self._steps).to(full.dtype)
         total = torch.zeros_like(full)
         size = max(1, pieces_in_batch(encoder.device) // len(full))
         for some in torch.split(shares, size):
             between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
             (gradient,) = torch.autograd.grad(self._difference_of(between).sum(), between)
             total += gradient.sum(0)
-        scores = ((full - start) * total / steps).sum(1).double().cpu().numpy()
+        scores = ((full - start) * total / self._steps).sum(1).double().cpu().numpy()
         with torch.no_grad():
             ends = self._difference_of(torch.stack([full, start])).double()
         whole = float(ends[0] - ends[1])
-        error = abs(float(scores.sum()) - whole) / abs(whole) if whole else float("nan")
-        return self._by_word(scores), error
+        self.error = abs(float(scores.sum()) - whole) / abs(whole) if whole else float("nan")
+        return self._by_word(scores)
 
     def _difference_of(self, embeddings: Tensor) -> Tensor:
         """``[row]`` good minus bad, from word embeddings; a gradient passes through."""
@@ -197,9 +199,7 @@ class _Reader:
         logits = head.logits(head.features(last[:, self._one.mask]), self._candidates)
         return logits[:, 0] - logits[:, 1]
 
-    def gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
-        """``[word]`` by layer: gradient × hidden state."""
-        look_up = self._look_up
+    def _gradients(self, layers: Sequence[int]) -> dict[int, Floats]:
         kept: dict[int, Tensor] = {}
 
         def keep(layer: int) -> Callable[[Tensor], Tensor]:
@@ -209,24 +209,21 @@ class _Reader:
 
             return change
 
-        with torch.enable_grad(), self._intervening([Intervention(layer, keep(layer)) for layer in layers]):
-            embeddings = look_up(self._ids[None]).detach().requires_grad_(True)
+        with torch.enable_grad(), intervening_in(self._encoder, [Intervention(layer, keep(layer)) for layer in layers]):
+            embeddings = self._look_up(self._ids[None]).detach().requires_grad_(True)
             difference = self._difference_of(embeddings).sum()
             found = torch.autograd.grad(difference, [kept[layer] for layer in layers])
         products = {layer: (kept[layer] * gradient)[0].sum(1) for layer, gradient in zip(layers, found, strict=True)}
         return {layer: self._by_word(one.detach().double().cpu().numpy()) for layer, one in products.items()}
 
-    def of_blocks(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
-        """``[word]`` scores by layer of the mixing inside blocks."""
-        if method == "value_zeroing":
-            return {layer: self._value_zeroing(layer) for layer in layers}
+    def _attention(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
         values: dict[int, Tensor] = {}
 
         def keep(layer: int) -> Callable[[Tensor], Tensor]:
             return lambda of_layer: values.setdefault(layer, of_layer)
 
         kept = layers if method == "attention_norms" else ()
-        with self._intervening([Intervention(layer, keep(layer), "values") for layer in kept]):
+        with intervening_in(self._encoder, [Intervention(layer, keep(layer), "values") for layer in kept]):
             maps = self._encoder.attentions(self._ids[None], layers=range(1, max(layers) + 1))
         for layer in kept:
             maps[layer] = maps[layer] * value_norms(values[layer], layer, self._encoder)[:, :, None]
@@ -246,15 +243,10 @@ class _Reader:
         without = Intervention(layer, lambda values: values.masked_fill(zeroed[..., None], 0), "values")
         start = states[layer - 1].expand(len(self.words), -1, -1)
         body, blocks = encoder.model.body, encoder.model.blocks
-        with starting_from(body, blocks, layer - 1, start), self._intervening([without]):
+        with starting_from(body, blocks, layer - 1, start), intervening_in(encoder, [without]):
             changed = encoder.hidden_states(ids, layers=(layer,))[layer]
         likeness = torch.cosine_similarity(changed[:, mask].double(), states[layer][:, mask].double(), dim=1)
         return np.asarray((1 - likeness).cpu().numpy())
-
-    def _intervening(self, interventions: Sequence[Intervention]) -> Any:
-        encoder = self._encoder
-        body, blocks = encoder.model.body, encoder.model.blocks
-        return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
 
     def _by_word(self, of_pieces: Floats) -> Floats:
         return np.array([(of_pieces[pieces] / self._n_owners[pieces]).sum() for pieces in self._pieces])
@@ -494,8 +486,3 @@ def _probability(difference: float) -> float:
 def _title(method: str, layer: int) -> str:
     name = method.replace("_", " ").replace(" times ", " × ")
     return f"{name}, layer {layer}" if layer or method.startswith("gradient") else name
-
-
-def hits(found: Sequence[Attributed], causes: Sequence[Sequence[int]], key: Key) -> Floats:
-    """``[text]`` 1 where the word with the highest score is among those that are the cause."""
-    return np.array([float(one.ranked(*key)[0] in of_text) for one, of_text in zip(found, causes, strict=True)])

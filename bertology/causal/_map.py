@@ -122,32 +122,39 @@ class PatchingMap(PageAndFigure):
     @property
     def about(self) -> str:
         """Meaning of the numbers, in one line."""
-        if self.source == "noise":
-            return f"{self._exchange}; 0 brings back nothing, 1 all that noise took"
-        return f"{self._exchange}; 0 changes nothing, 1 changes all"
+        zero, one = (
+            ("brings back nothing", "all that noise took") if self._is_noised else ("changes nothing", "changes all")
+        )
+        return f"{self.model}, {self._exchange}; 0 {zero}, 1 {one}"
 
     @property
     def scores(self) -> str:
         """The scores of both texts, between which the effects lie: ``logit of are − logit of is: …``."""
-        base, source = map(signed, self._ends)
-        zero, one = (
-            ("with the subject noised", "as it is")
-            if self.source == "noise"
-            else ("in the base text, which is patched", "in the source text")
-        )
+        (base, source), (zero, one, _) = map(signed, self._ends), self._texts_compared
         mean = "" if len(self.pairs) == 1 else ", means over pairs"
         return f"{self._measure}: {base} {zero} (effect 0), {source} {one} (effect 1){mean}"
 
     @property
+    def _is_noised(self) -> bool:
+        return self.source == "noise"
+
+    @property
+    def _texts_compared(self) -> tuple[str, str, str]:
+        """The text of effect 0, that of effect 1, and what is done with the states of a place."""
+        if self._is_noised:
+            return "with the subject noised", "as it is", "restoring"
+        return "in the base text, which is patched", "in the source text", "exchanging"
+
+    @property
     def _exchange(self) -> str:
-        """The states that are exchanged, the model and the number of pairs."""
-        n_pairs = len(self.whole)
+        """The states that are exchanged, and the number of pairs."""
+        n_pairs, site = len(self.whole), self.site.replace("_", " ")
         pairs = "one pair" if n_pairs == 1 else f"{n_pairs} pairs"
         left_out = f", {len(self.excluded)} left out" if self.excluded else ""
-        if self.source == "noise":
-            return f"{self.model}, {self.site.replace('_', ' ')} restored: {pairs.replace('pair', 'fact')}"
+        if self._is_noised:
+            return f"{site} restored: {pairs.replace('pair', 'fact')}"
         into = "other text into text" if self.direction == "noise" else "text into other text"
-        return f"{self.model}, {self.site.replace('_', ' ')}, {into}{_WHENCE[self.source]}: {pairs}{left_out}"
+        return f"{site}, {into}{_WHENCE[self.source]}: {pairs}{left_out}"
 
     def plot(self) -> ShownFigure:
         """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
@@ -162,9 +169,9 @@ class PatchingMap(PageAndFigure):
         """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
         reasons = Counter(reason for _, reason in self.excluded).most_common()
         values = {
-            "heading": f"Effects of {'restored' if self.source == 'noise' else 'exchanged'} states",
+            "heading": f"Effects of {'restored' if self._is_noised else 'exchanged'} states",
             "model": escape(folder_name(self.model)),
-            "exchange": escape(self._exchange.removeprefix(f"{self.model}, ")),
+            "exchange": escape(self._exchange),
             "meaning": escape(self._meaning),
             "place": "head" if self.site == "head" else "place",
             "open": "open" if len(self.pairs) == 1 else "",
@@ -185,7 +192,7 @@ class PatchingMap(PageAndFigure):
     @property
     def _measure(self) -> str:
         """Name of the score at the mask."""
-        if self.source == "noise":
+        if self._is_noised:
             return "probability of the object"
         words = {(pair.good, pair.bad) for pair in self.pairs}
         if not any(pair.bad for pair in self.pairs):
@@ -196,20 +203,19 @@ class PatchingMap(PageAndFigure):
     @property
     def _meaning(self) -> str:
         """Meaning of effects of 0 and 1, with the numbers of the texts."""
-        base, source = map(signed, self._ends)
-        change, zero, one = "exchanging the states of", "in the base text, which is patched", "in the source text"
-        if self.source == "noise":
-            change, zero, one = "restoring the states of", "with the subject noised", "in the text as it is"
+        (base, source), (zero, one, change) = map(signed, self._ends), self._texts_compared
+        one = "in the text as it is" if self._is_noised else one
         mean = "" if len(self.pairs) == 1 else "; all values are means over pairs of texts"
         return (
-            f"An effect of 0 means that {change} a place leaves the {self._measure} at {base}, its value {zero}; an "
-            f"effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 go beyond."
+            f"An effect of 0 means that {change} the states of a place leaves the {self._measure} at {base}, its value "
+            f"{zero}; an effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 go "
+            "beyond."
         )
 
     def _texts(self) -> dict[str, Any]:
         """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
         shown = self.pairs[:_MOST_SHOWN]
-        names = ("0 · subject noised", "1 · as it is") if self.source == "noise" else ("0 · base", "1 · source")
+        names = ("0 · subject noised", "1 · as it is") if self._is_noised else ("0 · base", "1 · source")
         cells = []
         for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
             words = {"text": " / ".join(dict.fromkeys(filter(None, (pair.good, pair.bad))))}

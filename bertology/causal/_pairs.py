@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,34 +72,18 @@ class AlignedPair:
 def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
     """Align pairs with the pieces of a model, or give the reason why one cannot be patched.
 
-    Args:
-        encoder: the model.
-        pairs: the pairs.
-        by_word: each word is a place of its own, named by its number and form.
+    With ``by_word`` each word is a place of its own, named by its number and form.
     """
     texts = Sentences(text for pair in pairs for text in pair.sentences(encoder.mask_token))
-    words = [tuple(sentence.words) for sentence in texts]
     pieces = encoder.tokenize(texts)
-    starts = texts.starts
-    aligned: list[AlignedPair | str] = []
-    for number, pair in enumerate(pairs):
-        sides = (2 * number, 2 * number + 1)
-        aligned.append(
-            _aligned(
-                encoder, pair, [words[side] for side in sides], pieces, [int(starts[side]) for side in sides], by_word
-            )
-        )
-    return aligned
+    return [_aligned(encoder, pair, texts, pieces, 2 * number, by_word) for number, pair in enumerate(pairs)]
 
 
 def _aligned(
-    encoder: Encoder,
-    pair: PatchPair,
-    words: Sequence[tuple[str, ...]],
-    pieces: Pieces,
-    starts: Sequence[int],
-    by_word: bool,
+    encoder: Encoder, pair: PatchPair, texts: Sentences, pieces: Pieces, number: int, by_word: bool
 ) -> AlignedPair | str:
+    words = [tuple(texts[side].words) for side in (number, number + 1)]
+    starts = texts.starts[number : number + 2].tolist()
     for text in (pair.text, pair.other):
         if (n_masks := Prompt(text).n_masks) != 1:
             return f"{quoted(text)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
@@ -129,7 +113,12 @@ def _aligned(
         if piece is None:
             return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
         candidates.append(piece)
-    names = _place_names(pair, words, masked[0][0], spans[0], by_word)
+    if by_word or pair.places:
+        names = word_names(words) if by_word else pair.places
+    else:
+        is_mask = (spans[0][0] <= masked[0][0]) & (masked[0][0] < spans[0][1])
+        named = zip(is_mask.tolist(), *words, strict=True)
+        names = tuple("mask" if masks else "changed" if a != b else "other word" for masks, a, b in named)
     if len(names) != n_words:
         return f"{len(names)} places are named for {n_words} words: name one for each word"
     places: dict[str, list[int]] = {}
@@ -139,18 +128,6 @@ def _aligned(
     places[SPECIAL] = [piece for piece in range(len(ids[0])) if piece not in of_words]
     as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
     return AlignedPair((ids[0], ids[1]), int(masked[0][0]), tuple(candidates), as_arrays)
-
-
-def _place_names(
-    pair: PatchPair, words: Sequence[tuple[str, ...]], mask: int, span: NDArray[Any], by_word: bool
-) -> tuple[str, ...]:
-    if by_word:
-        return word_names(words)
-    if pair.places:
-        return pair.places
-    is_mask = (span[0] <= mask) & (mask < span[1])
-    named = zip(is_mask.tolist(), *words, strict=True)
-    return tuple("mask" if masked else "changed" if a != b else "other word" for masked, a, b in named)
 
 
 def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -72,32 +72,16 @@ class CausalProbe(Probe):
         return ()
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems | None:
-        """Texts of the probe's own; None of a probe that reads splits.
-
-        Args:
-            source: the name or path of a corpus, or the name of a table in memory.
-            columns: which columns of a table hold what.
-
-        Raises:
-            BertologyError: the source cannot be read.
-        """
+        """Texts of the probe's own, of a corpus or of a table with named columns; None where it reads splits."""
         return None
 
     def sources(self) -> Mapping[str, str]:
-        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs.
-
-        Raises:
-            BertologyError: it cannot be read.
-        """
+        """Hashes by name of what settings name and the probe reads besides, such as a file of pairs."""
         return {}
 
     @abstractmethod
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
-        """How many items are asked about.
-
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
+        """How many items are asked about; a :class:`CorpusError` where the text lacks what is asked about."""
 
     @abstractmethod
     def measure(
@@ -113,10 +97,10 @@ class CausalProbe(Probe):
 
         Args:
             encoder: the model, to be left as it is found.
-            sentences: by split.
+            sentences: by split, those longer than the model takes to be treated as ``on_long`` says.
             items: what :meth:`items` gave.
             layers: those that are asked about; a statistic may be of fewer.
-            on_long: what to do with sentences longer than the model takes.
+            on_long: as in :meth:`Encoder.tokenize`.
 
         Raises:
             ModelError: the model has no masked-LM head, or not what is changed.

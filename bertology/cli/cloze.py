@@ -18,8 +18,9 @@ from bertology.cli._options import Format, closing, print_found, records, with_o
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.cloze import AnswerForm, ClozeReading
+    from bertology.cloze.asking import ClozeReading
     from bertology.cloze.lens import TunedLens
+    from bertology.cloze.prompts import AnswerForm
     from bertology.corpora import Sentence
     from bertology.encoders import Encoder
 
@@ -117,7 +118,7 @@ def cloze(
 def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
     """The tuned lens of the file, or one that is fitted now and written to it."""
     from bertology.activations import BarProgress, can_show, silent
-    from bertology.cloze import fit_lens, load_lens
+    from bertology.cloze.lens import fit_lens, load_lens
     from bertology.corpora import load_corpus
 
     if path.exists():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
-from bertology.cloze._ask import Questions, Wanted, chosen_layers, question_batches, read_questions
+from bertology.cloze.asking import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.cloze.prompts import (
     AnswerForm,
     Excluded,
@@ -42,22 +42,15 @@ class SentenceScores:
     """Pseudo-log-likelihoods of sentences, by layer."""
 
     layers: tuple[int, ...]
-    form: AnswerForm
-    """``original`` or ``within_word_l2r``: part of what a score means."""
-    piece_starts: Integers
-    """``[sentence + 1]`` where each sentence's pieces begin, and their end; an excluded one has none."""
-    piece_ids: Integers
-    """``[piece]`` vocabulary numbers, special tokens left out."""
-    piece_log_probs: Floats
-    """``[layer, piece]`` natural logarithms."""
-    n_unknown: Integers
-    """``[sentence]`` number of unknown pieces, which are scored like any other."""
+    form: AnswerForm  # original or within_word_l2r: part of what a score means
+    piece_starts: Integers  # [sentence + 1] where each sentence's pieces begin, and their end; an excluded one has none
+    piece_ids: Integers  # [piece] vocabulary numbers, special tokens left out
+    piece_log_probs: Floats  # [layer, piece] natural logarithms
+    n_unknown: Integers  # [sentence] number of unknown pieces, which are scored like any other
     excluded: tuple[Excluded, ...]
-    n_inputs: int
-    """Number of different inputs that the model read."""
+    n_inputs: int  # Number of different inputs that the model read
     sentences: tuple[str, ...]
-    pieces: tuple[str, ...]
-    """``[piece]`` how each is written."""
+    pieces: tuple[str, ...]  # [piece] how each is written
 
     def to_pandas(self, by: Literal["sentence", "piece"] = "sentence") -> pd.DataFrame:
         """A line for each layer and sentence, or each of its pieces.
@@ -140,27 +133,40 @@ def pseudo_log_likelihood(
         raise ClozeError("no sentence: give at least one")
     wanted = Wanted(layers=chosen_layers(encoder, layers), pieces=pieces)
     distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
-    cut = _Cut(encoder, form)
+    unknown = encoder.tokenizer.unk_token_id
+    special = frozenset(encoder.tokenizer.all_special_ids) - {unknown}
+    ids_of: list[list[int]] = []  # of each sentence, without special tokens; empty where there is a reason
+    reasons: list[str] = []  # of each sentence, why it has no score; empty if it has one
     log_probs, n_inputs = [], 0
+
+    def add(questions: Questions, encoding: Any) -> None:
+        """Cut a sentence into pieces, each masked in turn."""
+        pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
+        ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
+        reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, len(encoding.ids)))
+        ids_of.append([] if reasons[-1] else ids)
+        for copy in () if reasons[-1] else masked_copies(encoding.ids, pieces, words, encoder.mask_id, form):
+            questions.term(*copy)
+
     progress.start(len(distinct), unit="sentences")
-    for questions in question_batches(encode_each(encoder, list(distinct)), cut.add):
+    for questions in question_batches(encode_each(encoder, list(distinct)), add):
         log_probs.append(read_questions(encoder, questions, wanted).values)
         n_inputs += len(questions.inputs)
         progress.advance(questions.n_texts)
     progress.finish()
     numbers = [distinct[text] for text in sentences]
-    lengths = [len(ids) for ids in cut.ids]
+    lengths = [len(ids) for ids in ids_of]
     starts = np.cumsum([0, *lengths])
     places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
-    ids = [entry for number in numbers for entry in cut.ids[number]]
+    ids = [entry for number in numbers for entry in ids_of[number]]
     return SentenceScores(
         layers=wanted.layers,
         form=form,
         piece_starts=np.cumsum([0, *(lengths[number] for number in numbers)]),
         piece_ids=np.array(ids, dtype=np.int64),
         piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
-        n_unknown=np.array([cut.ids[number].count(cut.unknown_id) for number in numbers], dtype=np.int64),
-        excluded=_excluded([cut.reasons[number] for number in numbers]),
+        n_unknown=np.array([ids_of[number].count(unknown) for number in numbers], dtype=np.int64),
+        excluded=_excluded([reasons[number] for number in numbers]),
         n_inputs=n_inputs,
         sentences=tuple(sentences),
         pieces=_written(encoder, ids),
@@ -210,27 +216,6 @@ def _states(
         yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
         progress.advance(len(here))
     progress.finish()
-
-
-class _Cut:
-    """Different sentences in pieces, each masked in turn."""
-
-    def __init__(self, encoder: Encoder, form: AnswerForm) -> None:
-        self._encoder, self._form = encoder, form
-        self.unknown_id = encoder.tokenizer.unk_token_id
-        self._special = frozenset(encoder.tokenizer.all_special_ids) - {self.unknown_id}
-        self.ids: list[list[int]] = []  # of each sentence, without special tokens; empty where there is a reason
-        self.reasons: list[str] = []  # of each sentence, why it has no score; empty if it has one
-
-    def add(self, questions: Questions, encoding: Any) -> None:
-        encoder = self._encoder
-        pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
-        ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
-        reason = _unreadable(encoder, ids, self._special) or too_long(encoder, len(encoding.ids))
-        self.reasons.append(reason)
-        self.ids.append([] if reason else ids)
-        for copy in () if reason else masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
-            questions.term(*copy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,20 +283,14 @@ class Surprisals:
     kind: Literal["causal", "pseudo"]
     """``causal``: given what comes before; ``pseudo``: given all other pieces, each masked in turn."""
     texts: tuple[str, ...]
-    word_starts: Integers
-    """``[text + 1]`` where the words of each text begin, and their end."""
+    word_starts: Integers  # [text + 1] where the words of each text begin, and their end
     words: tuple[str, ...]
-    nats: Floats
-    """``[word]`` surprisal in nats, the sum over the word's pieces; NaN where it is not known."""
-    piece_starts: Integers
-    """``[text + 1]`` where the pieces of each text begin, and their end; an excluded text has none."""
+    nats: Floats  # [word] surprisal in nats, the sum over the word's pieces; NaN where it is not known
+    piece_starts: Integers  # [text + 1] where the pieces of each text begin, and their end; an excluded text has none
     pieces: tuple[str, ...]
-    piece_nats: Floats
-    """``[piece]``"""
-    piece_word: Integers
-    """``[piece]`` the word that each piece counts for."""
-    excluded: tuple[Excluded, ...]
-    """Texts that cannot be read as they are, with the reason."""
+    piece_nats: Floats  # [piece]
+    piece_word: Integers  # [piece] the word that each piece counts for
+    excluded: tuple[Excluded, ...]  # Texts that cannot be read as they are, with the reason
 
     @property
     def bits(self) -> Floats:
@@ -439,8 +418,11 @@ class _Read:
                 ends[words.start : words.stop].astype(np.int64) - encoder.n_prefix
                 for ends in (cut.word_first, cut.word_last)
             )
+            owner = np.zeros(len(ids), dtype=np.int64)
+            for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
+                owner[firsts[word] : lasts[word]] = word
             self.ids.append([] if reason else ids)
-            self.word_of.append((_owners(len(ids), firsts, lasts) + words.start)[: len(self.ids[-1])])
+            self.word_of.append((owner + words.start)[: len(self.ids[-1])])
             self.reasons.append(reason)
 
     def leave_out(self, number: int, reason: str) -> None:
@@ -469,27 +451,16 @@ class _Read:
         )
 
 
-def _owners(n_pieces: int, firsts: Integers, lasts: Integers) -> Integers:
-    """``[piece]`` the word that each piece counts for, from the ranges of pieces of the words of a text."""
-    owner = np.zeros(n_pieces, dtype=np.int64)
-    for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
-        owner[firsts[word] : lasts[word]] = word
-    return owner
-
-
-def _beginning(encoder: Encoder, read: _Read) -> list[int]:
-    """The special pieces that stand for the beginning of a text: those that the tokenizer puts there, or its own."""
-    if encoder.n_prefix:
-        return read.prefix
-    if encoder.tokenizer.bos_token_id is None:
-        problem = "its tokenizer has no token for the beginning of a text"
-        raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
-    return [int(encoder.tokenizer.bos_token_id)]
-
-
 def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progress: Progress) -> list[Floats]:
     """``[piece]`` nats of each text, each piece given those before it."""
-    inputs, start = [], _beginning(encoder, read) if first == "bos" else []
+    inputs, start = [], list[int]()
+    if first == "bos":
+        # The special pieces that stand for the beginning of a text: those that the tokenizer puts there, or its own.
+        bos = encoder.tokenizer.bos_token_id
+        if not encoder.n_prefix and bos is None:
+            problem = "its tokenizer has no token for the beginning of a text"
+            raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
+        start = read.prefix if encoder.n_prefix else [int(bos)]
     for number, ids in enumerate(read.ids):
         reason = too_long(encoder, len(start) + len(ids))
         if reason:

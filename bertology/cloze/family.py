@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +16,9 @@ from bertology._files import canonical_json, digest
 from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
 from bertology.activations import Progress
-from bertology.cloze import AnswerForm, Prompt, ask, next_sentence, pseudo_log_likelihood
-from bertology.cloze._probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
-from bertology.cloze.prompts import Excluded, anchor_of, spell_pieces, vocabulary_ids
+from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
+from bertology.cloze.probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.prompts import AnswerForm, Excluded, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
@@ -87,17 +87,14 @@ class _Cloze(Family):
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """The model's own head, lower layers as they are or through a tuned lens, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
-        about = "what a model says of texts"
-        if probe.asks != "next_sentence":
-            configs = own_readout(probe, asked, "masked_lm.v1", _TUNED_LENS, about=about)
-            for config in configs:
-                if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
-                    raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
-            return configs
-        configs = own_readout(probe, asked, "next_sentence.v1", about=about)
+        is_pair = probe.asks == "next_sentence"
+        readouts = ("next_sentence.v1",) if is_pair else ("masked_lm.v1", _TUNED_LENS)
+        configs = own_readout(probe, asked, *readouts, about="what a model says of texts")
         for config in configs:
-            if config.settings:
+            if is_pair and config.settings:
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
+            if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
+                raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
         return configs
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
@@ -177,11 +174,8 @@ class _Cloze(Family):
         return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
 
     def _majority_of_asked(self, cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> Sequence[ResultRow]:
-        """The baseline ``majority``, counted and scored on the items that the layers are scored on.
-
-        They belong to the first cell. There are none where all items were scored: the baseline of all items is the
-        same.
-        """
+        """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none where
+        all items were scored, since the baseline of all items is the same."""
         cell, run = cells.cells["none", 0, cells.layers[0]], scoring.run
         items = _items_of(scoring.pair, probe)
         outcomes = read_outcomes(run, [cell.id])
@@ -374,31 +368,22 @@ _AT_ONCE = 8192
 class Answers:
     """The answers of a model to some items, in their order."""
 
-    score: Floats
-    """``[layer, item]`` log probability (natural) of the correct answer; NaN where an item was not scored."""
-    rival: Floats
-    """``[layer, item]`` the same of the distractor that it is compared with; NaN where there is none."""
-    rank: NDArray[np.int64]
-    """``[layer, item]`` rank of the correct answer; 0 where it has none."""
+    score: Floats  # [layer, item] natural log probability of the correct answer; NaN where an item was not scored
+    rival: Floats  # [layer, item] the same of the distractor that it is compared with; NaN where there is none
+    rank: NDArray[np.int64]  # [layer, item] rank of the correct answer; 0 where it has none
     first: list[list[str]]
     """``[layer][item]`` the answer that the model ranks first, or chooses; empty where an item was not scored."""
     gold: list[list[str]]
     """``[layer][item]`` the correct answer; for changes the word that each layer ranks first in the original text."""
-    reason: list[str]
-    """``[item]`` the reason why it was not scored; empty where it was."""
+    reason: list[str]  # [item] the reason why it was not scored; empty where it was
 
     @classmethod
-    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
-        """The empty answers of items that are not scored yet."""
-        shape = n_layers, len(items)
-        return cls(
-            np.full(shape, np.nan),
-            np.full(shape, np.nan),
-            np.zeros(shape, dtype=np.int64),
-            [[""] * len(items) for _ in range(n_layers)],
-            [[item.answer for item in items] for _ in range(n_layers)],
-            [""] * len(items),
-        )
+    def none(cls, n_layers: int, items: Sequence[ClozeItem], reason: str = "") -> Answers:
+        """The empty answers of items that are not scored yet, or for a reason."""
+        score, rival = np.full((2, n_layers, len(items)), np.nan)
+        first = [[""] * len(items) for _ in range(n_layers)]
+        gold = [[item.answer for item in items] for _ in range(n_layers)]
+        return cls(score, rival, np.zeros(score.shape, dtype=np.int64), first, gold, [reason] * len(items))
 
     def put(self, places: Sequence[int], other: Answers) -> None:
         """Take over the answers to some of the items."""
@@ -408,7 +393,7 @@ class Answers:
             for place, value in zip(places, values, strict=True):
                 row[place] = value
 
-    def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> None:
+    def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> Answers:
         """Note why items were not scored: the first reason of each."""
         for one in excluded:
             item = item_of[one.item]
@@ -419,6 +404,7 @@ class Answers:
         for first in self.first:
             for item in np.flatnonzero(left).tolist():
                 first[item] = ""
+        return self
 
 
 @dataclass(frozen=True)
@@ -446,18 +432,20 @@ class Asked:
             raise ClozeError("a vocabulary is for answers and choices of one piece: leave it out here")
         if self.form is not None and asks == "changes":
             raise ClozeError("what a change moves has no form: leave it out")
+        if asks == "answers" and self.form not in (None, "one_piece"):
+            raise ClozeError(f"answers scored as {self.form} have no place in a vocabulary: leave the form out")
         answers = Answers.none(len(self.layers), items.items)
         progress.start(len(items), unit="items")
         for places, words in self._portions(items):
             some = [items.items[place] for place in places]
-            answers.put(places, _HOW[asks](self, some, words))
+            answers.put(places, self._of_some(asks, some, words))
             progress.advance(len(some))
         progress.finish()
         for place in np.flatnonzero(np.isnan(answers.score).any(axis=0)).tolist():
             answers.reason[place] = answers.reason[place] or "the model's score is not a number"
         return answers
 
-    def _portions(self, items: ClozeItems) -> Sequence[tuple[list[int], tuple[str, ...]]]:
+    def _portions(self, items: ClozeItems) -> Iterator[tuple[list[int], tuple[str, ...]]]:
         """Places of items that are asked together, and the words among which their answers have a place.
 
         Where there are such words, what stands before the mask decides which entries they are.
@@ -467,177 +455,136 @@ class Asked:
             group = item.group if item.group in items.vocabularies else ""
             limited = bool(group or self.vocabulary)
             by_words.setdefault((group, anchor_of(_before(item)) if limited else ""), []).append(place)
-        return [
-            (places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary))
-            for (group, _), places in by_words.items()
-            for start in range(0, len(places), _AT_ONCE)
-        ]
+        for (group, _), places in by_words.items():
+            for start in range(0, len(places), _AT_ONCE):
+                yield places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary)
 
+    def _of_some(self, asks: ClozeAsks, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+        if asks in ("answers", "choices"):
+            entries = None
+            if words and self.form in (None, "one_piece"):  # those of several pieces have no place in a vocabulary
+                entries = vocabulary_ids(self.encoder, words, before=_before(items[0]))[0].tolist()
+            if entries == []:
+                reason = "no word of the vocabulary is a single piece there"
+                return Answers.none(len(self.layers), items, reason)
+            return self._ranked(items, entries) if asks == "answers" else self._chosen(items, entries)
+        if asks == "changes":
+            return self._changed(items)
+        if asks == "next_sentence":
+            return self._following(items)
+        # One answer at the masks of two texts, or whole sentences beside each other.
+        texts = [text for item in items for text in (item.text, item.other)]
+        if asks == "contexts":
+            prompts = [Prompt(text, (items[number // 2].answer,), at=-1) for number, text in enumerate(texts)]
+            scores = ask(self.encoder, prompts, layers=self.layers, form=self.form or "one_piece")
+            return self._of_pairs(items, scores.values, scores.excluded)
+        found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        return self._of_pairs(items, found.totals, found.excluded)
 
-def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """The place of each answer, or of the best of those that are as right."""
-    if asked.form not in (None, "one_piece"):
-        raise ClozeError(f"answers scored as {asked.form} have no place in a vocabulary: leave the form out")
-    entries = _entries(asked.encoder, words, _before(items[0]))
-    if entries is not None and not entries:
-        return _without_vocabulary(asked, items)
-    prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
-    scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
-    answers = Answers.none(len(asked.layers), items)
-    lost = []
-    for place, item in enumerate(items):
-        n = 1 + len(item.accepted)
-        values, ranks = scores.of(place), scores.ranks_of(place)
-        # An item is lost only if none of its answers can be scored.
-        if np.isnan(values[:, :n]).all():
-            lost += [one for one in scores.excluded if one.item == place]
-            continue
-        best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
-        for layer in range(len(asked.layers)):
-            # Several spellings may be one entry.
-            above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
-            answers.rank[layer, place] = best[layer] - len(above)
-        answers.score[:, place] = np.nanmax(values[:, :n], axis=1)
-    last = scores.mask_starts[1:] - 1
-    answers.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
-    answers.leave_out(lost, range(len(items)))
-    return answers
+    def _of_pairs(self, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
+        """Answers from ``[layer, 2 · item]`` values, the correct one of each two first."""
+        answers = Answers.none(len(self.layers), items)
+        answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
+        # What is chosen is one of two texts, whatever goes into them.
+        answers.gold = [[item.text for item in items] for _ in self.layers]
+        for layer, better in enumerate((answers.score > answers.rival).tolist()):
+            chosen = zip(items, better, strict=True)
+            answers.first[layer] = [item.text if right else item.other for item, right in chosen]
+        return answers.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
 
+    def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
+        """The place of each answer, or of the best of those that are as right."""
+        prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
+        scores = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1, vocabulary=entries)
+        answers = Answers.none(len(self.layers), items)
+        lost = []
+        for place, item in enumerate(items):
+            n = 1 + len(item.accepted)
+            values, ranks = scores.of(place), scores.ranks_of(place)
+            # An item is lost only if none of its answers can be scored.
+            if np.isnan(values[:, :n]).all():
+                lost += [one for one in scores.excluded if one.item == place]
+                continue
+            best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
+            for layer in range(len(self.layers)):
+                # Several spellings may be one entry.
+                above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
+                answers.rank[layer, place] = best[layer] - len(above)
+            answers.score[:, place] = np.nanmax(values[:, :n], axis=1)
+        answers.first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
+        return answers.leave_out(lost, range(len(items)))
 
-def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """Answers beside their rivals at one mask."""
-    prompts: list[Prompt] = []
-    item_of: list[int] = []
-    for place, item in enumerate(items):
-        if item.other:
-            prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
-        else:
-            prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
-        item_of += [place] * (2 if item.other else 1)
-    # The prompts with the answer, and with its rivals, of each item.
-    own = np.searchsorted(item_of, range(len(items))).tolist()
-    against = (np.searchsorted(item_of, range(len(items)), side="right") - 1).tolist()
-    form = asked.form or "one_piece"
-    ranks = asked.ranked and form == "one_piece"
-    entries = _entries(asked.encoder, words, _before(items[0])) if form == "one_piece" else None
-    if entries is not None and not entries:
-        return _without_vocabulary(asked, items)
-    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form, ranks=ranks, vocabulary=entries)
-    answers = Answers.none(len(asked.layers), items)
-    for place, item in enumerate(items):
-        right = scores.of(own[place])[:, 0]
-        wrong = scores.of(against[place])[:, -len(item.rivals) :]
-        answers.score[:, place], answers.rival[:, place] = right, wrong.max(axis=1)
-        if ranks:
-            answers.rank[:, place] = scores.ranks_of(own[place])[:, 0]
-        for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
-            chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
-            answers.first[layer][place] = chosen
-    answers.leave_out(scores.excluded, item_of)
-    return answers
+    def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
+        """Answers beside their rivals at one mask."""
+        prompts: list[Prompt] = []
+        item_of: list[int] = []
+        for place, item in enumerate(items):
+            if item.other:
+                prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
+            else:
+                prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
+            item_of += [place] * (2 if item.other else 1)
+        # The prompts with the answer, and with its rivals, of each item.
+        own = np.searchsorted(item_of, range(len(items))).tolist()
+        against = (np.searchsorted(item_of, range(len(items)), side="right") - 1).tolist()
+        form = self.form or "one_piece"
+        ranks = self.ranked and form == "one_piece"
+        scores = ask(self.encoder, prompts, layers=self.layers, form=form, ranks=ranks, vocabulary=entries)
+        answers = Answers.none(len(self.layers), items)
+        for place, item in enumerate(items):
+            right = scores.of(own[place])[:, 0]
+            wrong = scores.of(against[place])[:, -len(item.rivals) :]
+            answers.score[:, place], answers.rival[:, place] = right, wrong.max(axis=1)
+            if ranks:
+                answers.rank[:, place] = scores.ranks_of(own[place])[:, 0]
+            for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
+                chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
+                answers.first[layer][place] = chosen
+        return answers.leave_out(scores.excluded, item_of)
 
+    def _changed(self, items: Sequence[ClozeItem]) -> Answers:
+        """Ranks and values, in another text, of the word that each layer ranks first."""
+        before = ask(self.encoder, [Prompt(item.text) for item in items], layers=self.layers, top=1)
+        ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
+        kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
+        wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
+        answers = Answers.none(len(self.layers), items)
+        if kept:
+            prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
+            after = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1)
+            first = self._spelled(after.top_ids[:, after.mask_starts[1:] - 1, 0])
+            for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
+                for layer in range(len(self.layers)):
+                    entry = entries.index(int(ids[layer, place]))
+                    answers.score[layer, place] = after.of(number)[layer, entry]
+                    answers.rank[layer, place] = after.ranks_of(number)[layer, entry]
+                    answers.first[layer][place] = first[layer][number]
+            answers.leave_out(after.excluded, kept)
+        answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
+        answers.gold = self._spelled(ids)
+        return answers.leave_out(before.excluded, range(len(items)))
 
-def _in_context(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """One answer at the masks of two texts."""
-    prompts = [Prompt(text, (item.answer,), at=-1) for item in items for text in (item.text, item.other)]
-    form = asked.form or "one_piece"
-    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form)
-    return _of_pairs(asked, items, scores.values, scores.excluded)
+    def _following(self, items: Sequence[ClozeItem]) -> Answers:
+        """Whether one sentence follows another."""
+        scores = next_sentence(self.encoder, [(item.text, item.other) for item in items], layers=self.layers)
+        answers = Answers.none(len(self.layers), items)
+        right = np.array([item.answer != "next" for item in items], dtype=np.int64)
+        places = np.arange(len(items))
+        answers.score, answers.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
+        for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
+            answers.first[layer] = ["next" if follows else "other" for follows in better]
+        return answers.leave_out(scores.excluded, range(len(items)))
 
-
-def _sentences(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """Whole sentences beside each other, by pseudo-log-likelihood."""
-    texts = [text for item in items for text in (item.text, item.other)]
-    form = asked.form or "original"
-    scores = pseudo_log_likelihood(asked.encoder, texts, layers=asked.layers, form=form)
-    return _of_pairs(asked, items, scores.totals, scores.excluded)
-
-
-def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
-    """Answers from ``[layer, 2 · item]`` values, the correct one of each two first."""
-    answers = Answers.none(len(asked.layers), items)
-    answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
-    # What is chosen is one of two texts, whatever goes into them.
-    answers.gold = [[item.text for item in items] for _ in asked.layers]
-    for layer, better in enumerate((answers.score > answers.rival).tolist()):
-        answers.first[layer] = [(item.text if right else item.other) for item, right in zip(items, better, strict=True)]
-    answers.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
-    return answers
-
-
-def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """Ranks and values, in another text, of the word that each layer ranks first."""
-    before = ask(asked.encoder, [Prompt(item.text) for item in items], layers=asked.layers, top=1)
-    ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
-    kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
-    wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
-    answers = Answers.none(len(asked.layers), items)
-    if kept:
-        prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
-        after = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1)
-        last = after.mask_starts[1:] - 1
-        first = _spelled(asked.encoder, after.top_ids[:, last, 0])
-        for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
-            for layer in range(len(asked.layers)):
-                entry = entries.index(int(ids[layer, place]))
-                answers.score[layer, place] = after.of(number)[layer, entry]
-                answers.rank[layer, place] = after.ranks_of(number)[layer, entry]
-                answers.first[layer][place] = first[layer][number]
-        answers.leave_out(after.excluded, kept)
-    answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
-    answers.gold = _spelled(asked.encoder, ids)
-    answers.leave_out(before.excluded, range(len(items)))
-    return answers
-
-
-def _following(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-    """Whether one sentence follows another."""
-    scores = next_sentence(asked.encoder, [(item.text, item.other) for item in items], layers=asked.layers)
-    answers = Answers.none(len(asked.layers), items)
-    right = np.array([item.answer != "next" for item in items], dtype=np.int64)
-    places = np.arange(len(items))
-    answers.score, answers.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
-    for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
-        answers.first[layer] = ["next" if follows else "other" for follows in better]
-    answers.leave_out(scores.excluded, range(len(items)))
-    return answers
-
-
-_HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]], Answers]] = {
-    "answers": _ranked,
-    "choices": _chosen,
-    "contexts": _in_context,
-    "sentences": _sentences,
-    "changes": _changed,
-    "next_sentence": _following,
-}
-
-
-def _without_vocabulary(asked: Asked, items: Sequence[ClozeItem]) -> Answers:
-    """Nothing, where no word of a vocabulary is an entry at the place of the mask."""
-    answers = Answers.none(len(asked.layers), items)
-    answers.reason = ["no word of the vocabulary is a single piece there"] * len(items)
-    return answers
+    def _spelled(self, ids: NDArray[np.int64]) -> list[list[str]]:
+        """``[layer][item]`` entries as text; empty for none."""
+        distinct = [entry for entry in np.unique(ids).tolist() if entry >= 0]
+        name = dict(zip(distinct, spell_pieces(self.encoder, distinct), strict=True))
+        return [[name.get(entry, "") for entry in row] for row in ids.tolist()]
 
 
 def _before(item: ClozeItem) -> str:
     """The text before the mask that is asked about."""
     return Prompt(item.text).segments[-2]
-
-
-def _entries(encoder: Encoder, words: tuple[str, ...], before: str) -> Sequence[int] | None:
-    """The entries of a vocabulary given in words; words of several pieces have no place in any."""
-    if not words:
-        return None
-    entries: list[int] = vocabulary_ids(encoder, words, before=before)[0].tolist()
-    return entries
-
-
-def _spelled(encoder: Encoder, ids: NDArray[np.int64]) -> list[list[str]]:
-    """``[layer][item]`` entries as text; empty for none."""
-    distinct = [entry for entry in np.unique(ids).tolist() if entry >= 0]
-    name = dict(zip(distinct, spell_pieces(encoder, distinct), strict=True))
-    return [[name.get(entry, "") for entry in row] for row in ids.tolist()]
 
 
 _TUNED_LENS = "tuned_lens.v1"
@@ -646,11 +593,7 @@ _LENS_LOGITS = 400 * 64 * 30_000
 
 
 def _lens_corpus(config: ReadoutConfig, pair: ModelCorpus) -> str:
-    """The corpus whose train split the translators are fitted to.
-
-    Raises:
-        BertologyError: none is named, and the texts are not those of the embedded corpus.
-    """
+    """The corpus whose train split the translators are fitted to: the one named, or with embedded texts their own."""
     if name := config.settings.get("lens_corpus"):
         return str(name)
     if pair.request.corpus != "pocket":
@@ -660,11 +603,7 @@ def _lens_corpus(config: ReadoutConfig, pair: ModelCorpus) -> str:
 
 
 def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> Sentences:
-    """The text that the translators are fitted to.
-
-    Raises:
-        BertologyError: there is no such corpus, or it has no train split.
-    """
+    """The text that the translators are fitted to."""
     name = _lens_corpus(config, pair)
     splits = load_corpus(name).splits
     if "train" not in splits:
@@ -674,7 +613,7 @@ def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> Sentences:
 
 def _kept_lens(encoder: Encoder, config: ReadoutConfig, job: Resources) -> TunedLens:
     """The lens of a model, from the run's folder where another task has fitted it already."""
-    from bertology.cloze import fit_lens, load_lens
+    from bertology.cloze.lens import fit_lens, load_lens
 
     text, on_long = _lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)

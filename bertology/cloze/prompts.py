@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,10 +88,8 @@ class Prompt:
 class Excluded:
     """A prompt, candidate or sentence that has no score, and why."""
 
-    item: int
-    """Number of the prompt or sentence, in the order given."""
-    candidate: str | int | None
-    """The candidate; ``None`` where the whole prompt or sentence is excluded."""
+    item: int  # Number of the prompt or sentence, in the order given
+    candidate: str | int | None  # The candidate; None where the whole prompt or sentence is excluded
     reason: str
 
 
@@ -101,29 +99,20 @@ class ClozeScores:
 
     prompts: tuple[Prompt, ...]
     layers: tuple[int, ...]
-    form: AnswerForm
-    """Form in which candidates are scored: part of what a score means."""
+    form: AnswerForm  # Form in which candidates are scored: part of what a score means
     normalized: bool
     """Whether values are natural logarithms of probabilities; logits if not, which compare only within a prompt."""
-    candidate_starts: Integers
-    """``[prompt + 1]`` where each prompt's candidates begin in ``values``, and their end."""
-    values: Floats
-    """``[layer, candidate]`` of all prompts one after the other; NaN where one is excluded."""
+    candidate_starts: Integers  # [prompt + 1] where each prompt's candidates begin in values, and their end
+    values: Floats  # [layer, candidate] of all prompts one after the other; NaN where one is excluded
     ranks: Integers | None
     """``[layer, candidate]`` rank of a candidate at its mask, 1 for the first: one more than the number of entries
     above it; 0 where it is excluded. None unless ranks were requested."""
-    mask_starts: Integers
-    """``[prompt + 1]`` where each prompt's masks begin in the arrays below, and their end."""
-    top_ids: Integers
-    """``[layer, mask, k]`` vocabulary numbers, the best first; −1 where the prompt is excluded."""
-    top_values: Floats
-    """``[layer, mask, k]``"""
-    excluded: tuple[Excluded, ...]
-    """Candidates and prompts without a score, whose values are NaN."""
-    n_inputs: int
-    """Number of different inputs that the model read."""
-    top_words: Mapping[int, str] = field(default_factory=dict)
-    """Spelling of the entries of ``top_ids``."""
+    mask_starts: Integers  # [prompt + 1] where each prompt's masks begin in the arrays below, and their end
+    top_ids: Integers  # [layer, mask, k] vocabulary numbers, the best first; −1 where the prompt is excluded
+    top_values: Floats  # [layer, mask, k]
+    excluded: tuple[Excluded, ...]  # Candidates and prompts without a score, whose values are NaN
+    n_inputs: int  # Number of different inputs that the model read
+    top_words: Mapping[int, str] = field(default_factory=dict)  # Spelling of the entries of top_ids
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
@@ -219,8 +208,7 @@ def masked_copies(
         yield copy, piece, ids[piece]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A word at the place of a mask, in pieces."""
 
     pieces: tuple[int, ...]  # vocabulary numbers
@@ -280,16 +268,10 @@ def anchor_of(before: str) -> str:
 def vocabulary_ids(
     encoder: Encoder, words: Sequence[str], *, before: str = "a "
 ) -> tuple[Integers, tuple[Excluded, ...]]:
-    """The entries of a vocabulary given in words, for :func:`ask`.
+    """The entries of a vocabulary given in words that follow the text ``before``, for :func:`ask`.
 
-    Args:
-        encoder: whose vocabulary it is.
-        words: of several pieces they have no entry.
-        before: the text that they follow: at the start of a text, after a space or a bracket a word may be another
-            entry.
-
-    Returns:
-        ``[entry]`` vocabulary numbers, ascending, each once; and the words that are no single piece, with the reason.
+    At the start of a text, after a space or a bracket a word may be another entry. Given are ``[entry]`` vocabulary
+    numbers, ascending, each once, and the words that are no single piece, with the reason.
     """
     reader = AnswerReader(encoder)
     answers = reader.read(before, words)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from bertology._names import layer_number
 from bertology.activations import Progress, silent
-from bertology.attention import parse_heads
 from bertology.attention.importance import MaskedWords, head_importance
+from bertology.attention.viewer import parse_heads
 from bertology.corpora import load_corpus
 from bertology.encoders import Encoder, ModelSource, load_encoder
 from bertology.encoders.interventions import check_gates, head_projection

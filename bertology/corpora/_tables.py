@@ -7,11 +7,12 @@ import csv
 import json
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bertology._files import digest
@@ -48,22 +49,18 @@ class Columns:
     """Columns of a table by key."""
 
     by_key: Mapping[str, tuple[str, ...]]
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Values of the keys that name no column."""
+    language: str | None = None
+    """Language of the texts, by whose rules words are found."""
     inferred: bool = field(default=False, compare=False)
 
     def __getitem__(self, key: str) -> tuple[str, ...]:
         return self.by_key.get(key, ())
 
-    @cached_property
-    def _first(self) -> Mapping[str, str]:
-        return {key: names[0] for key, names in self.by_key.items()}
-
     def one(self, key: str) -> str | None:
         """The column of a key that has at most one."""
-        return self._first.get(key)
+        return names[0] if (names := self[key]) else None
 
-    @cached_property
+    @property
     def named(self) -> tuple[str, ...]:
         """All columns that are read."""
         return tuple(name for names in self.by_key.values() for name in names)
@@ -77,36 +74,20 @@ class Columns:
         return ",".join(f"{key}={'+'.join(names)}" for key, names in self.by_key.items())
 
 
-@dataclass(frozen=True)
-class ColumnKeys:
-    """The keys by which columns of one kind of table are named."""
-
-    keys: tuple[str, ...]
-    several: tuple[str, ...]
-    """Keys under which several columns may be named, joined by ``+``."""
-    remedy: str
-    settings: tuple[str, ...] = ()
-    """Keys that name no column."""
-    synonyms: Mapping[str, str] = field(default_factory=dict)
-    """Other names of keys."""
-
-    def stated(self, columns: Stated) -> Columns:
-        """The columns that a person names."""
-        chosen: dict[str, str] = {}
-        known = (*self.keys, *self.settings)
-        for key, equals, value, part in parts_of(columns):
-            key = self.synonyms.get(key, key)
-            if not equals or not value:
-                raise CorpusError(f"columns: {quoted(part)} is not key=column; {self.remedy}")
-            if key not in known:
-                raise name_not_found("key of columns", key, known)
-            if key in chosen:
-                several = " and ".join(f"{name}=" for name in self.several)
-                raise CorpusError(f"columns: {key}= stands twice; write {several} of several columns with +")
-            chosen[key] = value
-        names: dict[str, tuple[str, ...]] = {key: (chosen[key],) for key in self.keys if key in chosen}
-        names |= {key: tuple(map(str.strip, chosen[key].split("+"))) for key in self.several if key in chosen}
-        return Columns(names, {key: chosen[key] for key in self.settings if key in chosen})
+def stated_columns(columns: Stated, keys: Sequence[str], several: Sequence[str], remedy: str) -> Columns:
+    """The columns that a person names by ``keys``, of which ``several`` may have several columns, joined by ``+``."""
+    parts, language = split_language(columns)
+    chosen: dict[str, tuple[str, ...]] = {}
+    for key, equals, value, part in parts_of(parts or ()):
+        if not equals or not value:
+            raise CorpusError(f"columns: {quoted(part)} is not key=column; {remedy}")
+        if key not in keys:
+            raise name_not_found("key of columns", key, (*keys, "language"))
+        if key in chosen:
+            plural = " and ".join(f"{name}=" for name in several)
+            raise CorpusError(f"columns: {key}= stands twice; write {plural} of several columns with +")
+        chosen[key] = tuple(map(str.strip, value.split("+"))) if key in several else (value,)
+    return Columns({key: chosen[key] for key in keys if key in chosen}, language)
 
 
 def parts_of(columns: Stated) -> list[tuple[str, str, str, str]]:
@@ -116,31 +97,41 @@ def parts_of(columns: Stated) -> list[tuple[str, str, str, str]]:
     return [(key, equals, value, part) for (key, equals, value), part in zip(cells, parts, strict=True)]
 
 
-_SENTENCE_KEYS = ColumnKeys(
-    ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id"),
-    several=("label", "tags"),
-    remedy=_REMEDY,
-    settings=("language",),
-)
+def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None]:
+    """Columns without the language of texts, ``language=zh``, by whose rules words are found; and that language.
+
+    Raises:
+        CorpusError: there are two.
+    """
+    parts = parts_of(columns or ())
+    stated = [value for key, _, value, _ in parts if key == "language"]
+    if len(stated) > 1 or "" in stated:
+        raise CorpusError("columns: write language= once, with a code such as language=zh")
+    rest = [part.strip() for key, *_, part in parts if key != "language"]
+    return rest or None, next(iter(stated), None)
+
+
+_KEYS = ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id")
 """Keys of tables of sentences.
 
 ``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
 place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
 spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
 its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
-divide a ``group``. ``language`` is that of all texts, by whose rules words are found.
+divide a ``group``.
 """
 
 
 def _stated(columns: Stated) -> Columns:
     """Columns of a table of sentences as stated; keys that need another one must have it."""
-    chosen = _SENTENCE_KEYS.stated(columns)
+    chosen = stated_columns(columns, _KEYS, ("label", "tags"), _REMEDY)
     if not (chosen["text"] or chosen["words"]):
         raise CorpusError(f"columns: neither text= nor words= is there; {_REMEDY}")
     if chosen["tags"] and not chosen["words"]:
         raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
+    stated = {**chosen.by_key, **({"language": ()} if chosen.language else {})}
     for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
-        if (chosen[name] or name in chosen.settings) and not chosen[of]:
+        if name in stated and of not in stated:
             raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
     return chosen
 
@@ -214,14 +205,8 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A sentence of a table."""
-
-    sentence: Sentence
-    split: str | None
-    annotator: str = ""
-    """A note on who annotated it."""
+Row = tuple[str | None, Sentence]
+"""A sentence of a table, and its split if it states one."""
 
 
 def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Corpus:
@@ -230,7 +215,7 @@ def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: St
     rows, chosen = _rows_of_tables(name, tables, columns, oddities)
     notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
     corpus = corpus_of_rows(name, list(rows), by=chosen.one("group"), notes=notes, oddities=oddities)
-    return replace(corpus, language=chosen.settings.get("language"))
+    return replace(corpus, language=chosen.language)
 
 
 def _rows_of_tables(
@@ -245,10 +230,9 @@ def _rows_of_tables(
         table.check(chosen)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
-    options = {"language": chosen.settings.get("language"), **words}
-    spelt = {label: _Spelling.of(label, tables, in_lists=False) for label in chosen["label"]}
-    spelt |= {tags: _Spelling.of(tags, tables, in_lists=True) for tags in chosen["tags"]}
-    reader = _RowReader(chosen, spelt, oddities, options)
+    spelt = {label: _spelling(label, tables, in_lists=False) for label in chosen["label"]}
+    spelt |= {tags: _spelling(tags, tables, in_lists=True) for tags in chosen["tags"]}
+    reader = _RowReader(chosen, spelt, oddities, {"language": chosen.language, **words})
     return (reader.row(table, row, split) for split, table in tables.items() for row in range(len(table))), chosen
 
 
@@ -257,34 +241,30 @@ def corpus_of_rows(
     rows: Sequence[Row],
     *,
     by: str | None = None,
-    notes: Mapping[str, str],
+    notes: Mapping[str, str] = MappingProxyType({}),
     oddities: Oddities | None = None,
 ) -> Corpus:
     """The corpus of some sentences, all in splits, or in none: then divided, or all ``test`` if none is annotated.
 
-    Args:
-        name: name of the corpus.
-        rows: its sentences.
-        by: name of their groups, where a person named them.
-        notes: notes of the corpus.
-        oddities: irregularities to be listed in its notes.
+    ``by`` names their groups, where a person named them; ``oddities`` are listed in its notes.
     """
     notes, oddities = dict(notes), oddities or Oddities()
     by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-    for row in rows:
-        by_split.setdefault(row.split or "test", []).append(row.sentence)
-    if rows and rows[0].split is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
+    for split, sentence in rows:
+        by_split.setdefault(split or "test", []).append(sentence)
+    if rows and rows[0][0] is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
         by_split, notes["splits"] = divided(name, by_split["test"], by=by)
-    splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
+    splits = {}
+    for split, part in by_split.items():
+        if part:
+            sentences = Sentences(part)
+            splits[split] = with_iob2(sentences, partial(_place, name, sentences), oddities)
     groups = f"groups by {by}" if by not in (None, "document") else "documents"
     return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
 
 
-def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:
-    def place(word: int) -> str:
-        return f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
-
-    return with_iob2(sentences, place, oddities)
+def _place(name: str, sentences: Sentences, word: int) -> str:
+    return f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
 
 
 @dataclass(frozen=True)
@@ -292,7 +272,7 @@ class _RowReader:
     """Reader of the rows of tables that have the same columns."""
 
     columns: Columns
-    spelt: Mapping[str, _Spelling]
+    spelt: Mapping[str, Callable[[Any], str | None]]
     oddities: Oddities
     options: Mapping[str, Any]
     """Options of :func:`sentence_of_text`."""
@@ -300,14 +280,14 @@ class _RowReader:
     def row(self, table: Table, number: int, split: str | None) -> Row:
         """A row of a table, of the split that the table is, or of that which a column states."""
         where, columns = table.place(number), self.columns
-        cells = {name: table.columns[name][number] for name in columns.named}
+        cells = {name: table.columns[name][number] for names in columns.by_key.values() for name in names}
         name = name_cell(cells[column], where, column) if (column := columns.one("id")) else str(number)
         sentence = self._sentence(cells, name, where)
         if (column := columns.one("group")) and not _is_missing(group := _plain(cells[column])):
             sentence = replace(sentence, group=str(group))
         if column := columns.one("split"):
             split = split_named(name_cell(cells[column], where, column))
-        return Row(sentence, split)
+        return split, sentence
 
     def _sentence(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         sentence = self._first(cells, name, where)
@@ -368,7 +348,7 @@ class _RowReader:
         if len(values) != n:
             what = f"{n} words in column {quoted(self.columns.one('words'))} but {len(values)} labels"
             raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
-        return tuple(self.spelt[column](value) for value in values)
+        return tuple(map(self.spelt[column], values))
 
 
 def joined(first: Sentence, second: Sentence) -> Sentence:
@@ -378,39 +358,33 @@ def joined(first: Sentence, second: Sentence) -> Sentence:
     return replace(both, targets={TEXTS: texts}, derived=frozenset({TEXTS}))
 
 
-@dataclass(frozen=True)
-class _Spelling:
-    """Spelling of the labels of one column: text as it is, numbers by ``repr``, all as floats if one is a float."""
+def _spelling(column: str, tables: Mapping[str | None, Table], *, in_lists: bool) -> Callable[[Any], str | None]:
+    """The spelling of labels of a column: text as it is, numbers by ``repr``, all as floats if one is a float."""
+    kinds: dict[str, str] = {}
+    types: set[type] = set()
+    for table, row in ((one, row) for one in tables.values() for row in range(len(one))):
+        cell = table.columns[column][row]
+        where = table.place(row) if in_lists and isinstance(cell, str) else ""
+        for value in map(_plain, list_cell(cell, where, column) if in_lists and not _is_missing(cell) else [cell]):
+            if _is_missing(value) or str(value) in IGNORED or type(value) in types:
+                continue
+            kind = next((kind for known, kind in _LABEL_KINDS.items() if isinstance(value, known)), None)
+            if kind is None:
+                what = f"is {quoted(value)} ({type(value).__name__})"
+                raise CorpusError(f"{table.place(row)}: column {quoted(column)} {what}; give text or a number")
+            types.add(type(value))
+            kinds.setdefault(kind, f"{table.place(row)}: {quoted(value)}")
+    if len(kinds) > 1:
+        mixed = "; ".join(f"{kind} ({where})" for kind, where in kinds.items())
+        raise CorpusError(f"column {quoted(column)} mixes {mixed}; make all of one kind, as by astype(str)")
 
-    as_float: bool
-
-    @classmethod
-    def of(cls, column: str, tables: Mapping[str | None, Table], *, in_lists: bool) -> _Spelling:
-        kinds: dict[str, str] = {}
-        types: set[type] = set()
-        for table in tables.values():
-            for row, cell in enumerate(table.columns[column]):
-                where = table.place(row) if in_lists and isinstance(cell, str) else ""
-                for value in list_cell(cell, where, column) if in_lists and not _is_missing(cell) else [cell]:
-                    value = _plain(value)
-                    if _is_missing(value) or str(value) in IGNORED or type(value) in types:
-                        continue
-                    kind = next((kind for known, kind in _LABEL_KINDS.items() if isinstance(value, known)), None)
-                    if kind is None:
-                        what = f"is {quoted(value)} ({type(value).__name__})"
-                        raise CorpusError(f"{table.place(row)}: column {quoted(column)} {what}; give text or a number")
-                    types.add(type(value))
-                    kinds.setdefault(kind, f"{table.place(row)}: {quoted(value)}")
-        if len(kinds) > 1:
-            mixed = "; ".join(f"{kind} ({where})" for kind, where in kinds.items())
-            raise CorpusError(f"column {quoted(column)} mixes {mixed}; make all of one kind, as by astype(str)")
-        return cls(float in types)
-
-    def __call__(self, value: Any) -> str | None:
+    def spelt(value: Any) -> str | None:
         value = _plain(value)
         if _is_missing(value):
             return None
-        return value if isinstance(value, str) else repr(float(value) if self.as_float else value)
+        return value if isinstance(value, str) else repr(float(value) if float in types else value)
+
+    return spelt
 
 
 def is_list(value: Any) -> bool:
@@ -529,10 +503,7 @@ def names_of_columns(path: Path) -> Collection[str] | None:
     if suffix == ".parquet":
         return _parquet(path).columns
     if suffix not in JSON_SUFFIXES:
-        if suffix == ".tsv" and _is_cola(path):
-            return _COLA
-        rows = (_csv_rows if suffix == ".csv" else _tab_rows)(path, array("q"))
-        return [name.strip() for name in next(iter(rows), [])]
+        return _COLA if _is_cola(path) else [name.strip() for _, row in islice(_rows(path), 1) for name in row]
     first = first_line(path)
     try:
         value = parsed_json(first)
@@ -545,25 +516,48 @@ def names_of_columns(path: Path) -> Collection[str] | None:
 
 def read_table(path: Path, *, has_header: bool = True) -> Table:
     """The rows of one file; without a header columns are called by their numbers, from 1."""
-    suffix = suffix_of(path)
-    if suffix == ".parquet":
+    if suffix_of(path) == ".parquet":
         return _parquet(path)
-    if suffix in JSON_SUFFIXES:
+    if suffix_of(path) in JSON_SUFFIXES:
         return _json_array(path) if first_line(path).lstrip().startswith("[") else _json_lines(path)
-    lines = array("q")
-    rows = _csv_rows(path, lines) if suffix == ".csv" else _tab_rows(path, lines)
-    if has_header and suffix == ".tsv" and _is_cola(path):
-        table = _of_lines(path, rows, lines, has_header=False)
-        return replace(table, columns=dict(zip(_COLA, table.columns.values(), strict=True)))
-    return _of_lines(path, rows, lines, has_header=has_header)
+    columns: dict[str, list[str]] = {}
+    lines, is_cola = array("q"), has_header and _is_cola(path)
+    for number, row in _rows(path):
+        is_header = has_header and not columns and not is_cola
+        if not columns:
+            names = [name.strip() for name in row] if is_header else [str(place) for place in range(1, len(row) + 1)]
+            if (double := _double(names)) is not None:
+                raise CorpusError(f"{path}:{number}: two columns are called {quoted(double)}; rename one")
+            columns = {name: [] for name in (_COLA if is_cola else names)}
+        if len(row) != len(columns):
+            what = f"{len(row)} values where the table has {len(columns)} columns"
+            remedy = "mend the line, or write the table as CSV or JSON Lines"
+            raise CorpusError(f"{path}:{number}: {what}; {remedy}")
+        if not is_header:
+            lines.append(number)
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    if not columns:
+        raise CorpusError(f"{path}: nothing in it; give a table with a row of names")
+    return Table(columns, path, lines)
+
+
+def _double(names: Sequence[str]) -> str | None:
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def _is_cola(path: Path) -> bool:
-    lines = list(islice(text_lines(path), 5))
+    lines = list(islice(text_lines(path), 5)) if suffix_of(path) == ".tsv" else []
     return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
 
 
-def _csv_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The values of each line of CSV, or else of a line with tabs, and its number."""
+    if suffix_of(path) != ".csv":
+        for number, line in enumerate(text_lines(path), 1):
+            if line.strip():
+                yield number, [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+        return
     header = first_line(path)
     delimiter = next((mark for mark in (",", ";", "\t") if mark in header), ",")
     reader = csv.reader(text_lines(path), delimiter=delimiter, strict=True)
@@ -571,20 +565,12 @@ def _csv_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
     try:
         for row in reader:
             if row:
-                lines.append(before + 1)
-                yield row
+                yield before + 1, row
             before = reader.line_num
     except csv.Error as error:
         plain = ", or name the file .tsv, where quotation marks are plain text" if delimiter == "\t" else ""
         problem = str(error).replace("\t", "tab")
         raise CorpusError(f"{path}:{before + 1}: not CSV ({problem}); quote values as CSV does{plain}") from None
-
-
-def _tab_rows(path: Path, lines: array[int]) -> Iterable[list[str]]:
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            lines.append(number)
-            yield [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
 
 
 def _unquoted(cell: str) -> str:
@@ -595,46 +581,15 @@ def _unquoted(cell: str) -> str:
     return cell
 
 
-def _of_lines(path: Path, rows: Iterable[list[str]], lines: array[int], *, has_header: bool) -> Table:
-    names: list[str] = []
-    columns: list[list[str]] = []
-    for row in rows:
-        if not names:
-            names = [name.strip() for name in row] if has_header else [str(number) for number in range(1, len(row) + 1)]
-            double = next((name for name in names if names.count(name) > 1), None)
-            if double is not None:
-                raise CorpusError(f"{path}:{lines[0]}: two columns are called {quoted(double)}; rename one")
-            columns = [[] for _ in names]
-            if has_header:
-                continue
-        if len(row) != len(names):
-            what = f"{len(row)} values where the table has {len(names)} columns"
-            remedy = "mend the line, or write the table as CSV or JSON Lines"
-            raise CorpusError(f"{path}:{lines[-1]}: {what}; {remedy}")
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
-    if not names:
-        raise CorpusError(f"{path}: nothing in it; give a table with a row of names")
-    return Table(dict(zip(names, columns, strict=True)), path, lines[1:] if has_header else lines)
-
-
-def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str) -> Table:
+def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str, lines: Sequence[int] | None = None) -> Table:
     """The table of records, whose fields are columns, in order of first appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return Table({str(name): [row.get(name) for row in rows] for name in names}, source)
+    return Table({str(name): [row.get(name) for row in rows] for name in names}, source, lines)
 
 
 def _json_lines(path: Path) -> Table:
-    lines = array("q")
-    columns: dict[str, list[Any]] = {}
-    for number, value in json_objects(path):
-        for name in value:
-            if name not in columns:
-                columns[name] = [None] * len(lines)
-        lines.append(number)
-        for name, column in columns.items():
-            column.append(value.get(name))
-    return Table(columns, path, lines)
+    numbers, rows = zip(*json_objects(path), strict=True)
+    return _of_records(rows, path, array("q", numbers))
 
 
 def _json_array(path: Path) -> Table:
@@ -735,9 +690,9 @@ def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Co
         raise CorpusError(f"{name}: some splits are tables, others sentences; give all of one kind")
     if columns is not None:
         raise no_columns(columns, f"{name}, which has sentences")
-    rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
-    annotators = {row.annotator for row in rows} - {""}
-    return corpus_of_rows(name, rows, notes={"annotator": "; ".join(annotators)} if annotators else {})
+    rows = [(split, one) for split, part in read.items() if not isinstance(part, Table) for one in part]
+    annotated = any(isinstance(part, _OfDocs) for part in read.values())
+    return corpus_of_rows(name, rows, notes={"annotator": _UNSTATED} if annotated else {})
 
 
 def _has_splits(data: Any) -> bool:
@@ -795,10 +750,11 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
     if isinstance(rows, list | tuple):
         rows = [_as_words(row, number) for number, row in enumerate(rows)]
     part = _part(rows, IN_MEMORY, None)
-    if isinstance(part, Table):
-        options = {"language": language, "split_at_spaces": split_at_spaces}
-        part, _ = _rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **options)
-    return Sentences(row.sentence for row in part)
+    if not isinstance(part, Table):
+        return Sentences(part)
+    options = {"language": language, "split_at_spaces": split_at_spaces}
+    read, _ = _rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **options)
+    return Sentences(sentence for _, sentence in read)
 
 
 def _as_words(row: Any, number: int) -> Any:
@@ -830,16 +786,19 @@ def table_of_data(data: Any) -> Table | None:
     return part if isinstance(part, Table) else None
 
 
-def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Row]:
+class _OfDocs(list[Sentence]):
+    """Sentences of spaCy documents, which do not state who annotated them."""
+
+
+def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sentence]:
     """The table, or sentences, in an object."""
     if isinstance(data, str | Path):
         return read_table(Path(data), has_header=columns is None or _stated(columns).has_names)
     if isinstance(data, Sentences):
-        return [Row(sentence, None) for sentence in data]
+        return data
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))
-        double = next((name for name in names if names.count(name) > 1), None)
-        if double is not None:
+        if (double := _double(names)) is not None:
             raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
         return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, where)
     if hasattr(data, "to_pydict"):
@@ -851,9 +810,13 @@ def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Row
     rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
     if not rows:
         raise CorpusError(f"{where}: nothing in it; {_KINDS}")
-    part = _of_rows(rows, where)
+    if all(isinstance(row, Sentence) for row in rows):
+        return rows
+    if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
+        return _OfDocs(sentences_of_docs(rows))
+    part = _of_records(rows, where) if all(isinstance(row, Mapping) for row in rows) else _of_shapes(rows, where)
     features = getattr(data, "features", None) if hasattr(data, "column_names") else None
-    return _with_names_of_classes(part, features) if features and isinstance(part, Table) else part
+    return _with_names_of_classes(part, features) if features else part
 
 
 def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
@@ -869,15 +832,9 @@ def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
     return Table(columns, where)
 
 
-def _of_rows(rows: list[Any], where: str) -> Table | list[Row]:
-    if all(isinstance(row, Sentence) for row in rows):
-        return [Row(sentence, None) for sentence in rows]
-    if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
-        return [Row(sentence, None, _UNSTATED) for sentence in sentences_of_docs(rows)]
-    if all(isinstance(row, Mapping) for row in rows):
-        return _of_records(rows, where)
-    shape = _shape(rows[0])
-    if shape is None:
+def _of_shapes(rows: Sequence[Any], where: str) -> Table:
+    """The table of texts, words or tuples, all of one shape."""
+    if (shape := _shape(rows[0])) is None:
         raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
     for number, row in enumerate(rows):
         if _shape(row) != shape:

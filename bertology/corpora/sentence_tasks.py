@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -13,24 +13,22 @@ from statistics import median
 from typing import Final
 
 from bertology._names import name_not_found
-from bertology.corpora._corpus import Corpus
+from bertology.corpora._corpus import SPLITS, Corpus
 from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.errors import CorpusError
 
 _FEWEST_WORDS, _MOST_WORDS = 5, 28
 _RAREST_LABEL, _AT_MOST = 0.05, 3
-_CLAUSE_LEVEL = ("nsubj", "csubj", "expl")
+_Item = tuple[str, Sentence, str]
+"""Split, sentence, changed or not, and label."""
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """A sentence and its place, with what the rules ask of its annotation."""
 
     sentence: Sentence
     split: str
-
-    def __len__(self) -> int:
-        return len(self.sentence)
 
     def tag(self, layer: str, word: int) -> str:
         """The label of a word, empty where it has none."""
@@ -54,67 +52,40 @@ class Row:
 
     def below(self, word: int, *relations: str) -> list[int]:
         """The dependents of a word, of some relations or of any, in order."""
-        heads = self.sentence.heads or ()
-        found = [place for place, head in enumerate(heads) if head == word + 1]
+        found = [place for place, head in enumerate(self.sentence.heads or ()) if head == word + 1]
         return [place for place in found if self.relation(place) in relations] if relations else found
 
-    def depths(self) -> list[int]:
-        """Number of dependencies from the root to each word."""
-        heads, depths = self.sentence.heads or (), []
-        for word in range(len(heads)):
-            depth = 0
-            while heads[word]:
-                word, depth = heads[word] - 1, depth + 1
-            depths.append(depth)
-        return depths
-
-    def descendants(self, word: int) -> set[int]:
-        """A word and all below it."""
-        found, todo = {word}, [word]
-        while todo:
-            new = self.below(todo.pop())
-            found.update(new)
-            todo += new
-        return found
-
-    def is_clause(self, word: int) -> bool:
-        """Whether a word has a subject."""
-        return bool(self.below(word, *_CLAUSE_LEVEL))
-
-    @property
-    def phrases(self) -> Sequence[Target]:
-        """The phrases of the sentence, each before those inside it."""
-        return self.sentence.targets.get("constituents", ())
-
 
 @dataclass(frozen=True)
-class Item:
-    """A sentence, changed or not, in a split, and its label."""
-
-    split: str
-    sentence: Sentence
-    label: str
-
-
-@dataclass(frozen=True)
-class Rows:
+class _Rows:
     """All sentences that tasks are made of."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[_Row, ...]
     seed: int
     splits: tuple[str, ...]
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
+    @classmethod
+    def of(cls, corpus: Corpus, seed: int) -> _Rows:
+        """The sentences of usual length of all splits, each text once, with ids of their own."""
+        splits, rows = tuple(split for split in SPLITS if split in corpus), dict[str, _Row]()
+        for split, number, sentence in ((name, *one) for name in splits for one in enumerate(corpus[name])):
+            if _FEWEST_WORDS <= len(sentence) <= _MOST_WORDS and sentence.text not in rows:
+                rows[sentence.text] = _Row(replace(sentence, id=f"{split}/{number}/{sentence.id}"), split)
+        return cls(tuple(rows.values()), seed, splits)
 
     def draw(self, *parts: Hashable) -> float:
         """A number in [0, 1) that depends on the parts and the seed alone."""
         digest = blake2b(repr((self.seed, *parts)).encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return int.from_bytes(digest, "big") / 2**48
 
-    def drawn(self, rows: Iterable[Row], task: str) -> list[Row]:
+    def drawn(self, rows: Iterable[_Row], task: str) -> list[_Row]:
         """Rows in an order drawn at random."""
         return sorted(rows, key=lambda row: self.draw(task, row.sentence.text))
+
+    @cached_property
+    def sizes(self) -> Counter[str]:
+        """Sentences of each split."""
+        return Counter(row.split for row in self.rows)
 
     def split_of(self, form: str) -> str:
         """The split that a form belongs to, as probable as it has sentences."""
@@ -125,199 +96,155 @@ class Rows:
                 return split
         return self.splits[-1]
 
-    @cached_property
-    def sizes(self) -> Counter[str]:
-        """Sentences of each split."""
-        return Counter(row.split for row in self.rows)
+    def thinned(self, items: Iterable[_Item], task: str, *, balanced: bool) -> list[_Item]:
+        """Items of which no label has too many in a split.
 
-    def train(self) -> list[Row]:
-        """The rows of the training split."""
-        return [row for row in self.rows if row.split == "train"]
-
-    def balanced(self, items: Iterable[Item], task: str) -> list[Item]:
-        """Equally many items of each label in each split; labels of under one item in twenty are not asked about."""
-        groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
+        Where they are ``balanced``, all labels have equally many, and those of under one item of train in twenty are
+        not asked about; else a label has at most thrice as many as the label in the middle.
+        """
+        groups: dict[str, dict[str, list[_Item]]] = {split: defaultdict(list) for split in self.splits}
         for item in items:
-            groups[item.split, item.label].append(item)
-        train = {label: len(group) for (split, label), group in groups.items() if split == "train"}
-        labels = {label for label, n in train.items() if n >= _RAREST_LABEL * sum(train.values())}
-        most = {split: min((len(groups[split, label]) for label in labels), default=0) for split in self.splits}
-        kept = []
-        for (split, label), group in groups.items():
-            if label in labels:
-                group.sort(key=lambda item: self.draw(task, item.sentence.text))
-                kept += group[: most[split]]
-        return kept
-
-    def capped(self, items: Iterable[Item], task: str) -> list[Item]:
-        """Items of which each split has at most thrice as many of a label as of the label in the middle."""
-        groups: dict[str, dict[str, list[Item]]] = {split: defaultdict(list) for split in self.splits}
-        for item in items:
-            groups[item.split][item.label].append(item)
+            groups[item[0]][item[2]].append(item)
+        n_train = sum(map(len, groups["train"].values()))
+        labels = [label for label, group in groups["train"].items() if len(group) >= _RAREST_LABEL * n_train]
         kept = []
         for by_label in filter(None, groups.values()):
-            most = int(_AT_MOST * median(map(len, by_label.values())))
-            for group in by_label.values():
-                kept += sorted(group, key=lambda item: self.draw(task, item.sentence.text))[:most]
+            asked = [by_label.get(label, []) for label in labels] if balanced else list(by_label.values())
+            sizes = [len(group) for group in asked]
+            most = min(sizes, default=0) if balanced else int(_AT_MOST * median(sizes))
+            for group in asked:
+                kept += sorted(group, key=lambda item: self.draw(task, item[1].text))[:most]
         return kept
 
-    def halves(self, rows: Collection[Row], task: str, change: Callable[[Row], Sentence], label: str) -> list[Item]:
+    def halves(self, rows: Collection[_Row], task: str, change: Callable[[_Row], Sentence], label: str) -> list[_Item]:
         """Items of each split, half as they are, ``original``, and half changed; one too many is left out."""
         items = []
         for split in self.splits:
             of_split = self.drawn((row for row in rows if row.split == split), task)
             half = len(of_split) // 2
-            items += [Item(split, bare(row), "original") for row in of_split[:half]]
+            items += [(split, row.sentence, "original") for row in of_split[:half]]
             for row in of_split[half : 2 * half]:
-                items.append(Item(split, replace(change(row), id=f"{row.sentence.id}/{task}"), label))
+                items.append((split, replace(change(row), id=f"{row.sentence.id}/{task}"), label))
         return items
-
-
-def rows_of(corpus: Corpus, *, seed: int) -> Rows:
-    """The sentences of usual length of all splits, each text once, with ids of their own."""
-    splits = tuple(split for split in ("train", "dev", "test") if split in corpus)
-    rows, seen = [], set()
-    for split in splits:
-        for number, sentence in enumerate(corpus[split]):
-            if _FEWEST_WORDS <= len(sentence) <= _MOST_WORDS and sentence.text not in seen:
-                seen.add(sentence.text)
-                rows.append(Row(replace(sentence, id=f"{split}/{number}/{sentence.id}"), split))
-    return Rows(tuple(rows), seed, splits)
-
-
-def bare(row: Row) -> Sentence:
-    """The sentence without its annotation."""
-    sentence = row.sentence
-    return Sentence(sentence.id, sentence.text, sentence.words, sentence.spans)
 
 
 _BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 _CONTENT = ("NOUN", "VERB", "ADJ", "ADV")
 _MOST_VOCABULARY, _SENTENCES_A_WORD = 1000, 100
-_N_DEPTHS = 3
-_N_TOPS = 19
+_N_DEPTHS, _N_TOPS = 3, 19
 _TENSES = {"Pres": "present", "Past": "past"}
 _NUMBERS = {"Sing": "singular", "Plur": "plural"}
 
 
-def length(rows: Rows) -> list[Item]:
+def _length(rows: _Rows) -> list[_Item]:
     """Bins of the number of words."""
     bins = {n: f"{first}-{last}" for first, last in _BINS for n in range(first, last + 1)}
-    return rows.balanced((Item(row.split, bare(row), bins[len(row)]) for row in rows), "length")
+    items = ((row.split, row.sentence, bins[len(row.sentence)]) for row in rows.rows)
+    return rows.thinned(items, "length", balanced=True)
 
 
-def words(rows: Rows) -> list[Item]:
+def _words(rows: _Rows) -> list[_Item]:
     """The one word of a vocabulary that a sentence holds."""
-    train = rows.train()
     tags: dict[str, Counter[bool]] = defaultdict(Counter)
-    for row in train:
-        for word, form in enumerate(row.sentence.words):
+    for row in rows.rows:
+        for word, form in enumerate(row.sentence.words if row.split == "train" else ()):
             tags[form.lower()][row.tag("upos", word) in _CONTENT] += 1
-    counts = {form: sum(of.values()) for form, of in tags.items() if form.isalpha() and of[True] > of[False]}
-    size = min(_MOST_VOCABULARY, len(train) // _SENTENCES_A_WORD)
+    counts = {form: of.total() for form, of in tags.items() if form.isalpha() and of[True] > of[False]}
+    size = min(_MOST_VOCABULARY, rows.sizes["train"] // _SENTENCES_A_WORD)
     vocabulary = set(sorted(counts, key=lambda form: (-counts[form], form))[:size])
-    items = []
-    for row in rows:
-        held = [form for form in map(str.lower, row.sentence.words) if form in vocabulary]
-        if len(held) == 1:
-            items.append(Item(row.split, bare(row), held[0]))
-    return rows.capped(items, "words")
+    held = ((row, [form for form in map(str.lower, row.sentence.words) if form in vocabulary]) for row in rows.rows)
+    items = ((row.split, row.sentence, forms[0]) for row, forms in held if len(forms) == 1)
+    return rows.thinned(items, "words", balanced=False)
 
 
-def depth(rows: Rows) -> list[Item]:
+def _depth(rows: _Rows) -> list[_Item]:
     """Three adjacent depths of trees, equally many sentences of each depth at each length."""
-    cells: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
-    deepest = 0
-    for row in rows:
-        if (of_row := _depth(row)) is not None:
-            cells[row.split, len(row), of_row].append(row)
-            deepest = max(deepest, of_row)
-    lengths = {(split, n) for split, n, _ in cells}
+    cells: dict[tuple[str, int, int], list[_Row]] = defaultdict(list)
+    for row in rows.rows:
+        if (depth := _depth_of(row)) is not None:
+            cells[row.split, len(row.sentence), depth].append(row)
+    lengths = sorted({(split, n) for split, n, _ in cells})
 
-    def left(first: int) -> dict[tuple[str, int], int]:
+    def left(first: int) -> list[int]:
         """Number of sentences of each depth that remain at each length, with depths from ``first`` on."""
-        depths = range(first, first + _N_DEPTHS)
-        return {(split, n): min(len(cells.get((split, n, of_row), ())) for of_row in depths) for split, n in lengths}
+        return [min(len(cells.get((*one, first + d), ())) for d in range(_N_DEPTHS)) for one in lengths]
 
-    first = max(range(1, deepest), key=lambda first: sum(left(first).values()), default=1)
-    items = []
-    for (split, n), most in sorted(left(first).items()):
-        for of_row in range(first, first + _N_DEPTHS):
-            kept = rows.drawn(cells.get((split, n, of_row), ()), "depth")[:most]
-            items += [Item(split, bare(row), str(of_row)) for row in kept]
-    return items
+    deepest = max((depth for _, _, depth in cells), default=0)
+    first = max(range(1, deepest), key=lambda first: sum(left(first)), default=1)
+    return [
+        (split, row.sentence, str(first + d))
+        for (split, n), most in zip(lengths, left(first), strict=True)
+        for d in range(_N_DEPTHS)
+        for row in rows.drawn(cells.get((split, n, first + d), ()), "depth")[:most]
+    ]
 
 
-def _depth(row: Row) -> int | None:
+def _depth_of(row: _Row) -> int | None:
     """Phrases over the deepest word, or else dependencies from the root to it."""
-    if row.phrases:
-        over = [0] * len(row)
-        for phrase in row.phrases:
-            for word in range(*phrase.span1):
-                over[word] += 1
-        return max(over)
-    return None if row.root is None else max(row.depths())
+    if phrases := row.sentence.targets.get("constituents"):
+        over = Counter(word for phrase in phrases for word in range(*phrase.span1))
+        return max(over.values())
+    if row.root is None:
+        return None
+    depth, level = -1, [row.root]
+    while level:
+        depth, level = depth + 1, [below for word in level for below in row.below(word)]
+    return depth
 
 
-def top(rows: Rows) -> list[Item]:
+def _top(rows: _Rows) -> list[_Item]:
     """The most frequent sequences at the top of trees, and OTHER."""
-    found = [(row, sequence) for row in rows if (sequence := _sequence(row))]
+    found = [(row, sequence) for row in rows.rows if (sequence := _sequence(row))]
     counts = Counter(sequence for row, sequence in found if row.split == "train")
     frequent = sorted(counts, key=lambda sequence: (-counts[sequence], sequence))[:_N_TOPS]
-    labels = ((row, sequence if sequence in frequent else "OTHER") for row, sequence in found)
-    return rows.capped((Item(row.split, bare(row), label) for row, label in labels), "top")
+    items = ((row.split, row.sentence, one if one in frequent else "OTHER") for row, one in found)
+    return rows.thinned(items, "top", balanced=False)
 
 
-def _sequence(row: Row) -> str:
+def _sequence(row: _Row) -> str:
     """The sequence just below the top: phrases and tags of words, or else relations with the root in its place."""
-    if row.phrases:
+    n = len(row.sentence)
+    if phrases := row.sentence.targets.get("constituents"):
         labels, word = [], 0
-        inside = [phrase for phrase in row.phrases if phrase.span1 != (0, len(row))]
-        while word < len(row):
+        inside = [phrase for phrase in phrases if phrase.span1 != (0, n)]
+        while word < n:
             phrase = next((phrase for phrase in inside if phrase.span1[0] == word), None)
             labels.append(str(phrase.label) if phrase else row.tag("xpos", word) or row.tag("upos", word) or "word")
             word = phrase.span1[1] if phrase else word + 1
         return " ".join(labels)
-    if row.root is None:
-        return ""
-    return " ".join(
-        "root" if word == row.root else row.relation(word) for word in sorted([row.root, *row.below(row.root)])
-    )
+    words = [] if row.root is None else sorted([row.root, *row.below(row.root)])
+    return " ".join("root" if word == row.root else row.relation(word) for word in words)
 
 
-def tense(rows: Rows) -> list[Item]:
+def _tense(rows: _Rows) -> list[_Item]:
     """Tense of the main verb."""
 
-    def label(row: Row, word: int) -> str | None:
+    def label(row: _Row, word: int) -> str | None:
         is_finite = row.tag("upos", word) == "VERB" and row.feature(word, "VerbForm") == "Fin"
         return _TENSES.get(row.feature(word, "Tense")) if is_finite else None
 
     return _by_form(rows, "tense", lambda row, root: [root], label)
 
 
-def number_of(relation: str) -> Callable[[Rows], list[Item]]:
+def _number_of(relation: str) -> Callable[[_Rows], list[_Item]]:
     """The task that asks for the number of the noun which is in a relation to the root."""
 
-    def label(row: Row, word: int) -> str | None:
+    def label(row: _Row, word: int) -> str | None:
         return _NUMBERS.get(row.feature(word, "Number")) if row.tag("upos", word) == "NOUN" else None
 
-    def make(rows: Rows) -> list[Item]:
-        return _by_form(rows, relation, lambda row, root: row.below(root, relation), label)
-
-    return make
+    return lambda rows: _by_form(rows, relation, lambda row, root: row.below(root, relation), label)
 
 
 def _by_form(
-    rows: Rows, task: str, words: Callable[[Row, int], list[int]], label: Callable[[Row, int], str | None]
-) -> list[Item]:
+    rows: _Rows, task: str, words: Callable[[_Row, int], list[int]], label: Callable[[_Row, int], str | None]
+) -> list[_Item]:
     """Sentences labelled by one word of theirs, in the split that the word's form belongs to."""
     items = []
-    for row in rows:
+    for row in rows.rows:
         places = words(row, row.root) if row.root is not None else []
         if len(places) == 1 and (value := label(row, places[0])):
-            split = rows.split_of(row.sentence.words[places[0]].lower())
-            items.append(Item(split, bare(row), value))
-    return rows.balanced(items, task)
+            items.append((rows.split_of(row.sentence.words[places[0]].lower()), row.sentence, value))
+    return rows.thinned(items, task, balanced=True)
 
 
 _QUOTES = frozenset('"“”„«»')
@@ -328,85 +255,79 @@ _Piece = tuple[int, int, str | None]
 """Part of a text by its place; or what stands there instead of the one word that it is."""
 
 
-def shift(rows: Rows) -> list[Item]:
+def _shift(rows: _Rows) -> list[_Item]:
     """Two adjacent words inverted."""
-    pairs = {row.sentence.id: found for row in rows if (found := _pairs(row))}
+    pairs = {row.sentence.id: found for row in rows.rows if (found := _pairs(row))}
 
-    def inverted(row: Row) -> Sentence:
+    def inverted(row: _Row) -> Sentence:
         found = pairs[row.sentence.id]
         word = found[int(rows.draw("pair", row.sentence.text) * len(found))]
         (one, end), (other, last) = row.sentence.spans[word : word + 2]
         places = ((0, one), (other, last), (end, other), (one, end), (last, len(row.sentence.text)))
         return _pieced(row.sentence, [(*place, None) for place in places])
 
-    return rows.halves([row for row in rows if row.sentence.id in pairs], "shift", inverted, "inverted")
+    return rows.halves([row for row in rows.rows if row.sentence.id in pairs], "shift", inverted, "inverted")
 
 
-def _pairs(row: Row) -> list[int]:
+def _pairs(row: _Row) -> list[int]:
     """The first words of the pairs that can be inverted: two words between spaces, different, and no punctuation."""
-    sentence = row.sentence
-    if _QUOTES & set(sentence.text):
+    text, words, spans = row.sentence.text, row.sentence.words, row.sentence.spans
+    if _QUOTES & set(text):
         return []
     # Of letters or digits alone, and no part of a token.
-    whole = [sentence.words[word].isalnum() and _free(row, word) for word in range(len(row))]
-    apart = [sentence.text[end:start].isspace() for (_, end), (start, _) in pairwise(sentence.spans)]
-    lower = [word.lower() for word in sentence.words]
+    whole = [words[word].isalnum() and _is_free(row, word) for word in range(len(words))]
+    apart = [text[end:start].isspace() for (_, end), (start, _) in pairwise(spans)]
     return [
         word
-        for word in range(1, len(row) - 1)
-        if whole[word] and whole[word + 1] and apart[word - 1] and apart[word] and lower[word] != lower[word + 1]
+        for word in range(1, len(words) - 1)
+        if whole[word] and whole[word + 1] and apart[word - 1] and apart[word]
+        if words[word].lower() != words[word + 1].lower()
     ]
 
 
-def _free(row: Row, word: int) -> bool:
+def _is_free(row: _Row, word: int) -> bool:
     """Whether what a word shows in the text is its own: no part of a token, and no clitic follows it."""
-    sentence = row.sentence
-    start, end = sentence.spans[word]
-    joined = word + 1 < len(row) and sentence.spans[word + 1][0] <= end and row.tag("upos", word + 1) != "PUNCT"
-    return sentence.text[start:end] == sentence.words[word] and not joined
+    text, words, spans = row.sentence.text, row.sentence.words, row.sentence.spans
+    start, end = spans[word]
+    joined = word + 1 < len(words) and spans[word + 1][0] <= end and row.tag("upos", word + 1) != "PUNCT"
+    return text[start:end] == words[word] and not joined
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Frequencies of words, of pairs of words, and of words of one tag and features."""
+def _odd_word(rows: _Rows) -> list[_Item]:
+    """A noun or verb replaced by one of the same tag and features, and of similar frequency."""
+    pairs = Counter(pair for row in rows.rows for pair in pairwise(_forms(row)))
+    words = Counter(form for row in rows.rows for form in _forms(row))
+    alike = _alike(rows, words)
 
-    words: Counter[str]
-    pairs: Counter[tuple[str, str]]
-    alike: dict[tuple[str, ...], list[tuple[int, str]]]
-    """Forms with their frequencies, in ascending order, by tag, features, initial and split."""
-
-    @classmethod
-    def of(cls, rows: Rows) -> _Counts:
-        words: Counter[str] = Counter()
-        pairs: Counter[tuple[str, str]] = Counter()
-        kinds: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-        for row in rows:
-            forms = _forms(row)
-            words.update(forms)
-            pairs.update(pairwise(forms))
-            for word, form in enumerate(forms[1:-1]):
-                if _can_be_odd(row, word):
-                    kinds[form][_kind(row, word)] += 1
-        alike: dict[tuple[str, ...], list[tuple[int, str]]] = defaultdict(list)
-        for form, of_form in sorted(kinds.items()):
-            # a form counts where more than half of its occurrences are of one kind
-            kind, n = of_form.most_common(1)[0]
-            if 2 * n > words[form] >= _RAREST:
-                alike[*kind, rows.split_of(form)].append((words[form], form))
-        return cls(words, pairs, {kind: sorted(forms) for kind, forms in alike.items()})
-
-    def comparable(self, old: tuple[str, str], new: tuple[str, str]) -> bool:
+    def is_comparable(old: tuple[str, str], new: tuple[str, str]) -> bool:
         """Whether two pairs occur as often by a factor, the old one's own occurrence not counted."""
-        times = self.pairs[old], 1 + self.pairs[new]
+        times = pairs[old], 1 + pairs[new]
         return max(times) <= _FACTOR * min(times)
 
+    def replacement(row: _Row) -> tuple[int, str] | None:
+        """A word of the sentence and what can replace it, both drawn, of one split; None where there is none."""
+        forms, text = _forms(row), row.sentence.text
+        for word in sorted(range(1, len(row.sentence)), key=lambda word: rows.draw("word", text, word)):
+            old = row.sentence.words[word]
+            n = words[old]
+            if n < _RAREST or not _can_be_odd(row, word):
+                continue
+            known = alike.get((*_kind(row, word), rows.split_of(old)), [])
+            first, last = bisect_left(known, (n / _FACTOR, "")), bisect_left(known, (_FACTOR * n + 1, ""))
+            before, after = forms[word], forms[word + 2]
+            fitting = [
+                new
+                for _, new in known[first:last]
+                if is_comparable((before, old), (before, new)) and is_comparable((old, after), (new, after))
+                if new != old
+            ]
+            if fitting:
+                return word, fitting[int(rows.draw("new", text) * len(fitting))]
+        return None
 
-def odd_word(rows: Rows) -> list[Item]:
-    """A noun or verb replaced by one of the same tag and features, and of similar frequency."""
-    counts = _Counts.of(rows)
-    chosen = {row.sentence.id: found for row in rows if (found := _replacement(row, rows, counts))}
+    chosen = {row.sentence.id: found for row in rows.rows if (found := replacement(row))}
 
-    def changed(row: Row) -> Sentence:
+    def changed(row: _Row) -> Sentence:
         word, form = chosen[row.sentence.id]
         start, end = row.sentence.spans[word]
         return _pieced(row.sentence, [(0, start, None), (start, end, form), (end, len(row.sentence.text), None)])
@@ -414,122 +335,110 @@ def odd_word(rows: Rows) -> list[Item]:
     # Each sentence is in the split of its word, which is that of what may replace it. If splits stayed as they are,
     # forms of test would be taken out of sentences of train and never put in: what a bag of words learns to be rare
     # in changed sentences would be what is put into those of test.
-    asked = [row for row in rows if row.sentence.id in chosen]
+    asked = [row for row in rows.rows if row.sentence.id in chosen]
     divided = [replace(row, split=rows.split_of(row.sentence.words[chosen[row.sentence.id][0]])) for row in asked]
     return rows.halves(divided, "odd_word", changed, "changed")
 
 
-def _replacement(row: Row, rows: Rows, counts: _Counts) -> tuple[int, str] | None:
-    """A word of the sentence and what can replace it, both drawn, of one split; None where there is none."""
-    forms, text = _forms(row), row.sentence.text
-    for word in sorted(range(1, len(row)), key=lambda word: rows.draw("word", text, word)):
-        old = row.sentence.words[word]
-        n = counts.words[old]
-        if n < _RAREST or not _can_be_odd(row, word):
-            continue
-        known = counts.alike.get((*_kind(row, word), rows.split_of(old)), [])
-        first, last = bisect_left(known, (n / _FACTOR, "")), bisect_left(known, (_FACTOR * n + 1, ""))
-        before, after = forms[word], forms[word + 2]
-        fitting = [
-            new
-            for _, new in known[first:last]
-            if counts.comparable((before, old), (before, new))
-            and counts.comparable((old, after), (new, after))
-            and new != old
-        ]
-        if fitting:
-            return word, fitting[int(rows.draw("new", text) * len(fitting))]
-    return None
+def _alike(rows: _Rows, words: Counter[str]) -> dict[tuple[str, ...], list[tuple[int, str]]]:
+    """Forms with their frequencies, in ascending order, by tag, features, initial and split."""
+    kinds: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for row, word in ((one, word) for one in rows.rows for word in range(len(one.sentence))):
+        if _can_be_odd(row, word):
+            kinds[row.sentence.words[word].lower()][_kind(row, word)] += 1
+    alike: dict[tuple[str, ...], list[tuple[int, str]]] = defaultdict(list)
+    for form, of_form in sorted(kinds.items()):
+        # a form counts where more than half of its occurrences are of one kind
+        kind, n = of_form.most_common(1)[0]
+        if 2 * n > words[form] >= _RAREST:
+            alike[*kind, rows.split_of(form)].append((words[form], form))
+    return {kind: sorted(forms) for kind, forms in alike.items()}
 
 
-def _can_be_odd(row: Row, word: int) -> bool:
+def _can_be_odd(row: _Row, word: int) -> bool:
     form = row.sentence.words[word]
-    return row.tag("upos", word) in ("NOUN", "VERB") and form.isalpha() and form.islower() and _free(row, word)
+    return row.tag("upos", word) in ("NOUN", "VERB") and form.isalpha() and form.islower() and _is_free(row, word)
 
 
-def _forms(row: Row) -> list[str]:
+def _forms(row: _Row) -> list[str]:
     """The words of a sentence in lower case, with its ends."""
     return ["<s>", *map(str.lower, row.sentence.words), "</s>"]
 
 
-def _kind(row: Row, word: int) -> tuple[str, ...]:
+def _kind(row: _Row, word: int) -> tuple[str, ...]:
     """Tag and features of a word, and whether it begins with a vowel, by which *a* and *an* are chosen."""
     begins = str(row.sentence.words[word][0].lower() in _VOWELS)
     return row.tag("upos", word), row.tag("xpos", word), row.tag("feats", word), begins
 
 
-@dataclass(frozen=True)
-class _Clauses:
-    """The words of two coordinated clauses; what lies between and after them stays in its place."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
-
-    @property
-    def longer(self) -> int:
-        """1 where the first has more words, −1 where the second has, else 0."""
-        one, other = (end - start for start, end in (self.first, self.second))
-        return (one > other) - (one < other)
-
-
-def coordination(rows: Rows) -> list[Item]:
+def _coordination(rows: _Rows) -> list[_Item]:
     """Two clauses inverted; of each split as many sentences with a longer first clause as with a longer second one."""
-    clauses = {row.sentence.id: found for row in rows if (found := _clauses(row))}
-
-    def inverted(row: Row) -> Sentence:
-        return _inverted(row, clauses[row.sentence.id])
-
-    by_length: dict[int, list[Row]] = {1: [], -1: [], 0: []}
+    clauses = {row.sentence.id: found for row in rows.rows if (found := _clauses(row))}
+    by_length: dict[int, list[_Row]] = {1: [], -1: [], 0: []}
     for split in rows.splits:
-        of_split = rows.drawn((row for row in rows if row.split == split and row.sentence.id in clauses), "clauses")
-        groups = {sign: [row for row in of_split if clauses[row.sentence.id].longer == sign] for sign in by_length}
+        groups: dict[int, list[_Row]] = {1: [], -1: [], 0: []}
+        some = [row for row in rows.rows if row.split == split and row.sentence.id in clauses]
+        for row in rows.drawn(some, "clauses"):
+            first, second, last = clauses[row.sentence.id]
+            groups[(first > last - second) - (first < last - second)].append(row)
         most = min(len(groups[1]), len(groups[-1]))
         for sign, group in groups.items():
             by_length[sign] += group[:most] if sign else group
+
+    def inverted(row: _Row) -> Sentence:
+        return _inverted(row, *clauses[row.sentence.id])
+
     return [item for kept in by_length.values() for item in rows.halves(kept, "coordination", inverted, "inverted")]
 
 
-def _clauses(row: Row) -> _Clauses | None:
-    """The root's clause and the one clause joined to it by a conjunction, where they make up the sentence."""
-    joined = [] if row.root is None or _MARKS & set(row.sentence.text) else row.below(row.root, "conj")
-    if row.root is None or len(joined) != 1 or not (row.is_clause(row.root) and row.is_clause(joined[0])):
+def _clauses(row: _Row) -> tuple[int, int, int] | None:
+    """The end of the root's clause, and begin and end of the one clause joined to it, where they make up the sentence.
+
+    What lies between and after them stays in its place.
+    """
+    root, text = row.root, row.sentence.text
+    conjuncts = [] if root is None or _MARKS & set(text) else row.below(root, "conj")
+    if root is None or len(conjuncts) != 1:
         return None
-    inside = sorted(row.descendants(joined[0]))
-    begin, end = inside[0], inside[-1] + 1
-    marks = row.below(joined[0], "cc")
-    is_last = all(row.tag("upos", word) == "PUNCT" for word in range(end, len(row)))
-    if len(inside) != end - begin or not is_last or len(marks) != 1 or row.root >= begin:
+    if not all(row.below(word, "nsubj", "csubj", "expl") for word in (root, conjuncts[0])):
         return None
-    if any(row.tag("upos", word) != "PUNCT" for word in range(begin, marks[0])):
+
+    def is_punctuation(first: int, last: int) -> bool:
+        return all(row.tag("upos", word) == "PUNCT" for word in range(first, last))
+
+    inside, level = set(conjuncts), list(conjuncts)
+    while level:
+        level = [below for word in level for below in row.below(word) if below not in inside]
+        inside.update(level)
+    begin, end, marks = min(inside), max(inside) + 1, row.below(conjuncts[0], "cc")
+    if len(inside) != end - begin or len(marks) != 1 or root >= begin:
+        return None
+    if not is_punctuation(end, len(row.sentence)) or not is_punctuation(begin, marks[0]):
         return None
     first, second, last = begin, marks[0] + 1, end
-    while first and row.tag("upos", first - 1) == "PUNCT":
+    while first and is_punctuation(first - 1, first):
         first -= 1
-    while last > second and row.tag("upos", last - 1) == "PUNCT":
+    while last > second and is_punctuation(last - 1, last):
         last -= 1
-    is_own = all(
-        row.sentence.text[slice(*row.sentence.spans[word])] == row.sentence.words[word] for word in (0, second)
-    )
-    return _Clauses((0, first), (second, last)) if is_own and last > second and first else None
+    words, spans = row.sentence.words, row.sentence.spans
+    is_own = all(text[slice(*spans[word])] == words[word] for word in (0, second) if last > second)
+    return (first, second, last) if is_own and last > second and first else None
 
 
-def _inverted(row: Row, clauses: _Clauses) -> Sentence:
+def _inverted(row: _Row, first: int, second: int, last: int) -> Sentence:
     sentence, spans = row.sentence, row.sentence.spans
-    (_, first), (second, last) = clauses.first, clauses.second
     (begin, new), stop, end = spans[second], spans[first - 1][1], spans[last - 1][1]
     one, other, lemma = sentence.words[0], sentence.words[second], row.tag("lemma", 0)
     keeps = lemma[:1].isupper() if lemma else row.tag("upos", 0) == "PROPN"
-    return _pieced(
-        sentence,
-        [
-            (begin, new, other if one[0].islower() else other[0].upper() + other[1:]),
-            (new, end, None),
-            (stop, begin, None),
-            (0, spans[0][1], one if keeps else one[0].lower() + one[1:]),
-            (spans[0][1], stop, None),
-            (end, len(sentence.text), None),
-        ],
-    )
+    pieces: list[_Piece] = [
+        (begin, new, other if one[0].islower() else other[0].upper() + other[1:]),
+        (new, end, None),
+        (stop, begin, None),
+        (0, spans[0][1], one if keeps else one[0].lower() + one[1:]),
+        (spans[0][1], stop, None),
+        (end, len(sentence.text), None),
+    ]
+    return _pieced(sentence, pieces)
 
 
 def _pieced(sentence: Sentence, pieces: list[_Piece]) -> Sentence:
@@ -549,17 +458,17 @@ def _pieced(sentence: Sentence, pieces: list[_Piece]) -> Sentence:
     return Sentence(sentence.id, text, tuple(words), tuple(spans))
 
 
-_MAKERS: Final[Mapping[str, Callable[[Rows], list[Item]]]] = {
-    "length": length,
-    "words": words,
-    "depth": depth,
-    "top": top,
-    "shift": shift,
-    "tense": tense,
-    "subject_number": number_of("nsubj"),
-    "object_number": number_of("obj"),
-    "odd_word": odd_word,
-    "coordination": coordination,
+_MAKERS: Final[Mapping[str, Callable[[_Rows], list[_Item]]]] = {
+    "length": _length,
+    "words": _words,
+    "depth": _depth,
+    "top": _top,
+    "shift": _shift,
+    "tense": _tense,
+    "subject_number": _number_of("nsubj"),
+    "object_number": _number_of("obj"),
+    "odd_word": _odd_word,
+    "coordination": _coordination,
 }
 SENTENCE_TASKS: Final = tuple(_MAKERS)
 """The tasks, in the order of the paper."""
@@ -619,18 +528,19 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     for split in ("train", "test"):
         if split not in corpus:
             raise CorpusError(f"sentence_tasks:{corpus.name}: no split {split}; give a treebank with train and test")
-    rows = rows_of(corpus, seed=seed)
+    rows = _Rows.of(corpus, seed)
     made: dict[str, dict[str, Sentence]] = {split: {} for split in rows.splits}
     counts = {}
     for task in tasks:
         target = sentence_target(task)
         items = _MAKERS[task](rows)
-        sizes = Counter(item.split for item in items)
+        sizes = Counter(split for split, *_ in items)
         counts[task] = ", ".join(f"{sizes[split]:,} {split}" for split in rows.splits) + " sentences"
-        for item in items:
-            sentence = made[item.split].setdefault(item.sentence.id, item.sentence)
-            whole = {target: (Target((0, len(sentence)), item.label),)}
-            made[item.split][sentence.id] = replace(sentence, targets={**sentence.targets, **whole})
+        for split, one, label in items:
+            bare = Sentence(one.id, one.text, one.words, one.spans)
+            sentence = made[split].setdefault(one.id, bare)
+            whole = {target: (Target((0, len(sentence)), label),)}
+            made[split][one.id] = replace(sentence, targets={**sentence.targets, **whole})
     if not any(made["train"].values()):
         raise CorpusError(
             f"sentence_tasks:{corpus.name}: no task can be made; give a treebank with upos, feats, heads and sentences "

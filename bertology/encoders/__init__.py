@@ -1,6 +1,6 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
-:func:`load_encoder` returns an :class:`Encoder` (``_encoder.py``, to be read first). On the way to it, ``resolving``
+:func:`load_encoder` returns an :class:`Encoder` (``encoder.py``, to be read first). On the way to it, ``resolving``
 finds the files of a model, ``sources`` reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
 object. ``alignment`` cuts text into pieces and finds words among them, ``batching`` reads pieces together,
 ``interventions`` looks into a running model and changes it; ``masked_loss``, ``decoder``, ``weights`` and
@@ -18,8 +18,8 @@ from bertology.encoders.resolving import resolve_model
 from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint, model_shape
 
 if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder, EncoderRun, LabelledArray
     from bertology.encoders._modules import layers_from_end
+    from bertology.encoders.encoder import Encoder, EncoderRun, LabelledArray
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading import load_classifier, load_encoder, load_reader
     from bertology.encoders.masked_loss import masked_lm_loss

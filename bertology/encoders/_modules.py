@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,47 +17,8 @@ from bertology._names import layer_number
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
 
-T = TypeVar("T")
-_LIBRARIES = frozenset(
-    {
-        "accelerate",
-        "bertology",
-        "builtins",
-        "collections",
-        "functools",
-        "math",
-        "numpy",
-        "peft",
-        "torch",
-        "transformers",
-    }
-)
-
-
-def copied(value: T, modules: Iterable[nn.Module], *, share: bool) -> T:
-    """A deep copy of ``value``, whose ``modules`` call each other, and none of the modules that were copied.
-
-    ``copy.deepcopy`` keeps functions as they are: a ``forward`` that was replaced by a function which calls the old one
-    would go on calling it in the module that was copied. Functions in attributes and hooks are therefore made anew
-    around the copies of what they refer to, by closure, default, ``partial`` or global name.
-
-    Args:
-        value: an object with modules.
-        modules: all of them.
-        share: whether the copies have the same tensors, and not tensors of the same values.
-    """
-    memo: dict[int, Any] = {}
-    for module in modules:
-        held = [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]
-        for tensor in (one for one in held if isinstance(one, Tensor)):
-            if share:
-                memo[id(tensor)] = tensor
-            elif not tensor.is_leaf:  # such as a pruned weight, which deepcopy refuses
-                memo[id(tensor)] = tensor.detach().clone()
-    made = copy.deepcopy(value, memo)
-    for module in modules:
-        _rebind(vars(memo[id(module)]), memo)
-    return made
+_LIBRARIES = {"accelerate", "bertology", "builtins", "collections", "functools", "math", "numpy", "peft", "torch"}
+_LIBRARIES |= {"transformers"}
 
 
 def is_of_library(module: str | None) -> bool:
@@ -81,53 +42,46 @@ def _rebound(value: Any, memo: dict[int, Any], done: dict[int, Any]) -> Any:
     if id(value) in done:
         return done[id(value)]
     done[id(value)] = value  # met again before it is done, as a function that calls itself
-    made = value
+    parts: tuple[Any, ...] = ()
+    make: Callable[..., Any] = lambda *_: value  # noqa: E731 - the value itself where none of its parts was copied
     if isinstance(value, FunctionType) and not is_of_library(value.__module__):
-        made = _rebound_function(value, memo, done)
+        names = [name for name in value.__code__.co_names if name in value.__globals__]
+        cells = value.__closure__ or ()
+        contents = (_content(cell) for cell in cells)
+        parts = (value.__defaults__, value.__kwdefaults__, *contents, *(value.__globals__[name] for name in names))
+        make = partial(_function, value, names)
     elif isinstance(value, MethodType):
-        owner, function = _rebound(value.__self__, memo, done), _rebound(value.__func__, memo, done)
-        made = value if owner is value.__self__ and function is value.__func__ else MethodType(function, owner)
+        parts, make = (value.__func__, value.__self__), MethodType
     elif isinstance(value, partial):
-        function, parts, named = (_rebound(part, memo, done) for part in (value.func, value.args, value.keywords))
-        made = partial(function, *parts, **named)
-    elif type(value) in (tuple, list, dict):
-        old = list(value.values() if isinstance(value, dict) else value)
-        new = [_rebound(one, memo, done) for one in old]
-        if any(a is not b for a, b in zip(old, new, strict=True)):
-            made = dict(zip(value, new, strict=True)) if isinstance(value, dict) else type(value)(new)
-    done[id(value)] = made
+        parts, make = (value.func, value.args, value.keywords), lambda f, given, named: partial(f, *given, **named)
+    elif type(value) in (tuple, list):
+        parts, make = tuple(value), lambda *new: type(value)(new)
+    elif type(value) is dict:
+        parts, make = tuple(value.values()), lambda *new: dict(zip(value, new, strict=True))
+    new = [_rebound(part, memo, done) for part in parts]
+    if any(a is not b for a, b in zip(new, parts, strict=True)):
+        done[id(value)] = make(*new)
+    return done[id(value)]
+
+
+def _function(old: FunctionType, names: list[str], defaults: Any, keywords: Any, *parts: Any) -> FunctionType:
+    """A function like another around other defaults, contents of its closure and globals of some names."""
+    cells = old.__closure__ or ()
+    contents, globals_ = parts[: len(cells)], parts[len(cells) :]
+    closure = tuple(cell if _content(cell) is new else CellType(new) for cell, new in zip(cells, contents, strict=True))
+    changed = {name: new for name, new in zip(names, globals_, strict=True) if new is not old.__globals__[name]}
+    where = {**old.__globals__, **changed} if changed else old.__globals__
+    made = FunctionType(old.__code__, where, old.__name__, defaults, closure or None)
+    made.__kwdefaults__, made.__module__, made.__qualname__ = keywords, old.__module__, old.__qualname__
     return made
 
 
-def _rebound_function(function: FunctionType, memo: dict[int, Any], done: dict[int, Any]) -> FunctionType:
-    cells = [
-        CellType(new)
-        if _is_filled(cell) and (new := _rebound(cell.cell_contents, memo, done)) is not cell.cell_contents
-        else cell
-        for cell in function.__closure__ or ()
-    ]
-    known = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
-    named = {name: new for name, old in known.items() if (new := _rebound(old, memo, done)) is not old}
-    defaults, keywords = (_rebound(one, memo, done) for one in (function.__defaults__, function.__kwdefaults__))
-    parts = zip(
-        (*cells, defaults, keywords),
-        (*(function.__closure__ or ()), function.__defaults__, function.__kwdefaults__),
-        strict=True,
-    )
-    if not named and all(new is old for new, old in parts):
-        return function
-    where = {**function.__globals__, **named} if named else function.__globals__
-    made = FunctionType(function.__code__, where, function.__name__, defaults, tuple(cells) or None)
-    made.__kwdefaults__, made.__module__, made.__qualname__ = keywords, function.__module__, function.__qualname__
-    return made
-
-
-def _is_filled(cell: CellType) -> bool:
+def _content(cell: CellType) -> Any:
+    """What a cell holds; itself where nothing was put in yet."""
     try:
-        cell.cell_contents  # noqa: B018 - raises where nothing was put in yet
+        return cell.cell_contents
     except ValueError:
-        return False
-    return True
+        return cell
 
 
 # Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded.
@@ -165,12 +119,27 @@ class LoadedModel:
         """Whether modules and functions are known to be those of transformers, so that parts can stand for them."""
         return self.whole is None
 
-    def twin(self) -> LoadedModel:
-        """Copies of the modules around the same weights, so that two threads can run them at the same time.
+    def copied(self, *, share: bool) -> LoadedModel:
+        """A deep copy whose modules call each other, and none of the modules that were copied.
 
-        The modules must differ since hooks, which belong to a module, keep count of what is running.
+        ``copy.deepcopy`` keeps functions as they are: a ``forward`` that was replaced by a function which calls the old
+        one would go on calling it in the module that was copied. Functions in attributes and hooks are therefore made
+        anew around the copies of what they refer to, by closure, default, ``partial`` or global name. The copies
+        ``share`` the tensors, or have tensors of the same values.
         """
-        return copied(self, list(self.outermost.modules()), share=True)
+        memo: dict[int, Any] = {}
+        modules = list(self.outermost.modules())
+        for module in modules:
+            held = [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]
+            for tensor in (one for one in held if isinstance(one, Tensor)):
+                if share:
+                    memo[id(tensor)] = tensor
+                elif not tensor.is_leaf:  # such as a pruned weight, which deepcopy refuses
+                    memo[id(tensor)] = tensor.detach().clone()
+        made = copy.deepcopy(self, memo)
+        for module in modules:
+            _rebind(vars(memo[id(module)]), memo)
+        return made
 
     @contextlib.contextmanager
     def plain_attention(self, name: str) -> Iterator[None]:

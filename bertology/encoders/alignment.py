@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.errors import CorpusError, ModelError, quoted
@@ -19,8 +19,22 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Ids = NDArray[np.int32]
 
+OnLong = Literal["window", "error", "skip"]
+"""Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
+Pooling = Literal["mean", "first", "last"]
+"""Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
+CLS = "cls"
+"""In place of a pooling of words: the vectors of the first special tokens, one a sentence."""
+NOT_APART = -2
+"""The window of a word that shares all its subwords with another, and so is not asked about."""
+SHARED = "sharing all subwords with another word"
+"""Why words are left out that have exactly the subwords of another word."""
+_NOTHING = "the tokenizer maps it to nothing"
 _UNLIMITED = np.iinfo(np.int64).max
+_CHUNK_CHARACTERS = 1 << 20
+_TABLE_END = 0x3001
 
 
 def code_points(text: str) -> NDArray[np.uint32]:
@@ -39,9 +53,6 @@ def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> t
     preceding = np.append(0, np.maximum.accumulate(np.where(visible, places + 1, 0)))
     starts = np.minimum(following[starts], ends)
     return starts, np.maximum(preceding[ends], starts)
-
-
-_TABLE_END = 0x3001
 
 
 @cache
@@ -113,11 +124,6 @@ def with_unowned(first: Integers, last: Integers, n_pieces: Integers) -> tuple[I
     return first, last
 
 
-def text_bases(texts: Sequence[str]) -> Integers:
-    """``[text + 1]`` where each text begins when all are joined by one character."""
-    return np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)
-
-
 def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int) -> tuple[Integers, Integers]:
     """Cut one sentence of ``n_pieces`` into windows that overlap by half, and choose a window for each word.
 
@@ -156,21 +162,6 @@ def _shorter_context(starts: Integers, first: Integers, last: Integers, *, capac
     return np.where(whole, np.minimum(left, right), -1)
 
 
-Ids = NDArray[np.int32]
-
-OnLong = Literal["window", "error", "skip"]
-"""Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
-Pooling = Literal["mean", "first", "last"]
-"""Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
-
-_CHUNK_CHARACTERS = 1 << 20
-NOT_APART = -2
-"""The window of a word that shares all its subwords with another, and so is not asked about."""
-SHARED = "sharing all subwords with another word"
-"""Why words are left out that have exactly the subwords of another word."""
-_NOTHING = "the tokenizer maps it to nothing"
-
-
 @dataclass(frozen=True)
 class SkippedWord:
     """A word without pieces, which has no vector, and the reason."""
@@ -180,9 +171,6 @@ class SkippedWord:
     sentence_id: str
     form: str
     reason: str
-
-
-Skipped = tuple[SkippedWord, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,13 +204,21 @@ class Pieces:
     word_last: Ids
     """``[word]`` end of its pieces, exclusive. Every piece of a text is one of a word: what stands for white space
     alone belongs to the word that follows. A piece that two words share belongs to both."""
-    skipped: Skipped
+    skipped: tuple[SkippedWord, ...]
     pad_id: int
     """The vocabulary number that pads shorter windows of a batch."""
     n_unknown: int = 0
     """Number of words with the unknown piece among theirs; they are read like any other."""
     n_long: int = 0
     """Number of words in sentences longer than a window: read in several windows, or skipped."""
+    segments: Integers | None = None
+    """``[piece]`` token types of all windows; None where all are 0."""
+    is_hidden: Flags | None = None
+    """``[piece]`` pieces of all windows that attention leaves out; None where there are none."""
+    shift: int = 0
+    """Added to the positions that the model counts itself."""
+    n_unshifted: int = 0
+    """Pieces at the beginning of a window whose positions stay."""
 
     @property
     def n_windows(self) -> int:
@@ -290,6 +286,19 @@ class Pieces:
         places, is_piece = self.rows(windows, length)
         return np.where(is_piece, self.ids[places], self.pad_id).astype(np.int64)
 
+    def inputs(self, windows: NDArray[np.int64], length: int, *, is_padded: bool) -> dict[str, Integers]:
+        """``[window, piece]`` inputs of a batch that is padded to ``length`` pieces, by name, where they are needed."""
+        places, is_piece = self.rows(windows, length)
+        inputs = {"input_ids": self.batch_ids(windows, length)}
+        if is_padded or self.is_hidden is not None:
+            seen = is_piece if self.is_hidden is None else is_piece & ~self.is_hidden[places]
+            inputs["attention_mask"] = seen.astype(np.int64)
+        if self.segments is not None:
+            inputs["token_type_ids"] = np.where(is_piece, self.segments[places], 0)
+        if self.shift:
+            inputs["position_shift"] = np.where(np.arange(length) < self.n_unshifted, 0, self.shift)
+        return inputs
+
 
 @dataclass(frozen=True)
 class PieceReader:
@@ -316,8 +325,13 @@ class PieceReader:
     def tokenize(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
         """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
         sentences = as_sentences(sentences)
-        aligned = _Aligned.joined([_align_chunk(sentences, self, low, high) for low, high in _chunks(sentences)])
-        return _in_windows(sentences, self, aligned, on_long)
+        parts = [_align_chunk(sentences, self, low, high) for low, high in _chunks(sentences)]
+        before = np.cumsum([0, *(len(part[0]) for part in parts)])
+        parts = [(ids, n, first + m, last + m) for (ids, n, first, last), m in zip(parts, before, strict=False)]
+        nothing = np.zeros(0, dtype=np.int64)
+        columns = zip((nothing.astype(np.int32), nothing, nothing, nothing), *parts, strict=True)
+        ids, n_pieces, first, last = (np.concatenate(column) for column in columns)
+        return _in_windows(sentences, self, (ids, n_pieces, first, last), on_long)
 
     def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
         """First special tokens of sentences in the place of words; see :meth:`Encoder.first_tokens`."""
@@ -326,8 +340,6 @@ class PieceReader:
         sentences = as_sentences(sentences)
         pieces = self.tokenize(sentences, on_long=on_long)
         found, first = np.unique(pieces.window_sentence, return_index=True)
-        kept = np.zeros(pieces.n_windows, dtype=bool)
-        kept[first] = True
         window = np.full(len(sentences), -1, dtype=np.int32)
         window[found] = np.arange(len(found))
         reasons = {int(sentences.sentence_of_word[one.word]): one.reason for one in pieces.skipped}
@@ -336,7 +348,7 @@ class PieceReader:
             for number in np.flatnonzero(window < 0).tolist()
         )
         return replace(
-            pieces.only(kept),
+            pieces.only(np.isin(np.arange(pieces.n_windows), first)),
             word_window=window,
             word_first=np.zeros_like(window),
             word_last=np.ones_like(window),
@@ -344,27 +356,9 @@ class PieceReader:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Aligned:
-    """Pieces of sentences, without special tokens, and the range of each word among them."""
-
-    ids: Ids
-    n_pieces: Integers
-    """``[sentence]``"""
-    first: Integers
-    """``[word]`` first piece, counted through all sentences."""
-    last: Integers
-    """``[word]`` end of its pieces, exclusive; equal to ``first`` where it has none."""
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Aligned]) -> _Aligned:
-        """Consecutive parts of a text as one."""
-        before = np.cumsum([0, *(len(part.ids) for part in parts)])
-        moved = [replace(p, first=p.first + n, last=p.last + n) for p, n in zip(parts, before, strict=False)]
-        nothing = np.zeros(0, dtype=np.int64)
-        empty = cls(nothing.astype(np.int32), nothing, nothing, nothing)
-        columns = ("ids", "n_pieces", "first", "last")
-        return cls(*(np.concatenate([getattr(part, column) for part in (empty, *moved)]) for column in columns))
+_Aligned = tuple[Ids, Integers, Integers, Integers]
+"""``[piece]`` numbers of sentences without special tokens; ``[sentence]`` how many each has; ``[word]`` first piece of
+each word, counted through all sentences, and the end of its pieces, equal to it where it has none."""
 
 
 def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:
@@ -382,7 +376,11 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     try:
         characters = code_points("\n".join(texts))
     except UnicodeEncodeError:
-        raise _surrogate_error(sentences, texts, low) from None
+        broken = next(n for n, text in enumerate(texts, low) if any("\ud800" <= one <= "\udfff" for one in text))
+        raise CorpusError(
+            f"sentence {quoted(sentences.id(broken))}: its text has half of a surrogate pair, which is no character: "
+            "read the source as UTF-8"
+        ) from None
     # A call of the model's tokenizer with padding or truncation leaves these set.
     reader.backend.no_padding()
     reader.backend.no_truncation()
@@ -391,7 +389,8 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces.sum())
     flat = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
     offsets = np.fromiter(flat, np.int64, 2 * n_pieces.sum()).reshape(-1, 2)
-    bases = text_bases(texts)
+    # Where each text begins when all are joined by one character.
+    bases = np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)
     offsets = offsets + np.repeat(bases[:-1], n_pieces)[:, None]
     starts, ends = trim_spaces(offsets[:, 0], offsets[:, 1], characters)
     words = sentences.starts[low : high + 1]
@@ -402,22 +401,14 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     # The offsets of a mark may be those of the character after the white space that it stands for.
     is_mark = np.isin(ids, reader.marker_ids)
     first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), ~is_mark)
-    return _Aligned(ids, n_pieces, *with_unowned(first, last, n_pieces))
-
-
-def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
-    number = next(i for i, text in enumerate(texts) if any("\ud800" <= character <= "\udfff" for character in text))
-    return CorpusError(
-        f"sentence {quoted(sentences.id(low + number))}: its text has half of a surrogate pair, which is no character: "
-        "read the source as UTF-8"
-    )
+    return ids, n_pieces, *with_unowned(first, last, n_pieces)
 
 
 def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on_long: OnLong) -> Pieces:
     """Choose windows, and for each word the window that it is read from."""
-    capacity, n_pieces = reader.capacity, aligned.n_pieces
+    capacity, (_, n_pieces, first, last) = reader.capacity, aligned
     piece_starts = np.cumsum(n_pieces) - n_pieces
-    has_pieces = aligned.last > aligned.first
+    has_pieces = last > first
     reasons = dict.fromkeys(np.flatnonzero(~has_pieces).tolist(), _NOTHING)
     # Sentences that fit have one window each, from their first piece on.
     fits, of_word = (n_pieces > 0) & (n_pieces <= capacity), sentences.sentence_of_word
@@ -425,80 +416,66 @@ def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on
     sentence, start = [np.flatnonzero(fits)], [piece_starts[fits]]
     n_windows = len(sentence[0])
     for number in np.flatnonzero(n_pieces > capacity).tolist():
-        words = slice(*sentences.starts[number : number + 2].tolist())
-        if on_long != "window":
-            reason = _too_long(sentences.id(number), int(n_pieces[number]), capacity, on_long)
+        words, length = slice(*sentences.starts[number : number + 2].tolist()), int(n_pieces[number])
+        if on_long == "error":
+            raise ModelError(
+                f"sentence {quoted(sentences.id(number))} has {length} pieces, the model takes {capacity}: read it in "
+                "windows (--on-long window) or leave it out (--on-long skip)"
+            )
+        if on_long == "skip":
+            reason = f"its sentence has {length} pieces, the model takes {capacity}"
             reasons |= dict.fromkeys(range(words.start, words.stop), reason)
             continue
-        base = piece_starts[number]
-        first, last = aligned.first[words] - base, aligned.last[words] - base
-        starts, chosen = windows_of(int(n_pieces[number]), first, last, capacity=capacity)
+        low, high = first[words] - piece_starts[number], last[words] - piece_starts[number]
+        starts, chosen = windows_of(length, low, high, capacity=capacity)
         for place in np.flatnonzero(has_pieces[words] & (chosen < 0)).tolist():
-            length = int(last[place] - first[place])
-            reasons[words.start + place] = f"its {length} pieces are more than a window of {capacity} holds"
+            more = int(high[place] - low[place])
+            reasons[words.start + place] = f"its {more} pieces are more than a window of {capacity} holds"
         window[words] = np.where(has_pieces[words] & (chosen >= 0), chosen + n_windows, -1)
         sentence.append(np.full(len(starts), number))
-        start.append(starts + base)
+        start.append(starts + piece_starts[number])
         n_windows += len(starts)
-    skipped = tuple(
+    pieces = _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start))
+    skipped = [
         SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reasons[word])
         for word in sorted(reasons)
-    )
-    pieces = _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
-    return replace(pieces, n_long=int((n_pieces > capacity)[of_word].sum()))
+    ]
+    return replace(pieces, skipped=tuple(skipped), n_long=int((n_pieces > capacity)[of_word].sum()))
 
 
-def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:
-    """Why the words of a sentence that does not fit are skipped; a ModelError if ``on_long`` is ``"error"``."""
-    if on_long == "error":
-        raise ModelError(
-            f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
-            "(--on-long window) or leave it out (--on-long skip)"
-        )
-    return f"its sentence has {length} pieces, the model takes {capacity}"
-
-
-def _laid_out(
-    reader: PieceReader, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers, skipped: Skipped
-) -> Pieces:
+def _laid_out(reader: PieceReader, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers) -> Pieces:
     """The columns of windows in the order of their sentences; ``window [word]`` refers to the order of ``start``."""
+    ids, n_pieces, first, last = aligned
     order = np.lexsort((start, sentence))
     rank, sentence, start = np.argsort(order), sentence[order], start[order]
-    length = np.minimum(aligned.n_pieces[sentence], reader.capacity)
-    special = np.append(reader.prefix, reader.suffix)
-    source = _window_sources(start, length, len(aligned.ids), len(reader.prefix), len(reader.suffix))
+    n_prefix, special = len(reader.prefix), np.append(reader.prefix, reader.suffix)
+    length = np.minimum(n_pieces[sentence], reader.capacity)
+    window_starts = np.append(0, np.cumsum(length + len(special)))
+    # Of each place in a window: its place in the text, below 0 in the prefix, and in the suffix, from 0 on there.
+    number = np.repeat(np.arange(len(length)), length + len(special))
+    place = np.arange(len(number)) - window_starts[number] - n_prefix
+    after = place - length[number]
+    is_special = (place < 0) | (after >= 0)
+    source = np.where(is_special, len(ids) + n_prefix + np.where(place < 0, place, after), start[number] + place)
     placed = np.flatnonzero(window >= 0)
     word_window = np.full(len(window), -1, dtype=np.int32)
     word_first, word_last = np.zeros((2, len(window)), dtype=np.int32)
     word_window[placed] = rank[window[placed]]
-    shift = len(reader.prefix) - start[word_window[placed]]
-    word_first[placed] = aligned.first[placed] + shift
-    word_last[placed] = aligned.last[placed] + shift
-    unknown = np.append(0, np.cumsum(aligned.ids == (-1 if reader.unknown_id is None else reader.unknown_id)))
+    shift = n_prefix - start[word_window[placed]]
+    word_first[placed] = first[placed] + shift
+    word_last[placed] = last[placed] + shift
+    unknown = np.append(0, np.cumsum(ids == (-1 if reader.unknown_id is None else reader.unknown_id)))
     return Pieces(
-        ids=np.append(aligned.ids, special)[source],
-        window_starts=np.append(0, np.cumsum(length + len(special))),
+        ids=np.append(ids, special)[source],
+        window_starts=window_starts,
         window_sentence=sentence.astype(np.int32),
         word_window=word_window,
         word_first=word_first,
         word_last=word_last,
-        skipped=skipped,
+        skipped=(),
         pad_id=reader.pad_id,
-        n_unknown=int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]])),
+        n_unknown=int(np.sum(unknown[last[placed]] > unknown[first[placed]])),
     )
-
-
-def _window_sources(start: Integers, length: Integers, n_pieces: int, n_prefix: int, n_suffix: int) -> Integers:
-    """The piece at each place of windows of ``length`` pieces from ``start`` on, prefix and suffix around.
-
-    The special ones are numbered from ``n_pieces`` on.
-    """
-    ends = np.cumsum(length + n_prefix + n_suffix)
-    window = np.repeat(np.arange(len(length)), length + n_prefix + n_suffix)
-    place = np.arange(len(window)) - (ends - length - n_suffix)[window]  # in the text; below 0 in the prefix
-    after = place - length[window]  # in the suffix, from 0 on
-    special = n_pieces + n_prefix + np.where(place < 0, place, after)
-    return np.where((place < 0) | (after >= 0), special, start[window] + place)
 
 
 @dataclass(frozen=True)
@@ -525,53 +502,28 @@ class Encoding:
         return ", ".join(shift + segment + after)
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedPieces:
-    """Windows of text in one encoding."""
-
-    pieces: Pieces
-    """The windows as they are read, what comes before the sentence included."""
-    segments: Integers | None = None
-    """``[piece]`` token types of all windows; None where all are 0."""
-    is_hidden: Flags | None = None
-    """``[piece]`` pieces of all windows that attention leaves out; None where there are none."""
-    shift: int = 0
-    """Added to the positions that the model counts itself."""
-    n_unshifted: int = 0
-    """Pieces at the beginning of a window whose positions stay."""
-
-    def shifts(self, length: int) -> Integers:
-        """``[piece]`` what is added to the position of each piece of a window."""
-        return np.where(np.arange(length) < self.n_unshifted, 0, self.shift)
-
-    def inputs(self, windows: NDArray[np.int64], length: int, *, is_padded: bool) -> dict[str, Integers | None]:
-        """``[window, piece]`` inputs of a batch that is padded to ``length`` pieces, by name; None where not needed."""
-        places, is_piece = self.pieces.rows(windows, length)
-        seen = is_piece if self.is_hidden is None else is_piece & ~self.is_hidden[places]
-        return {
-            "input_ids": self.pieces.batch_ids(windows, length),
-            "attention_mask": seen.astype(np.int64) if is_padded or self.is_hidden is not None else None,
-            "token_type_ids": None if self.segments is None else np.where(is_piece, self.segments[places], 0),
-        }
-
-
-def encoded(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on_long: OnLong) -> EncodedPieces:
+def encoded(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on_long: OnLong) -> Pieces:
     """The windows of :meth:`PieceReader.tokenize` in another encoding; see :meth:`Encoder.encode`."""
     pieces = reader.tokenize(sentences, on_long=on_long)
     before, types, of_text = _before(encoding.after, reader)
     n_prefix, added = len(reader.prefix), len(before) - len(reader.prefix)
-    fits = pieces.window_lengths + added + encoding.shift <= reader.max_pieces
+    more = added + encoding.shift
+    fits = pieces.window_lengths + more <= reader.max_pieces
     if pieces.n_windows and not fits.any():
         raise ModelError(
-            f"no sentence fits into the {reader.max_pieces} positions of the model with {added + encoding.shift} more: "
+            f"no sentence fits into the {reader.max_pieces} positions of the model with {more} more: "
             f"give a smaller shift or shorter sentences ({encoding})"
         )
-    pieces = _without(pieces, fits, sentences, added + encoding.shift, reader.max_pieces)
-    ends = np.cumsum(pieces.window_lengths + added)
-    starts = np.append(0, ends)
-    is_before = np.zeros(starts[-1], dtype=bool)
+    left_out = np.flatnonzero((pieces.word_window >= 0) & ~np.append(fits, True)[pieces.word_window])
+    reason = f"its window of pieces, with {more} more, is longer than the {reader.max_pieces} that the model takes"
+    skipped = {one.word: one for one in pieces.skipped}
+    for word in left_out.tolist():
+        of_word = sentences.id(int(sentences.sentence_of_word[word]))
+        skipped[word] = SkippedWord(word, of_word, sentences.word(word), reason)
+    pieces = replace(pieces.only(fits), skipped=tuple(skipped[word] for word in sorted(skipped)))
+    starts = np.append(0, np.cumsum(pieces.window_lengths + added))
     places_before = (starts[:-1, None] + np.arange(len(before))).ravel()
-    is_before[places_before] = True
+    is_before = np.isin(np.arange(starts[-1]), places_before)
     is_text = np.ones(len(pieces.ids), dtype=bool)
     is_text[(pieces.window_starts[:-1, None] + np.arange(n_prefix)).ravel()] = False
 
@@ -584,18 +536,16 @@ def encoded(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on
     segments = laid_out(types, of_text, np.int64)
     segments = 1 - segments if encoding.other_segment else segments
     hides = np.arange(len(before)) >= n_prefix
-    return EncodedPieces(
-        replace(
-            pieces,
-            ids=laid_out(before, pieces.ids[is_text], pieces.ids.dtype),
-            window_starts=starts,
-            word_first=pieces.word_first + added * (pieces.word_window >= 0),
-            word_last=pieces.word_last + added * (pieces.word_window >= 0),
-        ),
-        segments if segments.any() else None,
-        laid_out(hides, False, bool) if encoding.is_hidden and hides.any() else None,
-        encoding.shift,
-        n_prefix if encoding.is_opened_at_0 else 0,
+    return replace(
+        pieces,
+        ids=laid_out(before, pieces.ids[is_text], pieces.ids.dtype),
+        window_starts=starts,
+        word_first=pieces.word_first + added * (pieces.word_window >= 0),
+        word_last=pieces.word_last + added * (pieces.word_window >= 0),
+        segments=segments if segments.any() else None,
+        is_hidden=laid_out(hides, False, bool) if encoding.is_hidden and hides.any() else None,
+        shift=encoding.shift,
+        n_unshifted=n_prefix if encoding.is_opened_at_0 else 0,
     )
 
 
@@ -615,19 +565,6 @@ def _before(text: str, reader: PieceReader) -> tuple[Integers, Integers, int]:
         )
     assert alone.ids[: len(reader.prefix)] == both.ids[: len(reader.prefix)]
     return np.array(both.ids[:start]), np.array(both.type_ids[:start]), int(both.type_ids[start])
-
-
-def _without(pieces: Pieces, kept: Flags, sentences: Sentences, more: int, most: int) -> Pieces:
-    """The windows that are kept; words of the others are skipped."""
-    if kept.all():
-        return pieces
-    left_out = np.flatnonzero((pieces.word_window >= 0) & ~np.append(kept, True)[pieces.word_window])
-    reason = f"its window of pieces, with {more} more, is longer than the {most} that the model takes"
-    of_word = sentences.sentence_of_word
-    skipped = {one.word: one for one in pieces.skipped}
-    for word in left_out.tolist():
-        skipped[word] = SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reason)
-    return replace(pieces.only(kept), skipped=tuple(skipped[word] for word in sorted(skipped)))
 
 
 @dataclass(frozen=True)
@@ -667,38 +604,6 @@ class WordPooling:
             longer = (lengths > offset).nonzero().squeeze(1)
             steps.append((longer, self.first[longer] + offset))
         return steps
-
-
-def word_attentions(maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials: Sequence[int] = ()) -> Tensor:
-    """Attention maps over words: *to* a word is the sum over its pieces, *from* a word the mean over them.
-
-    Attention to a piece that several words share is divided equally among them. So rows sum to 1 where every piece
-    belongs to a word or is among ``specials``; attention to others is cropped.
-
-    Args:
-        maps: ``[..., piece, piece]`` attention from (rows) each piece to (columns) each piece of one window.
-        first: ``[word]`` first piece of each word in the window.
-        last: ``[word]`` end of its pieces, exclusive; every word has at least one.
-        specials: pieces (``[CLS]``, ``[SEP]``) to keep as rows and columns of their own after the words, in this
-            order; others are cropped.
-
-    Returns:
-        ``[..., word + special, word + special]``
-
-    Raises:
-        ValueError: a word has no pieces, or pieces outside the map.
-    """
-    import torch
-
-    n_pieces = maps.shape[-1]
-    kept = torch.tensor(list(specials), dtype=torch.long)
-    starts = torch.cat([torch.as_tensor(first).long(), kept])
-    ends = torch.cat([torch.as_tensor(last).long(), kept + 1])
-    if bool((ends <= starts).any()) or bool((starts < 0).any()) or bool((ends > n_pieces).any()):
-        raise ValueError(f"every word needs at least one piece, all of them in 0…{n_pieces - 1}")
-    places = torch.arange(n_pieces)
-    member = ((places >= starts[:, None]) & (places < ends[:, None])).to(maps)  # [unit, piece]
-    return row_weights(member) @ maps @ column_weights(member).mT
 
 
 def row_weights(member: Tensor) -> Tensor:

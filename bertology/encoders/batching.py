@@ -8,8 +8,7 @@ to be busy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ _PIECES_ON_ACCELERATOR = 1 << 14
 _MOST_PADDING = 0.125
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Windows to be read together, padded to ``length`` pieces."""
 
     windows: NDArray[np.int64]
@@ -48,23 +46,27 @@ def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -
     """
     batches: list[Batch] = []
     waiting: list[int] = []  # windows too few to fill a batch of their own length, longest first
+
+    def close(n: int) -> None:
+        chosen = np.array(waiting[:n])
+        longest = int(lengths[chosen].max())
+        batches.append(Batch(chosen, longest, bool((lengths[chosen] < longest).any())))
+        del waiting[:n]
+
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]
     for length in np.unique(lengths)[::-1].tolist():
         same = order[np.searchsorted(-ordered, -length, "left") : np.searchsorted(-ordered, -length, "right")]
         if waiting and length < (1 - _MOST_PADDING) * lengths[waiting[0]]:
-            batches.append(_padded(waiting, lengths))
-            waiting = []
+            close(len(waiting))
         rows = max(1, pieces // length)
         full = len(same) // rows * rows
         batches += [Batch(same[i : i + rows], length, False) for i in range(0, full, rows)]
         waiting += same[full:].tolist()
         while waiting and len(waiting) * lengths[waiting[0]] >= pieces:
-            rows = max(1, pieces // int(lengths[waiting[0]]))
-            batches.append(_padded(waiting[:rows], lengths))
-            waiting = waiting[rows:]
+            close(max(1, pieces // int(lengths[waiting[0]])))
     if waiting:
-        batches.append(_padded(waiting, lengths))
+        close(len(waiting))
     return batches
 
 
@@ -103,9 +105,3 @@ def padded_inputs(
     mask = padded([np.ones(len(row), dtype=np.int64) for row in rows], batch.length, 0) if batch.is_padded else None
     ids = torch.from_numpy(padded(rows, batch.length, pad_id))
     return ids, None if mask is None else torch.from_numpy(mask)
-
-
-def _padded(windows: list[int], lengths: NDArray[np.int64]) -> Batch:
-    chosen = np.array(windows)
-    longest = int(lengths[chosen].max())
-    return Batch(chosen, longest, bool((lengths[chosen] < longest).any()))

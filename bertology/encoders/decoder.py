@@ -14,7 +14,7 @@ from bertology.encoders.sources import MemorySource, drawn, load_config, pretrai
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder
+    from bertology.encoders.encoder import Encoder
 
 DecoderKind = Literal["cross", "decoder"]
 """Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""
@@ -72,38 +72,33 @@ def load_sequence_model(encoder: Encoder) -> SequenceModel:
     Raises:
         ModelError: the model has no decoder, or none in its weights, or its configuration does not describe it.
     """
-    if isinstance(encoder.source, MemorySource) or not read_config(encoder.source.folder).get("is_encoder_decoder"):
+    from transformers import AutoModel
+
+    source, name = encoder.source, encoder.name
+    if isinstance(source, MemorySource) or not read_config(source.folder).get("is_encoder_decoder"):
         raise ModelError(
-            f"model {encoder.name}: a {encoder.family} model has no decoder to read a target: leave the target out, or "
+            f"model {name}: a {encoder.family} model has no decoder to read a target: leave the target out, or "
             "choose an encoder-decoder such as T5 or BART"
         )
     if encoder.init == "random_blocks":
-        raise ModelError(f"model {encoder.name}: a decoder over random_blocks is not defined: take init random")
-    model = _load(encoder)
-    config, path = model.config, encoder.source.folder / "config.json"
+        raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
+    config = load_config(source, False)
+    options: dict[str, Any] = {"dtype": getattr(torch, encoder.dtype), "attn_implementation": "eager"}
+    if encoder.init == "random":  # drawn as the encoder was: all of the model in one go
+        model = drawn(AutoModel, config, encoder.seed, **options)
+    else:
+        model, missing = pretrained(AutoModel, source, config=config, **options)
+        if missing:
+            raise ModelError(
+                f"model {name}: no decoder in its weights ({min(missing)} is missing); choose a model that was saved "
+                "with it"
+            )
     no_parameters_learn(model)
     model.to(encoder.device)
-    facts: dict[str, Any] = {what: _first_of(config, names) for what, names in _FIELDS.items()}
-    for what, value in facts.items():
+    facts: list[int] = []
+    for what, names in _FIELDS.items():
+        value = next((value for one in names if (value := getattr(model.config, one, None)) is not None), None)
         if value is None:
-            raise ModelError(f"{path}: no {_FIELDS[what][0]}, so the {what} is not known; add it")
-    return SequenceModel(encoder.name, model, *facts.values())
-
-
-def _load(encoder: Encoder) -> Any:
-    from transformers import AutoModel
-
-    dtype, config = getattr(torch, encoder.dtype), load_config(encoder.source, False)
-    if encoder.init == "random":  # drawn as the encoder was: all of the model in one go
-        return drawn(AutoModel, config, encoder.seed, dtype, attn_implementation="eager")
-    model, missing = pretrained(AutoModel, encoder.source, config=config, dtype=dtype, attn_implementation="eager")
-    if lost := sorted(missing):
-        raise ModelError(
-            f"model {encoder.name}: no decoder in its weights ({lost[0]} is missing); choose a model that was saved "
-            "with it"
-        )
-    return model
-
-
-def _first_of(config: Any, names: Sequence[str]) -> int | None:
-    return next((value for name in names if (value := getattr(config, name, None)) is not None), None)
+            raise ModelError(f"{source.folder / 'config.json'}: no {names[0]}, so the {what} is not known; add it")
+        facts.append(value)
+    return SequenceModel(name, model, *facts)

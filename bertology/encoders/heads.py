@@ -58,7 +58,7 @@ class MaskedHead:
             whole = head_logits(self._model, features)
             return whole if candidates is None else whole[:, candidates]
         if candidates is None:
-            return _projected(self._last, features)
+            return nn.functional.linear(features, self._last.weight, self._last.bias)
         bias = None if self._last.bias is None else self._last.bias[candidates]
         return nn.functional.linear(features, self._last.weight[candidates], bias)
 
@@ -81,7 +81,7 @@ class MaskedHead:
             hidden = torch.randn(2, dim, generator=generator).to(last.weight)
             whole = head_logits(self._model, hidden)
             try:
-                parts = _projected(last, self._before(last, hidden))
+                parts = nn.functional.linear(self._before(last, hidden), last.weight, last.bias)
             except (IndexError, RuntimeError):
                 # The head never runs its last step as a module, or adds to what it gives.
                 return False
@@ -101,10 +101,6 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     return logits[0]
 
 
-def _projected(last: nn.Linear, features: Tensor) -> Tensor:
-    return nn.functional.linear(features, last.weight, last.bias)
-
-
 def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
     """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one."""
     n_layers = len(model.blocks)
@@ -122,7 +118,6 @@ class NextSentenceHead:
     """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
 
     name: str
-    """Name of the model."""
     modules: nn.ModuleDict
     """The ``pooler`` and the ``classifier``."""
 
@@ -135,14 +130,9 @@ class NextSentenceHead:
 
 
 def next_sentence_head(encoder: Any) -> NextSentenceHead:
-    """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it.
-
-    Raises:
-        ModelError: the model has none.
-    """
-    name, whole = encoder.name, encoder.model.whole
-    if whole is None:
-        whole = _with_next_sentence_head(encoder)
+    """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it."""
+    name = encoder.name
+    whole = encoder.model.whole or _with_next_sentence_head(encoder)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
@@ -181,12 +171,9 @@ def _read_or_drawn(encoder: Any, kind: Any) -> tuple[Any, frozenset[str]]:
 
 @dataclass(frozen=True)
 class CausalHead:
-    """Prediction of the piece that comes next, by a left-to-right language model."""
+    """Prediction of the piece that comes next, by the projection of a left-to-right model onto its vocabulary."""
 
-    name: str
-    """Name of the model."""
     head: MaskedHead
-    """The projection onto the vocabulary."""
 
     @torch.inference_mode()
     def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
@@ -223,11 +210,7 @@ def has_causal_head(whole: Any) -> bool:
 
 
 def causal_head(encoder: Any) -> CausalHead | None:
-    """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models.
-
-    Raises:
-        ModelError: the model lacks the head.
-    """
+    """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models."""
     from transformers import AutoModelForCausalLM
 
     name, whole, body = encoder.name, encoder.model.whole, encoder.model.body
@@ -238,7 +221,7 @@ def causal_head(encoder: Any) -> CausalHead | None:
             raise ModelError(
                 f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
             )
-        return CausalHead(name, MaskedHead(whole))
+        return CausalHead(MaskedHead(whole))
     model, missing = _read_or_drawn(encoder, AutoModelForCausalLM)
     body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
     if lost := sorted(missing - body_names):
@@ -246,4 +229,4 @@ def causal_head(encoder: Any) -> CausalHead | None:
     # The weights of the body are held once; those of a tied head are its embeddings.
     setattr(model, model.base_model_prefix, body)
     model.tie_weights()
-    return CausalHead(name, MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))
+    return CausalHead(MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))

@@ -14,7 +14,8 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from functools import partial
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -65,23 +66,15 @@ _UNKNOWN = (
 _PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2}
 
 
-class Runs(Protocol):
-    """An object that runs texts with interventions, such as an encoder."""
-
-    def run(self, texts: Any, *, interventions: Sequence[Intervention]) -> object:
-        """See :meth:`bertology.Encoder.run`."""
-
-
 class StopForward(Exception):  # noqa: N818 - a signal, not an error
     """Ends a forward pass early. Raise it from a hook, and suppress it around the pass."""
 
 
 @dataclass
 class BlockWatch:
-    """Number of the block of a model that is running; made by :func:`watching`."""
+    """The number of the block of a model that is running, from 1; 0 before the first."""
 
     current: int = 0
-    """The block that is running, from 1; 0 before the first."""
 
 
 @contextlib.contextmanager
@@ -111,20 +104,12 @@ def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None 
 
 
 def head_projection(block: nn.Module, family: str) -> nn.Module:
-    """The attention output projection of a block; its input is all heads side by side, head 1 first.
-
-    Raises:
-        ModelError: it is not known where this family has it.
-    """
+    """The attention output projection of a block; its input is all heads side by side, head 1 first."""
     return find_part(block, family, "head")
 
 
 def value_projection(block: nn.Module, family: str) -> nn.Module:
-    """The projection of a block to the attention values; its output is all heads side by side, head 1 first.
-
-    Raises:
-        ModelError: it is not known where this family has it.
-    """
+    """The projection of a block to the attention values; its output is all heads side by side, head 1 first."""
     return find_part(block, family, "values")
 
 
@@ -143,11 +128,7 @@ def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
-    """Check that the model has the heads, and that each gate is one number or one for each row of a batch.
-
-    Raises:
-        ModelError: a layer or head is out of range, or a gate is neither one number nor one for each row.
-    """
+    """Raise a ModelError for a head that a model does not have, or a gate that is not one number or one a row."""
     for (layer, head), gate in gates.items():
         name = f"L{layer}H{head}"
         if not 1 <= layer <= n_layers:
@@ -161,35 +142,22 @@ def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
             )
 
 
-@contextlib.contextmanager
-def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: int, family: str) -> Iterator[None]:
+def gating(
+    body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: int, family: str
+) -> contextlib.AbstractContextManager[None]:
     """Multiply the output of each head in ``gates`` by its gate, in every forward pass inside the context."""
-    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
 
-        def scale(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-            factors = _factors(gates, watch.current, n_heads, args[0])
-            if factors is None:
-                return None
-            heads = args[0].unflatten(-1, (n_heads, -1))  # [batch, piece, head, dim / head]
-            return ((heads * factors[..., None, :, None]).flatten(-2), *args[1:])
+    def scaled(layer: int, state: Tensor) -> Tensor:
+        values = [torch.as_tensor(gates.get((layer, head), 1.0)).to(state) for head in range(1, n_heads + 1)]
+        rows = max(value.numel() for value in values)
+        if rows not in (1, len(state)):
+            raise ModelError(f"layer {layer}: gates of {rows} rows for a batch of {len(state)}")
+        factors = torch.stack([value.reshape(-1).expand(rows) for value in values], dim=1)  # [batch or 1, head]
+        heads = torch.unflatten(state, -1, (n_heads, -1))  # [batch, piece, head, dim / head]
+        return (heads * factors[:, None, :, None]).flatten(-2)
 
-        for projection in dict.fromkeys(head_projection(block, family) for block in blocks):
-            stack.callback(projection.register_forward_pre_hook(scale).remove)
-        yield
-
-
-def _factors(gates: Gates, layer: int, n_heads: int, like: Tensor) -> Tensor | None:
-    """``[head]`` or ``[batch, head]`` gates of one layer, 1 where none is set; ``None`` where the layer has none."""
-    if all(gated != layer for gated, _ in gates):
-        return None
-    one = like.new_ones(())
-    values = [torch.as_tensor(gates.get((layer, head), one)).to(like) for head in range(1, n_heads + 1)]
-    rows = {value.numel() for value in values if value.numel() != 1}
-    if rows - {len(like)}:
-        raise ModelError(f"layer {layer}: gates of {max(rows - {len(like)})} rows for a batch of {len(like)}")
-    if not rows:
-        return torch.stack([value.reshape(()) for value in values])
-    return torch.stack([value.reshape(-1).expand(len(like)) for value in values], dim=1)
+    changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in sorted({one for one, _ in gates})]
+    return intervening(body, blocks, changes, n_heads=n_heads, family=family)
 
 
 @contextlib.contextmanager
@@ -265,7 +233,7 @@ class Intervention:
         return cls(layer, change, **where)
 
     @classmethod
-    def patching(cls, layer: int, encoder: Runs, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
+    def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
         """Put in what the model computes of another text (interchange intervention).
 
         Args:
@@ -288,11 +256,7 @@ class Intervention:
         return cls.replacing(layer, kept[0][0], **where)
 
     def at(self, pieces: Sequence[Tensor]) -> Intervention:
-        """The same change at some pieces of each row of a batch alone.
-
-        Args:
-            pieces: ``[row]`` of each their numbers.
-        """
+        """The same change at some pieces alone, ``[row]`` of a batch their numbers."""
 
         def change(state: Tensor) -> Tensor:
             changed = state.clone()
@@ -304,12 +268,7 @@ class Intervention:
         return replace(self, change=change, words=None)
 
     def check(self, *, n_layers: int, n_heads: int) -> None:
-        """Check that the model has the site.
-
-        Raises:
-            ModelError: a layer or head that it does not have, or a head where the site has none.
-            NameNotFoundError: no such site.
-        """
+        """Raise an error for a site, layer or head that the model does not have, or a head where the site has none."""
         if self.site not in SITES:
             raise name_not_found("site of an intervention", self.site, SITES)
         lowest = 0 if self.site == "hidden_state" else 1
@@ -351,22 +310,22 @@ def intervening(
 def _hooked(block: nn.Module, one: Intervention, watch: BlockWatch, n_heads: int, family: str) -> Any:
     """A hook of a part of a block, which may run as several blocks."""
 
-    def after(module: nn.Module, args: Any, output: Tensor) -> Tensor | None:
-        return _changed_head(one, output, n_heads) if watch.current == one.layer else None
+    def changed(values: Tensor) -> Tensor | None:
+        if watch.current != one.layer:
+            return None
+        if one.head is None:
+            return _changed(one.change, values)
+        heads = list(torch.unflatten(values, -1, (n_heads, -1)).unbind(-2))
+        heads[one.head - 1] = _changed(one.change, heads[one.head - 1])
+        return torch.cat(heads, dim=-1)
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return (_changed_head(one, args[0], n_heads), *args[1:]) if watch.current == one.layer else None
+        return None if (values := changed(args[0])) is None else (values, *args[1:])
 
     part = find_part(block, family, one.site)
-    return part.register_forward_pre_hook(before) if one.site == "head" else part.register_forward_hook(after)
-
-
-def _changed_head(one: Intervention, values: Tensor, n_heads: int) -> Tensor:
-    if one.head is None:
-        return _changed(one.change, values)
-    heads = list(torch.unflatten(values, -1, (n_heads, -1)).unbind(-2))
-    heads[one.head - 1] = _changed(one.change, heads[one.head - 1])
-    return torch.cat(heads, dim=-1)
+    if one.site == "head":
+        return part.register_forward_pre_hook(before)
+    return part.register_forward_hook(lambda module, args, output: changed(output))
 
 
 def _fitted(values: Tensor, state: Tensor) -> Tensor:

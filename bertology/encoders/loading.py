@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,7 +16,6 @@ from bertology._languages_apart import read_languages_apart
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology._workers import choose_device
-from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import (
     LoadedModel,
     check_embeddings,
@@ -27,6 +26,7 @@ from bertology.encoders._modules import (
     refused_weight,
 )
 from bertology.encoders.alignment import Ids, PieceReader
+from bertology.encoders.encoder import Encoder
 from bertology.encoders.resolving import resolve_model
 from bertology.encoders.sources import (
     AGAIN,
@@ -190,6 +190,7 @@ def load_encoder(
     revision: str | None = None,
     attention: Literal["fast", "eager"] = "fast",
     max_pieces: int | None = None,
+    classifier: bool = False,
 ) -> Encoder:
     """Load an encoder, in evaluation mode.
 
@@ -207,6 +208,8 @@ def load_encoder(
         attention: ``"eager"`` computes attention so that maps are available without switching implementations.
         max_pieces: length of a window in pieces, special tokens included; the most that the model takes when left
             out.
+        classifier: load the model with its classifier of texts (:meth:`Encoder.class_logits`), which must be in its
+            weights, in place of its masked-LM head.
 
     Raises:
         NameNotFoundError: there is no such model.
@@ -216,66 +219,38 @@ def load_encoder(
     source = name_or_source
     if isinstance(source, str | Path):
         source = resolve_model(str(source), revision=revision)
-    if dtype is not None:
-        _check_choice("dtype", dtype, tuple(_DTYPES))
-    _check_choice("init", init, get_args(Init))
-    _check_choice("attention", attention, ("fast", "eager"))
-    place = choose_device(device)
+    choices = {"dtype": ("float32" if dtype is None else dtype, (*_DTYPES,)), "init": (init, get_args(Init))}
+    for what, (value, known) in {**choices, "attention": (attention, ("fast", "eager"))}.items():
+        if value not in known:
+            raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
+    place, shape = choose_device(device), model_shape(source)
     if isinstance(source, MemorySource):
-        facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "max_pieces": max_pieces}
-        made: Encoder = source.held.encoder(source, device=str(place), **facts)
-        _check_weights(made)
-        return made
-    dtype, shape = dtype or "float32", model_shape(source)
-    needed = check_files(source, init, _DTYPES[dtype])
-    with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
-        tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
-        config = load_config(source, trust_remote_code)
-        model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
-        loaded = _take_apart(source, shape, model, has_head=has_head)
-        loaded.outermost.to(place)
+        dtype, tokenizer, loaded = source.dtype, source.tokenizer, _copy_of(source, init, seed, dtype, place)
+    else:
+        dtype = dtype or "float32"
+        needed = check_files(source, init, _DTYPES[dtype])
+        doing = f"loading model {source.name} in {dtype}"
+        with quiet_loading(), explained_shortage(doing, needed=needed, remedy=_SMALLER):
+            tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
+            options = {"trust_remote_code": trust_remote_code, "dtype": _DTYPES[dtype]}
+            options |= {"attn_implementation": "eager"} if attention == "eager" else {}
+            model, head = _load_model(source, init, seed, classifier, options)
+            loaded = _take_apart(source, shape, model, head)
+            loaded.outermost.to(place)
+    if classifier and loaded.classifier is None:
+        raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
+    eager = attention == "eager" and not isinstance(source, MemorySource)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
-    facts = {"init": init, "seed": seed, "dtype": dtype, "eager": attention == "eager"}
+    facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
     encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
     if init != "random":
         _check_weights(encoder)
     return encoder
 
 
-def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str | None = None) -> Encoder:
-    """Load a model that was fine-tuned to classify texts, in evaluation mode.
-
-    Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it. Arguments are
-    those of :func:`load_encoder`.
-
-    Raises:
-        NameNotFoundError: there is no such model.
-        ModelError: the model cannot be loaded, or was not saved with a classifier.
-    """
-    from transformers import AutoModelForSequenceClassification
-    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-
-    encoder = load_encoder(name_or_source, device=device, dtype=dtype)
-    if encoder.model.classifier is not None:
-        return encoder
-    if isinstance(encoder.source, MemorySource):
-        raise ModelError(f"model {encoder.name}: it has no classifier of texts; give a model that sorts texts")
-    body: Any = encoder.model.body
-    if body.config.is_encoder_decoder or type(body.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
-        raise ModelError(f"model {encoder.name}: no classifier of texts is known for {encoder.family} models")
-    model, missing = pretrained(AutoModelForSequenceClassification, encoder.source, dtype=_DTYPES[encoder.dtype])
-    if missing:
-        raise ModelError(
-            f"model {encoder.name}: no classifier in its weights ({min(missing)} is missing); choose a model that was "
-            "fine-tuned to sort texts"
-        )
-    no_parameters_learn(model)
-    model.to(encoder.device)
-    model.config.use_cache = False
-    read_languages_apart(model.base_model)
-    blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
-    encoder.model = LoadedModel(model.base_model, blocks, None, classifier=model)
-    return encoder
+def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encoder:
+    """Load a model that was fine-tuned to classify texts: :func:`load_encoder` with ``classifier``."""
+    return load_encoder(name_or_source, classifier=True, **loading)
 
 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
@@ -289,8 +264,7 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     from transformers import AutoModel
 
     if isinstance(source, MemorySource):
-        reader: PieceReader = source.held.reader(source, max_pieces)
-        return reader
+        return piece_reader(source, source.tokenizer, source.model.body, max_pieces=max_pieces)
     kind: Any = AutoModel
     with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
@@ -298,11 +272,6 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
         with torch.device("meta"):
             skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
     return piece_reader(source, tokenizer, body_of(skeleton), max_pieces=max_pieces)
-
-
-def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
 
 
 def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
@@ -322,36 +291,59 @@ def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | No
     return needed
 
 
-def _load_model(
-    source: ModelSource,
-    config: Any,
-    init: Init,
-    seed: int,
-    dtype: torch.dtype,
-    attention: Literal["fast", "eager"],
-    trust_remote_code: bool,
-) -> tuple[Any, bool]:
-    """The transformers model, and whether a masked-LM head came with it."""
-    from transformers import AutoModel, AutoModelForMaskedLM
+def _copy_of(source: MemorySource, init: Init, seed: int, dtype: str | None, place: torch.device) -> LoadedModel:
+    """The modules of a model in memory, copied around the same weights where these are on the device."""
+    if dtype not in (None, source.dtype):
+        raise ModelError(
+            f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
+            f"the object itself (model.to(torch.{dtype}))"
+        )
+    held: LoadedModel = source.model
+    is_there = place == next(held.outermost.parameters()).device
+    loaded: LoadedModel = held.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
+    loaded.outermost.to(place)
+    no_parameters_learn(loaded.outermost)
+    return loaded
 
-    has_head = claims_masked_lm_head(config)
-    kind: Any = AutoModelForMaskedLM if has_head else AutoModel
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    if attention == "eager":
-        options["attn_implementation"] = "eager"
+
+def _load_model(
+    source: ModelSource, init: Init, seed: int, classifier: bool, options: dict[str, Any]
+) -> tuple[Any, Literal["masked", "classifier"] | None]:
+    """The transformers model, and the head that came with it."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+
+    library: Any = transformers
+    config = load_config(source, options["trust_remote_code"])
+    if classifier and (config.is_encoder_decoder or type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING):
+        raise ModelError(f"model {source.name}: no classifier of texts is known for {config.model_type} models")
+    head: Any = "classifier" if classifier else "masked" if claims_masked_lm_head(config) else None
+    kind = getattr(library, _TASK_CLASSES["sentence"] if classifier else f"AutoModel{'ForMaskedLM' if head else ''}")
     if init != "pretrained":
         with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
-            fresh = drawn(kind, config, seed, dtype, **options)
+            fresh = drawn(kind, config, seed, **options)
         if init == "random":
-            return fresh, has_head
+            return fresh, head
     remedy = "check that they belong to its config.json, or download the model again"
     with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
-        model, missing = pretrained(kind, source, config=config, dtype=dtype, **options)
-    _check_nothing_missing(source, model, missing)
+        model, missing = pretrained(kind, source, config=config, **options)
+    in_body = {id(parameter) for parameter in body_of(model).parameters()}
+    names = {name for name, value in model.named_parameters(remove_duplicate=False) if id(value) in in_body}
+    if lost := sorted(name for name in names & missing if "pooler." not in name):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise ModelError(
+            f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
+            "its config.json, or ask for `init: random` in an experiment"
+        )
+    if classifier and missing:
+        raise ModelError(
+            f"model {source.name}: no classifier in its weights ({min(missing)} is missing); choose a model that was "
+            "fine-tuned to sort texts"
+        )
     if init == "random_blocks":
         copy_embeddings(model, fresh)
-        return fresh, has_head
-    return model, has_head and missing <= _names_in_body(model)
+        return fresh, head
+    return model, head if missing <= names else None
 
 
 def copy_embeddings(pretrained: Any, fresh: Any) -> None:
@@ -374,21 +366,7 @@ def body_of(model: Any) -> nn.Module:
     return body
 
 
-def _names_in_body(model: Any) -> set[str]:
-    in_body = {id(parameter) for parameter in body_of(model).parameters()}
-    return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in in_body}
-
-
-def _check_nothing_missing(source: ModelSource, model: Any, missing: Collection[str]) -> None:
-    if lost := sorted(name for name in _names_in_body(model).intersection(missing) if "pooler." not in name):
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        raise ModelError(
-            f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
-            "its config.json, or ask for `init: random` in an experiment"
-        )
-
-
-def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head: bool) -> LoadedModel:
+def _take_apart(source: ModelSource, shape: ModelShape, model: Any, head: str | None) -> LoadedModel:
     """Find the body and its blocks, and check them against the configuration."""
     no_parameters_learn(model)
     body: Any = body_of(model)
@@ -402,7 +380,8 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
             f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
         )
     check_unfamiliar(body, blocks, family=shape.family)
-    return LoadedModel(body, blocks, model if has_head else None)
+    masked, classifier = (model if head == one else None for one in ("masked", "classifier"))
+    return LoadedModel(body, blocks, masked, classifier=classifier)
 
 
 def _check_weights(encoder: Encoder) -> None:
@@ -456,7 +435,7 @@ def load_whole(source: ModelSource) -> WholeModel:
         ModelError: it has no files, is an encoder-decoder, is of no class of transformers, or its files are damaged or
             lack weights.
     """
-    from transformers import AutoModel
+    import transformers
 
     needed = check_files(source, "pretrained", torch.float32)
     shape = model_shape(source)
@@ -464,11 +443,15 @@ def load_whole(source: ModelSource) -> WholeModel:
         config = load_config(source, False)
         if config.is_encoder_decoder:
             raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
-        kind = AutoModel if not config.architectures else _class(source, config.architectures[0])
+        name = config.architectures[0] if config.architectures else "AutoModel"
+        kind = getattr(transformers, name, None)
+        if not hasattr(kind, "from_pretrained"):
+            path = source.folder / "config.json"
+            raise ModelError(f"{path}: {name} is no class of transformers, so it cannot be changed")
         with one_line(f"{source.folder}: the weights cannot be loaded", remedy=AGAIN):
             model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
     if lost := sorted(name for name in absent if "pooler." not in name):
-        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {kind.__name__} has; {AGAIN}")
+        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {name} has; {AGAIN}")
     no_parameters_learn(model)
     read_languages_apart(model.base_model)
     return WholeModel(model, blocks_of(model, shape.n_layers, shape.family), shape.family, absent)
@@ -477,17 +460,6 @@ def load_whole(source: ModelSource) -> WholeModel:
 def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks of a model of transformers, with or without heads, in the order in which they run."""
     return find_blocks(model.base_model, n_layers=n_layers, family=family)
-
-
-def _class(source: ModelSource, name: str) -> Any:
-    import transformers
-
-    kind = getattr(transformers, name, None)
-    if kind is None or not hasattr(kind, "from_pretrained"):
-        raise ModelError(
-            f"{source.folder / 'config.json'}: {name} is no class of transformers, so it cannot be changed"
-        )
-    return kind
 
 
 HeadKind = Literal["sentence", "words", "answers"]
@@ -565,20 +537,19 @@ def load_tunable(
     kind: Any = getattr(transformers, _TASK_CLASSES[head])
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {source.name}: no head for {head} is known for {config.model_type} models")
-    drawn = frozenset[str]()
+    options: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
+    new = frozenset[str]()
     if seed is not None:
         _set_outputs(config, head, labels)
-        model, drawn = _with_new_head(source, kind, config, seed, trust_remote_code)
+        model, new = _with_new_head(source, kind, config, seed, options)
     else:
-        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
-        model, missing = pretrained(kind, source, **options)
+        model, missing = pretrained(kind, source, config=config, **options)
         if missing:
             raise ModelError(
                 f"model {source.name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
             )
     model.requires_grad_(True)
-    blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
-    return TunableModel(model, blocks, source.name, drawn)
+    return TunableModel(model, blocks_of(model, encoder.n_layers, encoder.family), source.name, new)
 
 
 def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> None:
@@ -592,16 +563,15 @@ def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> N
 
 
 def _with_new_head(
-    source: ModelSource, kind: Any, config: Any, seed: int, trust_remote_code: bool
+    source: ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
 ) -> tuple[Any, frozenset[str]]:
     """The model with a head whose weights are drawn anew, and the modules whose weights are."""
     from transformers import AutoModel
 
     failed = one_line(f"{source.folder}: the weights do not fit", remedy="check that they belong to its config.json")
     with failed, torch.random.fork_rng(devices=[]):
-        model = drawn(kind, config, seed, torch.float32, trust_remote_code=trust_remote_code)
-        options = {"config": config, "dtype": torch.float32, "trust_remote_code": trust_remote_code}
-        body, missing = pretrained(AutoModel, source, **options)
+        model = drawn(kind, config, seed, **options)
+        body, missing = pretrained(AutoModel, source, config=config, **options)
         weights = model.base_model.state_dict()
         stored = body.state_dict().items()
         known = {name: value for name, value in stored if name in weights and name not in missing}

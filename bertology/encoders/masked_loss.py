@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders._encoder import Encoder
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import pieces_in_batch
+from bertology.encoders.encoder import Encoder
 from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError
 
@@ -33,11 +34,9 @@ class MaskedLoss:
     sentence_words: NDArray[np.int64]
     """``[sentence]`` number of masked words."""
     words: NDArray[np.int64]
-    """``[masked word]`` numbers of the masked words in the text, in rising order."""
+    """``[masked word]`` numbers of the masked words in the text, in rising order; then bits and hits of each."""
     word_bits: NDArray[np.float64]
-    """``[masked word]`` −log2 of the probability of all its pieces."""
     word_right: NDArray[np.bool_]
-    """``[masked word]`` whether each of its pieces is the most probable one."""
     n_skipped: int
     """Number of words that could not be masked, having no piece."""
 
@@ -179,8 +178,7 @@ class MaskedText:
         if words is None:
             words = words_to_mask(sentences, readable, share=share, seed=seed)
         self.places = self.pieces.places_of(words[readable[words]])
-        self._mask_id = encoder.mask_id
-        self._pieces_in_batch = pieces_in_batch(encoder.device)
+        self._mask_id, self._pieces_in_batch = encoder.mask_id, pieces_in_batch(encoder.device)
         if not len(self.places.word):
             raise ModelError("there is no word to mask: give sentences that the model can read")
 
@@ -205,16 +203,12 @@ class MaskedText:
 def words_to_mask(sentences: Sentences, readable: NDArray[np.bool_], *, share: float, seed: int) -> NDArray[np.int64]:
     """Numbers of words drawn at random, in rising order: a proportion of those of each sentence, at least one.
 
-    Args:
-        sentences: the text.
-        readable: ``[word]`` which words may be drawn, such as those that have pieces in each of several models.
-        share: above 0, at most 1.
-        seed: of the choice, which depends on the number of the sentence as well.
+    Only words that are ``readable [word]`` are drawn; the draw depends on the number of the sentence and on ``seed``.
     """
-    chosen = []
-    for number, (first, last) in enumerate(zip(sentences.starts[:-1], sentences.starts[1:], strict=True)):
+    chosen = [np.zeros(0, dtype=np.int64)]
+    for number, (first, last) in enumerate(itertools.pairwise(sentences.starts)):
         words = np.arange(first, last)[readable[first:last]]
         if len(words):
             size = max(1, round(share * len(words)))
             chosen.append(np.sort(np.random.default_rng((seed, number)).choice(words, size, replace=False)))
-    return np.concatenate(chosen).astype(np.int64) if chosen else np.zeros(0, dtype=np.int64)
+    return np.concatenate(chosen).astype(np.int64)

@@ -14,6 +14,7 @@ import copy
 import json
 import re
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,20 +26,17 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology.encoders._encoder import Encoder
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
-    copied,
     find_blocks,
     is_of_library,
     no_parameters_learn,
-    run_to_layers,
 )
-from bertology.encoders.alignment import PieceReader
+from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
-from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer, piece_reader
+from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer
 from bertology.encoders.resolving import keep_copy, keep_source, resolve_model
 from bertology.encoders.sources import (
     Init,
@@ -57,7 +55,6 @@ from bertology.errors import BertologyError, ModelError, SignalError
 
 _PAIR = "give the model and its tokenizer, (model, tokenizer)"
 _IN_MEMORY = "(in memory)"
-_FAMILY_OF_MODULES = "module"
 _TEXTS = ("The old man saw a small dog near the house.", "She sings.", "1 2 3, and they have not been there: a, e.")
 """Texts that an object reads, and what stands for it."""
 _CLOSE = {"float32": 1e-4, "float64": 1e-4}
@@ -92,8 +89,8 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
     if len(called) != len(models):
         raise ModelError(f"names: {len(called)} for {len(models)} models; give one for each, None for those of files")
     given = [name for name in called if name is not None]
-    if doubled := next((name for name in given if given.count(name) > 1), None):
-        raise ModelError(f"names: {doubled} is given twice; give each model a name of its own")
+    if len(set(given)) < len(given):
+        raise ModelError(f"names: {max(given, key=given.count)} is given twice; give each model a name of its own")
     found: list[str] = []
     known: dict[str, str] = {}
     for model, name in zip(models, called, strict=True):
@@ -104,7 +101,7 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
             continue
         source = _source_of(model, name)
         content = model_fingerprint(source)
-        if source.title in known and known[source.title] != content:
+        if known.get(source.title, content) != content:
             source = _source_of(model, source.title.replace(_IN_MEMORY, f"(in memory {len(found) + 1})"))
         known[source.title] = content
         found.append(_name_of(source, model))
@@ -118,8 +115,7 @@ def open_encoder(model: Any, **loading: Any) -> Encoder:
     """
     if isinstance(model, Encoder):
         return model
-    is_named = isinstance(model, str | Path)
-    return load_encoder(str(model) if is_named else _source_of(model, None), **loading)
+    return load_encoder(str(model) if isinstance(model, str | Path) else _source_of(model, None), **loading)
 
 
 def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
@@ -136,8 +132,8 @@ def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: A
         ModelError: the two do not fit, the model has no weights, or does not return the same for the same text.
     """
     if adapter is not None:
-        return _module_source(model, tokenizer, adapter, name=name or type(model).__name__)
-    return _Object(model, tokenizer, name, None).source()
+        return _of_module(ModuleBody(model, adapter), tokenizer, name or type(model).__name__)
+    return _of_transformers(model, tokenizer, name)
 
 
 def _source_of(model: object, name: str | None) -> ModelSource:
@@ -155,10 +151,10 @@ def _source_of(model: object, name: str | None) -> ModelSource:
     if model.is_gated:
         raise ModelError(f"model {model.name}: its heads are gated; leave gated_heads first")
     body, is_held = model.model.body, isinstance(model.source, MemorySource)
-    called = name or (model.name if is_held else None)
     if isinstance(body, ModuleBody):
-        return _module_source(body.module, model.tokenizer, body.adapter, name=called or model.name)
-    return _Object(model.model.outermost, model.tokenizer, called, None if is_held else model.source).source()
+        return _of_module(body, model.tokenizer, name or model.name)
+    called = name or (model.name if is_held else None)
+    return _of_transformers(model.model.outermost, model.tokenizer, called, None if is_held else model.source)
 
 
 def _name_of(source: ModelSource, model: object) -> str:
@@ -177,10 +173,58 @@ def _found(called: str) -> ModelSource | None:
         return None  # moved, deleted or made up: what is in memory counts
 
 
-def _title(name: str) -> str:
-    """A name that a folder can have."""
-    plain, where, number = re.sub(r" \(in memory", "\0(in memory", name).partition("\0")
-    return (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + (f" {number}" if where else "")
+def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSource | None = None) -> ModelSource:
+    """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
+    runs, model = _unwrapped(given)
+    _check(model, tokenizer)
+    called = str(getattr(model, "name_or_path", "") or "")
+    origin, kind = own or _found(called), type(model)
+    plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
+    title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
+    parts, size = _taken_apart(model, title)
+    # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
+    is_bare = model.base_model is model
+    without = {key for key in model.state_dict() if is_bare and key.startswith("pooler.")}
+    read, content = _never_truncating(tokenizer), _tokenizer_content(tokenizer)
+    description = _Description()
+    described = description.of_module(model, without=without)
+    returned = _returned_by(parts.body if model.config.is_encoder_decoder else runs, parts, read, name=title)
+
+    def is_in(source: ModelSource) -> bool:
+        """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
+        try:
+            # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
+            if source != own and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
+                return False
+            encoder = load_encoder(source, dtype="float32", device="cpu")
+            stored, missing = encoder.model.outermost, frozenset[str]()
+            if type(stored) is not kind:
+                stored, missing = pretrained(kind, source, dtype=torch.float32)
+            of_files = _tokenizer_content(load_tokenizer(source))
+        except (OSError, ValueError, RuntimeError, BertologyError):
+            return False  # files that this class cannot be read from are not those of this model
+        return (
+            missing <= without
+            and of_files == content
+            and _Description().of_module(stored, without=without) == described
+            and _difference(returned, _returned_in(encoder), dtype="float32") is None
+        )
+
+    def write(folder: Path) -> str | None:
+        save_model(model, folder, tokenizer=tokenizer, left_out=without)
+        source = ModelSource(title, folder)
+        return model_fingerprint(source) if is_in(source) else None
+
+    if not description.foreign and runs is model and _could_be_loaded(model):
+        if name is None and origin and is_in(origin):
+            return origin
+        if (folder := keep_copy(title, write)) is not None:
+            return ModelSource(title, folder)
+    held = _snapshot(parts)
+    held.body.config.use_cache = False  # type: ignore[union-attr]
+    check_unfamiliar(held.body, held.blocks, family=size.family)
+    source = _held(title, held, read, size, partial(_redrawn, held, title))
+    return _kept(source, returned, runs, [described, content], kind=b"")
 
 
 def _unwrapped(model: Any) -> tuple[Any, Any]:
@@ -207,11 +251,7 @@ def _check(model: Any, tokenizer: Any) -> None:
     which = f"model {type(model).__name__}"
     if not isinstance(model, PreTrainedModel):
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
-    if not getattr(tokenizer, "is_fast", False):
-        raise ModelError(
-            f"{which}: its tokenizer, a {type(tokenizer).__name__}, gives no character offsets; "
-            "give a fast one (AutoTokenizer.from_pretrained)"
-        )
+    _check_tokenizer(which, tokenizer)
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
     embeddings: Any = model.get_input_embeddings()
@@ -223,107 +263,39 @@ def _check(model: Any, tokenizer: Any) -> None:
         )
 
 
-class _Object:
-    """A model of transformers in memory, and all that tells whether files hold it."""
-
-    def __init__(self, given: Any, tokenizer: Any, name: str | None, origin: ModelSource | None) -> None:
-        self._runs, self._model = _unwrapped(given)
-        _check(self._model, tokenizer)
-        self._given, self._tokenizer, self._name = tokenizer, _own_tokenizer(tokenizer), name
-        called = str(getattr(self._model, "name_or_path", "") or "")
-        self._origin, self._is_encoder = origin or _found(called), origin is not None
-        self._title = _title(name or f"{Path(called).name or type(self._model).__name__} {_IN_MEMORY}")
-        self._parts, self._size = _taken_apart(self._model, self._title)
-        # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
-        is_bare = self._model.base_model is self._model
-        self._without = {key for key in self._model.state_dict() if is_bare and key.startswith("pooler.")}
-
-    def source(self) -> ModelSource:
-        """The files that hold the model, or else the model as it is."""
-        description = _Description()
-        described = description.of_module(self._model, without=self._without)
-        runs = self._parts.body if self._model.config.is_encoder_decoder else self._runs
-        returned = _returned_by(runs, self._parts, self._tokenizer, name=self._title)
-        if not description.foreign and self._runs is self._model and self._could_be_loaded():
-            if self._name is None and self._origin and self._is_in(self._origin, described, returned):
-                return self._origin
-            if (folder := self._saved(described, returned)) is not None:
-                return ModelSource(self._title, folder)
-        return self._held(_content_digest([described, _tokenizer_content(self._tokenizer)]), returned)
-
-    def _could_be_loaded(self) -> bool:
-        """Whether its modules are those that its class makes of its configuration, in float32."""
-        kind, config = type(self._model), self._model.config
-        if not kind.__module__.startswith("transformers.") or any(
-            weight.dtype != torch.float32 for weight in self._model.parameters()
-        ):
-            return False
-        with quiet_loading(), torch.device("meta"):
-            fresh = kind._from_config(type(config).from_dict(config.to_dict()))
-        stock, own = (
-            [(name, type(part)) for name, part in model.named_modules(remove_duplicate=False)]
-            for model in (fresh, self._model)
-        )
-        return stock == own
-
-    def _is_in(self, source: ModelSource, described: list[Any], returned: _Returned) -> bool:
-        """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
-        kind = type(self._model)
-        try:
-            # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
-            has_heads = self._is_encoder and source == self._origin
-            if not has_heads and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
-                return False
-            encoder = load_encoder(source, dtype="float32", device="cpu")
-            stored, missing = encoder.model.outermost, frozenset[str]()
-            if type(stored) is not kind:
-                stored, missing = pretrained(kind, source, dtype=torch.float32)
-            of_files = _tokenizer_content(load_tokenizer(source))
-        except (OSError, ValueError, RuntimeError, BertologyError):
-            return False  # files that this class cannot be read from are not those of this model
-        return (
-            missing <= self._without
-            and of_files == _tokenizer_content(self._given)
-            and _Description().of_module(stored, without=self._without) == described
-            and _difference(returned, _returned_in(encoder), dtype="float32") is None
+def _check_tokenizer(which: str, tokenizer: Any) -> None:
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"{which}: its tokenizer, a {type(tokenizer).__name__}, gives no character offsets; "
+            "give a fast one (AutoTokenizer.from_pretrained)"
         )
 
-    def _saved(self, described: list[Any], returned: _Returned) -> Path | None:
-        """The folder of a copy in the cache folder; None where a model that is loaded from it is not the same."""
 
-        def write(folder: Path) -> str | None:
-            save_model(self._model, folder, tokenizer=self._given, left_out=self._without)
-            source = ModelSource(self._title, folder)
-            return model_fingerprint(source) if self._is_in(source, described, returned) else None
-
-        return keep_copy(self._title, write)
-
-    def _held(self, content: str, returned: _Returned) -> MemorySource:
-        """The model as the object that it is."""
-        held = _snapshot(self._parts)
-        held.body.config.use_cache = False  # type: ignore[union-attr]
-        check_unfamiliar(held.body, held.blocks, family=self._size.family)
-        source = _held_source(self._title, held, self._tokenizer, self._size, partial(_redrawn, held, self._title))
-        source = _checked(replace(source, content=content), returned, list(self._runs.modules()))
-        keep_source(source)
-        return source
+def _could_be_loaded(model: Any) -> bool:
+    """Whether the modules of a model are those that its class makes of its configuration, in float32."""
+    kind, config = type(model), model.config
+    is_plain = all(weight.dtype == torch.float32 for weight in model.parameters())
+    if not (is_plain and kind.__module__.startswith("transformers.")):
+        return False
+    with quiet_loading(), torch.device("meta"):
+        fresh = kind._from_config(type(config).from_dict(config.to_dict()))
+    stock, own = (
+        [(name, type(part)) for name, part in one.named_modules(remove_duplicate=False)] for one in (fresh, model)
+    )
+    return stock == own
 
 
 def _taken_apart(model: Any, name: str) -> tuple[LoadedModel, ModelShape]:
     """The parts of a model of transformers, with the heads that it has."""
     from transformers.models.auto import modeling_auto as known
 
-    config = model.config
+    config, body = model.config, body_of(model)
     size = shape_of(config.to_dict(), f"model {name}, its configuration")
-    body = body_of(model)
     blocks = find_blocks(body, n_layers=size.n_layers, family=size.family)
-
-    def as_one(mapping: Any) -> Any:
-        is_one = type(config) in mapping and isinstance(model, mapping[type(config)])
-        return model if is_one and not config.is_encoder_decoder else None
-
-    masked = as_one(known.MODEL_FOR_MASKED_LM_MAPPING)
-    classifier = as_one(known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
+    masked, classifier = (
+        model if not config.is_encoder_decoder and isinstance(model, mapping.get(type(config), ())) else None
+        for mapping in (known.MODEL_FOR_MASKED_LM_MAPPING, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
+    )
     return LoadedModel(body, blocks, masked, classifier=classifier, whole=model), size
 
 
@@ -378,18 +350,11 @@ class ModuleBody(nn.Module):
         return LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
 
 
-def _module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *, name: str) -> MemorySource:
-    """A module of one's own as a model that is known by ``name`` in this process.
-
-    Raises:
-        ModelError: the adapter does not fit the module, or the tokenizer the embeddings.
-    """
-    if not getattr(tokenizer, "is_fast", False):
-        raise ModelError(f"model {name}: its tokenizer gives no character offsets; give a fast one of transformers")
-    width = adapter.embeddings(module).embedding_dim
-    size = ModelShape(len(adapter.blocks(module)), width, adapter.n_heads, _FAMILY_OF_MODULES)
-    body = ModuleBody(module, adapter)
-    held, read = _snapshot(body.loaded()), _own_tokenizer(tokenizer)
+def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
+    """A module of one's own as a model that is known by ``name`` in this process."""
+    adapter, parts = body.adapter, body.loaded()
+    _check_tokenizer(f"model {name}", tokenizer)
+    size = ModelShape(len(parts.blocks), body.get_input_embeddings().embedding_dim, adapter.n_heads, "module")
 
     def fresh(init: Init, seed: int) -> LoadedModel:
         if init != "random" or adapter.fresh is None:
@@ -399,104 +364,38 @@ def _module_source(module: nn.Module, tokenizer: Any, adapter: ModuleAdapter, *,
             )
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
-    source = _held_source(name, held, read, size, fresh)
-    _check_adapter(source.held.encoder(source, device="cpu"))
-    returned = _returned_by(body, body.loaded(), read, name=name)
-    _checked(source, returned, list(body.modules()))
+    read = _never_truncating(tokenizer)
+    source = _held(name, _snapshot(parts), read, size, fresh)
+    load_encoder(source, device="cpu")  # checks that the vocabulary fits
+    returned = _returned_by(body, parts, read, name=name)
+    for layer in range(size.n_layers + 1):
+        shape = list(returned[f"layer {layer}"].shape) if f"layer {layer}" in returned else "none, as no block ran"
+        if shape != [len(returned[f"layer {size.n_layers}"]), size.dim]:
+            raise ModelError(
+                f"model {name}: the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]; "
+                "check blocks and forward of the ModuleAdapter"
+            )
     # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
-    content = [_Description(is_strict=False).of_module(module), _tokenizer_content(read)]
-    parts = [_content_digest(content), *(repr(_tensor_content(values)) for values in returned.values())]
-    source = replace(source, content=digest([b"module", *(part.encode() for part in parts)]))
-    keep_source(source)
-    return source
+    content = [_Description(is_strict=False).of_module(body.module), _tokenizer_content(read)]
+    return _kept(source, returned, body, content, kind=b"module")
 
 
-def _check_adapter(encoder: Encoder) -> None:
-    """Check on a few pieces that every layer is passed and has the width of the embeddings."""
-    body: Any = encoder.model.body
-    try:
-        ids = torch.arange(min(7, body.get_input_embeddings().num_embeddings), device=encoder.device)[None]
-        with torch.inference_mode():
-            layers = frozenset(range(encoder.n_layers + 1))
-            states = run_to_layers(body, encoder.model.blocks, {"input_ids": ids}, layers)
-    except ModelError:
-        raise
-    except Exception as error:
-        # Whatever a module of a person's own raises.
-        reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
-        raise ModelError(f"model {encoder.name}: a trial reading failed ({reason}); check the ModuleAdapter") from error
-    wanted = (*ids.shape, encoder.dim)
-    for layer, state in states.items():
-        if tuple(state.shape) != wanted:
-            raise ModelError(
-                f"model {encoder.name}: layer {layer} of {ids.shape[1]} pieces is of shape {tuple(state.shape)}, which "
-                f"should be {wanted}; check blocks and forward of the ModuleAdapter"
-            )
-
-
-@dataclass(frozen=True)
-class HeldModel:
-    """A copy of a model in memory as it was when it was given, from which encoders are made."""
-
-    model: LoadedModel
-    tokenizer: Any
-    fresh: Callable[[Init, int], LoadedModel]
-    """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
-
-    def reader(self, source: MemorySource, max_pieces: int | None) -> PieceReader:
-        """The tokenizer, ready to align words to pieces."""
-        return piece_reader(source, self.tokenizer, self.model.body, max_pieces=max_pieces)
-
-    def encoder(
-        self,
-        source: MemorySource,
-        *,
-        device: str,
-        init: Init = "pretrained",
-        seed: int = 0,
-        dtype: str | None = None,
-        max_pieces: int | None = None,
-    ) -> Encoder:
-        """An encoder around a copy of the modules, in evaluation mode; see :func:`load_encoder`."""
-        if dtype not in (None, source.dtype):
-            raise ModelError(
-                f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
-                f"the object itself (model.to(torch.{dtype}))"
-            )
-        if init != "pretrained":
-            model = self.fresh(init, seed)
-        else:
-            is_there = torch.device(device) == next(self.model.outermost.parameters()).device
-            model = copied(self.model, list(self.model.outermost.modules()), share=is_there)
-        model.outermost.to(device)
-        no_parameters_learn(model.outermost)
-        facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": source.dtype, "eager": False}
-        reader = self.reader(source, max_pieces)
-        return Encoder(source, source.size, model, tokenizer=self.tokenizer, reader=reader, **facts)
-
-
-def _held_source(
+def _held(
     name: str, model: LoadedModel, tokenizer: Any, size: ModelShape, fresh: Callable[[Init, int], LoadedModel]
 ) -> MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
-    return MemorySource(
-        *(name, Path(name)),
-        size=size,
-        dtype=dtype,
-        has_masked_lm_head=model.with_head is not None,
-        held=HeldModel(model, tokenizer, fresh),
-    )
+    return MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=tokenizer, fresh=fresh)
 
 
 def _snapshot(model: LoadedModel) -> LoadedModel:
     """A copy of a model in evaluation mode, with weights of its own."""
-    made = copied(model, list(model.outermost.modules()), share=False)
+    made = model.copied(share=False)
     no_parameters_learn(made.outermost)
     return made
 
 
-def _own_tokenizer(tokenizer: Any) -> Any:
+def _never_truncating(tokenizer: Any) -> Any:
     """A copy of a tokenizer that never truncates or pads."""
     made = copy.deepcopy(tokenizer)
     made.backend_tokenizer.no_truncation()
@@ -504,59 +403,57 @@ def _own_tokenizer(tokenizer: Any) -> Any:
     return made
 
 
+def _ids_of(tokenizer: Any) -> list[Tensor]:
+    return [torch.tensor([tokenizer(text, verbose=False)["input_ids"]]) for text in _TEXTS]
+
+
 def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
-    """Hidden states of all layers, and logits, that an object returns for each of a few texts alone.
-
-    ``run`` is the object, or what is around it; ``model`` its parts, and ``name`` its name in errors.
-
-    Raises:
-        ModelError: it does not run.
-        SignalError: what it returns is not finite.
-    """
-    found: dict[str, list[Tensor]] = {}
+    """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
+    found: dict[str, list[Tensor]] = defaultdict(list)
     body, n_layers = model.body, len(model.blocks)
+    modes = [(module, module.training) for module in run.modules()]
 
     def keep(place: str, state: Tensor) -> None:
-        found.setdefault(place, []).append(state[0].detach().clone())
+        found[place].append((state[0] if state[0].ndim > 1 else state).detach().clone())
 
     def keep_last(module: nn.Module, args: Any, output: Any) -> None:
         keep(f"layer {n_layers}", output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0])
 
-    with _as_in_use(run), _explained(name), torch.no_grad(), contextlib.ExitStack() as stack:
-        stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
-        stack.callback(body.register_forward_hook(keep_last).remove)
-        for ids in _ids_of(tokenizer):
-            output = run(input_ids=ids.to(next(body.parameters()).device))
-            named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
-            logits = output[0] if isinstance(output, tuple) else next((one for one in named if one is not None), None)
-            if logits is not None:
-                keep("logits", logits)
-    made = {
-        place: torch.cat([part if part.ndim > 1 else part[None] for part in parts]).cpu()
-        for place, parts in found.items()
-    }
-    wrong = next((place for place, values in made.items() if not values.isfinite().all()), None)
-    if wrong is not None:
-        raise SignalError(f"model {name}: {wrong} is not finite; mend the weight, hook or forward that makes it so")
+    run.eval()
+    try:
+        with _explained(name), torch.no_grad(), contextlib.ExitStack() as stack:
+            stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
+            stack.callback(body.register_forward_hook(keep_last).remove)
+            for ids in _ids_of(tokenizer):
+                output = run(input_ids=ids.to(next(body.parameters()).device))
+                named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
+                logits = next((one for one in named if one is not None), None)
+                if (logits := output[0] if isinstance(output, tuple) else logits) is not None:
+                    keep("logits", logits)
+            made = {place: torch.cat(parts).cpu() for place, parts in found.items()}
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    if wrong := [place for place, values in made.items() if not values.isfinite().all()]:
+        raise SignalError(f"model {name}: {wrong[0]} is not finite; mend the weight, hook or forward that makes it so")
     return made
 
 
 def _returned_in(encoder: Encoder) -> _Returned:
     """The signals of :func:`_returned_by`, read through an encoder from all texts together."""
-    rows = _ids_of(encoder.tokenizer)
-    ids = nn.utils.rnn.pad_sequence([row[0] for row in rows], batch_first=True, padding_value=encoder.pad_id)
-    lengths = torch.tensor([row.shape[1] for row in rows])
-    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
-    places, n_layers = mask.nonzero(), encoder.n_layers
+    rows = [row[0] for row in _ids_of(encoder.tokenizer)]
+    ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
+    mask = (torch.arange(ids.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]).long()
+    last = encoder.n_layers
     with _explained(encoder.name):
-        states = encoder.hidden_states(ids, mask, layers=range(n_layers + 1))
+        states = encoder.hidden_states(ids, mask, layers=range(last + 1))
         found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
         if encoder.has_masked_lm_head:
-            found["logits"] = encoder.masked_logits(ids, places, attention_mask=mask)[n_layers]
+            found["logits"] = encoder.masked_logits(ids, mask.nonzero(), attention_mask=mask)[last]
         elif encoder.model.classifier is not None:
             found["logits"] = encoder.class_logits(ids, mask)
         elif has_causal_head(encoder.model.outermost) and (causal := encoder.causal_head) is not None:
-            found["logits"] = causal.head.logits(causal.head.features(found[f"layer {n_layers}"]))
+            found["logits"] = causal.head.logits(causal.head.features(found[f"layer {last}"]))
     return {name: values.cpu() for name, values in found.items()}
 
 
@@ -573,23 +470,18 @@ def _difference(theirs: _Returned, ours: _Returned, *, dtype: str) -> str | None
     return None
 
 
-def _checked(source: MemorySource, theirs: _Returned, modules: Sequence[nn.Module]) -> MemorySource:
-    """Compare a copy of an object with what the object returned.
+def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: list[Any], *, kind: bytes) -> MemorySource:
+    """A source whose copy was compared with what the object ``runs`` returned, found by its name from now on.
 
-    Returns:
-        The source; where parts of blocks do not run that those of its family have, of a family that is not known, so
-        that nothing is read from these parts.
-
-    Raises:
-        ModelError: they differ, or the copy runs modules of the object, which are ``modules``.
+    Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that nothing
+    is read from these parts.
     """
-    own, ran = set(map(id, modules)), dict[int, nn.Module]()
+    own, ran = set(map(id, runs.modules())), dict[int, nn.Module]()
 
     def note(module: nn.Module, args: Any) -> None:
         ran[id(module)] = module
 
-    device = next(source.held.model.outermost.parameters()).device
-    encoder: Encoder = source.held.encoder(source, device=str(device))
+    encoder = load_encoder(source, device=str(next(source.model.outermost.parameters()).device))
     handle = torch.nn.modules.module.register_module_forward_pre_hook(note)
     try:
         ours = _returned_in(encoder)
@@ -606,34 +498,44 @@ def _checked(source: MemorySource, theirs: _Returned, modules: Sequence[nn.Modul
             "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
             "changes around its encoder"
         )
-    parts = [part for block in encoder.model.blocks for part in _known_parts(block, encoder.family)]
-    if all(part is not None and id(part) in ran for part in parts):
-        return source
-    return replace(source, size=replace(source.size, family=f"changed {source.size.family}"))
+    if any(part is None or id(part) not in ran for block in encoder.model.blocks for part in _parts(block, encoder)):
+        source = replace(source, size=replace(source.size, family=f"changed {source.size.family}"))
+    made = digest([repr(content).encode()])
+    if kind:
+        values = (repr(_tensor_content(values)).encode() for values in theirs.values())
+        made = digest([kind, made.encode(), *values])
+    source = replace(source, content=made)
+    keep_source(source)
+    return source
+
+
+def _parts(block: nn.Module, encoder: Encoder) -> Iterator[nn.Module | None]:
+    """The parts of a block that are known for its family; None for one that the block does not have."""
+    for site in ("head", "values", "feed_forward_output"):
+        with contextlib.suppress(ModelError):  # not known for the family
+            try:
+                yield find_part(block, encoder.family, site)
+            except AttributeError:
+                yield None
 
 
 def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel:
-    """A copy of a model of transformers whose weights are drawn as its authors initialise them.
-
-    Raises:
-        ModelError: it has weights of which it is not known how they are drawn.
-    """
+    """A copy of a model of transformers whose weights are drawn as its authors initialise them."""
     made = _snapshot(held)
     whole: Any = made.outermost
     weights, known = dict(whole.named_parameters()), {name for name, _ in whole.named_buffers()}
     apart = sorted(whole.state_dict().keys() - dict(whole.named_parameters(remove_duplicate=False)).keys() - known)
     apart += [place for place, weight in weights.items() if not weight.is_floating_point()]
+    floating = {place: weight for place, weight in weights.items() if weight.is_floating_point()}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        for weight in weights.values():
-            if weight.is_floating_point():
-                weight.fill_(torch.nan)
+        for weight in floating.values():
+            weight.fill_(torch.nan)
         for module in whole.modules():
             vars(module).pop("_is_hf_initialized", None)
         torch.manual_seed(seed)
         whole.initialize_weights()
-        for place, weight in weights.items():
-            if weight.is_floating_point() and not weight.isfinite().all():
-                # Of a module that is none of transformers, such as an adapter.
+        for place, weight in floating.items():
+            if not weight.isfinite().all():  # of a module that is none of transformers, such as an adapter
                 if weight.ndim < 2:
                     apart.append(place)
                 else:
@@ -646,33 +548,6 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made
-
-
-def _known_parts(block: nn.Module, family: str) -> Iterator[nn.Module | None]:
-    """The parts of a block that are known for its family; None for one that the block does not have."""
-    for site in ("head", "values", "feed_forward_output"):
-        with contextlib.suppress(ModelError):  # not known for the family
-            try:
-                part = find_part(block, family, site)
-            except AttributeError:
-                part = None
-            yield part
-
-
-def _ids_of(tokenizer: Any) -> list[Tensor]:
-    return [torch.tensor([tokenizer(text, verbose=False)["input_ids"]]) for text in _TEXTS]
-
-
-@contextlib.contextmanager
-def _as_in_use(run: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the context, then the mode of before, module by module."""
-    modes = [(module, module.training) for module in run.modules()]
-    run.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 @contextlib.contextmanager
@@ -750,34 +625,30 @@ class _Description:
             return sorted([repr(key), self._of(one, depth + 1)] for key, one in value.items())
         if isinstance(value, set | frozenset):
             return sorted(repr(self._of(one, depth + 1)) for one in value)
+        if isinstance(value, MethodType):
+            value = (value.__func__, value.__self__)
+        elif isinstance(value, partial):
+            value = (value.func, value.args, value.keywords)
         if isinstance(value, tuple | list):
             return [self._of(one, depth + 1) for one in value]
         if isinstance(value, type):
             return self._of_class(value)
-        if isinstance(value, MethodType):
-            return [self._of(value.__func__, depth + 1), self._of(value.__self__, depth + 1)]
-        if isinstance(value, partial):
-            return [self._of(part, depth + 1) for part in (value.func, value.args, value.keywords)]
         if isinstance(value, FunctionType | BuiltinFunctionType):
             name = f"{value.__module__}.{value.__qualname__}"
             is_named = _is_of_transformers(value) or "<" not in name
             return name if is_named and is_of_library(value.__module__) else self._foreign(name)
-        if isinstance(value, nn.Module):
-            return self._of_class(type(value))  # described where it stands in the model
-        if hasattr(value, "to_dict"):
-            return self._of(value.to_dict(), depth + 1)
-        held = vars(value) if hasattr(value, "__dict__") else None
         kind = self._of_class(type(value))
+        if isinstance(value, nn.Module):
+            return kind  # described where it stands in the model
+        held = value.to_dict() if hasattr(value, "to_dict") else getattr(value, "__dict__", None)
         return [kind, self._foreign(type(value).__qualname__) if held is None else self._of(held, depth + 1)]
 
     def _of_class(self, kind: type) -> str:
         """The name of a class of a library, none of whose methods was replaced."""
         name = f"{kind.__module__}.{kind.__qualname__}"
         functions = [value for base in kind.__mro__ for value in vars(base).values() if isinstance(value, FunctionType)]
-        are_librarys = all(
-            is_of_library(module) for module in (kind.__module__, *(one.__module__ for one in functions))
-        )
-        return name if are_librarys else self._foreign(name)
+        is_known = all(map(is_of_library, (kind.__module__, *(one.__module__ for one in functions))))
+        return name if is_known else self._foreign(name)
 
     def _foreign(self, name: object) -> str:
         self.foreign.append(str(name))
@@ -798,11 +669,6 @@ def _tokenizer_content(tokenizer: Any) -> list[Any]:
     content = json.loads(tokenizer.backend_tokenizer.to_str())
     left = {key: value for key, value in content.items() if key not in ("truncation", "padding")}
     return [left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length]
-
-
-def _content_digest(content: list[Any]) -> str:
-    """Hash of a description."""
-    return digest([repr(content).encode()])
 
 
 def _is_of_transformers(function: Any) -> bool:

@@ -9,18 +9,18 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertology._files import cache_folder, canonical_json, digest, digest_file, explained_write_errors
 from bertology._names import name_not_found
 from bertology._temporary import sweep, temporary_folder
 from bertology.encoders.sources import (
     AGAIN,
+    NO_VOCABULARY,
     TOKENIZER_FILES,
     WAIT_SECONDS,
     ModelSource,
@@ -36,20 +36,17 @@ from bertology.encoders.sources import (
     read_model_json,
     reason_of,
     save_model,
-    tokenizer_files,
     weight_files,
 )
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, cut, quoted
 
 MODELS = "models"
 """Folder of the copies in the cache folder: ``<fingerprint>/<title>``."""
-_SECONDS_A_DAY = 86400
 _FINGERPRINT = frozenset("0123456789abcdef")
 _OTHER_CACHE = "name another folder in BERTOLOGY_CACHE"
 
 
-@dataclass(frozen=True)
-class ModelCopy:
+class ModelCopy(NamedTuple):
     """The files of a model that a person had in memory, or of one with its adapters merged into it."""
 
     folder: Path
@@ -72,7 +69,7 @@ def model_copies() -> list[ModelCopy]:
     """The copies there are, in the order of their names; what else lies there is left out."""
     parent, found = cache_folder() / MODELS, []
     with explained_write_errors(parent, verb="read", remedy=_OTHER_CACHE):
-        for folder in sorted(parent.glob("*/*")) if parent.is_dir() else ():
+        for folder in sorted(parent.glob("*/*")):
             is_own = set(folder.parent.name) <= _FINGERPRINT and (folder / "config.json").is_file()
             if is_own and not folder.is_symlink() and not folder.parent.is_symlink():
                 stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
@@ -105,7 +102,7 @@ def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
 
 def prune_copies(*, older_than_days: float = 0.0, dry_run: bool = False) -> list[ModelCopy]:
     """Delete copies that were not read for so many days; return those that were deleted, or would be."""
-    latest = time.time() - older_than_days * _SECONDS_A_DAY
+    latest = time.time() - older_than_days * 86400
     gone = [copy for copy in model_copies() if copy.last_read <= latest]
     for copy in gone if not dry_run else ():
         with explained_write_errors(copy.folder, verb="delete", remedy=_OTHER_CACHE):
@@ -116,7 +113,6 @@ def prune_copies(*, older_than_days: float = 0.0, dry_run: bool = False) -> list
 ADAPTER = "adapter_config.json"
 """The file by which a folder is one of adapters."""
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_MODULES = "modules.json"
 _CLASSES = {
     "SEQ_CLS": "SequenceClassification",
     "TOKEN_CLS": "TokenClassification",
@@ -126,31 +122,33 @@ _HEADS = ("classifier", "score", "qa_outputs")
 
 
 def _unwrapped(folder: Path) -> Path:
-    """The folder of the model itself: of adapters of peft a copy in the cache with them merged into the weights.
-
-    Raises:
-        ModelError: the folder is of no whole adapter, or its model is not there.
-    """
+    """The folder of the model itself: of adapters of peft a copy in the cache with them merged into the weights, of
+    sentence-transformers the sub-folder of the transformer."""
     if (folder / ADAPTER).is_file():
         return _merged(folder)
-    if (folder / _MODULES).is_file():
-        return folder / _first_module(folder / _MODULES)
-    return folder
-
-
-def _first_module(path: Path) -> str:
-    """The sub-folder of the transformer in a folder of sentence-transformers; empty where it is the folder itself."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return folder
     modules = read_model_json(path)
     first = modules[0] if isinstance(modules, list) and modules else None
     name = first.get("path") if isinstance(first, dict) else None
     if not isinstance(name, str) or Path(name).name != name:
         raise ModelError(f"{path}: its first module should have the name of a folder in this one as its path; {AGAIN}")
-    return name
+    return folder / name
 
 
 def _merged(folder: Path) -> Path:
     """The copy in the cache of an adapter's model with the adapter merged into it, made where there is none."""
-    settings, weights = _read_adapter(folder)
+    settings = read_model_json(folder / ADAPTER)
+    weights = next((folder / name for name in ADAPTER_WEIGHTS if (folder / name).is_file()), None)
+    if not isinstance(settings, dict) or weights is None:
+        raise ModelError(f"{folder}: an adapter is {ADAPTER} and {ADAPTER_WEIGHTS[0]}; {AGAIN}")
+    try:
+        whole = weight_files(folder)[0].name
+    except ModelError:
+        whole = ""
+    if whole:
+        raise ModelError(f"{folder}: holds an adapter and a whole model ({whole}); put one of them elsewhere")
     name, revision = settings.get("base_model_name_or_path"), settings.get("revision")
     where = f"{folder / ADAPTER}: base_model_name_or_path"
     if not isinstance(name, str) or not isinstance(revision, str | None):
@@ -164,31 +162,13 @@ def _merged(folder: Path) -> Path:
     known = digest([model_fingerprint(base).encode(), canonical_json(settings), digest_file(weights).encode()])
     title = folder.resolve().name
     copy = cache_folder() / MODELS / known / title
-    if copy.is_dir():
-        return copy
-
-    def write(path: Path) -> str:
-        _merge(folder, settings, base, path)
-        return known
-
-    return keep_copy(title, write) or copy
+    if not copy.is_dir():
+        keep_copy(title, lambda path: _merge(folder, settings, base, path, known))
+    return copy
 
 
-def _read_adapter(folder: Path) -> tuple[dict[str, Any], Path]:
-    """The settings of an adapter and the file of its weights."""
-    settings = read_model_json(folder / ADAPTER)
-    weights = next((folder / name for name in ADAPTER_WEIGHTS if (folder / name).is_file()), None)
-    if not isinstance(settings, dict) or weights is None:
-        raise ModelError(f"{folder}: an adapter is {ADAPTER} and {ADAPTER_WEIGHTS[0]}; {AGAIN}")
-    try:
-        whole = weight_files(folder)
-    except ModelError:
-        return settings, weights
-    raise ModelError(f"{folder}: holds an adapter and a whole model ({whole[0].name}); put one of them elsewhere")
-
-
-def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path) -> None:
-    """Write the model of an adapter with the adapter merged into its weights."""
+def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path, known: str) -> str:
+    """Write the model of an adapter with the adapter merged into its weights, ``known`` by a fingerprint."""
     if importlib.util.find_spec("peft") is None:
         raise ModelError(f"{folder}: adapters need peft: pip install 'bertology[peft]'")
     with quiet_loading():
@@ -205,13 +185,11 @@ def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path)
             fault = "its weights lack" if other[0] in needed else f"{base.name} has no place for"
             raise ModelError(f"{folder}: {fault} {other[0]}; name the model that the adapter was made for")
         merged = merge_adapters(adapted)
+    own = [name for name in TOKENIZER_FILES if name not in NO_VOCABULARY and (folder / name).is_file()]
     saved = {name.removeprefix("base_model.model.") for name in given}
-    try:
-        tokenizer = tokenizer_files(folder)[0].parent
-    except ModelError:
-        tokenizer = base.folder
     # What neither the model nor the adapter has would be random, and is left out.
-    save_model(merged, out, tokenizer=tokenizer, left_out=absent - saved)
+    save_model(merged, out, tokenizer=folder if own else base.folder, left_out=absent - saved)
+    return known
 
 
 def merge_adapters(adapted: Any) -> Any:
@@ -256,8 +234,7 @@ _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 _LAYOUT = "a folder has them as checkpoints/step-500 or checkpoint-500, a model of the hub as revisions such as step500"
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """One checkpoint of a training, as :func:`bertology.encoders.resolve_model` finds it."""
 
     step: int
@@ -288,8 +265,11 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     if name == POCKET and not is_folder:
         remedy = "train one by `bertology pretrain … --set keep_checkpoints=[0,500]`"
         raise ModelError(f"model {POCKET} has no checkpoints: {remedy}, and name its folder")
-    if is_folder or isinstance(wanted, str) or any(str(one).isdecimal() for one in wanted):
-        known = _in_folder(path) if is_folder else _revisions(name)
+    if is_folder:
+        paths = [one for parent in (path / "checkpoints", path) for one in sorted(parent.glob("*"))]
+        known = {one.name: str(one) for one in paths if one.is_dir() and _FOLDER.fullmatch(one.name)}
+    elif isinstance(wanted, str) or any(str(one).isdecimal() for one in wanted):
+        known = {one: name for one in _refs(name) if _AFTER_WORD.search(one)}
     else:
         known = {str(one): name for one in wanted}
     if isinstance(wanted, str):
@@ -311,18 +291,6 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
             remedy = "list those of one training, or name each as a model of its own with step:"
             raise ModelError(f"model {cut(name)}: {both} are both of step {one.step}; {remedy}")
     return tuple(found)
-
-
-def _in_folder(folder: Path) -> dict[str, str]:
-    """Paths of checkpoints by the names of their folders."""
-    parents = [parent for parent in (folder / "checkpoints", folder) if parent.is_dir()]
-    paths = [path for parent in parents for path in sorted(parent.iterdir())]
-    return {path.name: str(path) for path in paths if path.is_dir() and _FOLDER.fullmatch(path.name)}
-
-
-def _revisions(name: str) -> dict[str, str]:
-    """The model's id by its branches and tags that have a step in their names."""
-    return {one: name for one in _refs(name) if _AFTER_WORD.search(one)}
 
 
 def _refs(name: str) -> list[str]:
@@ -438,35 +406,30 @@ def held_dtype(name: str) -> str | None:
     return getattr(_KEPT.get(name), "dtype", None)
 
 
-def _unknown(name: str, why: str) -> NameNotFoundError:
-    return name_not_found("model", name, _KNOWN, remedy=f"{why}; {_LIST}")
-
-
 def _fetch(name: str, revision: str | None) -> Path:
     """The folder of the files of a hub model: weights in safetensors, pickled ones where there are no others."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
+    reason = "the hub has none of that name that you may read"
     try:
         offline = is_offline() or not _answers(name, revision)
         folder = download(name, revision, (*_DESCRIPTION, *_SAFE), offline=offline)
         if not any(folder.glob("*.safetensors")):
             folder = download(name, revision, (*_DESCRIPTION, *_PICKLED), offline=offline)
+        return folder
     except GatedRepoError:
         raise ModelError(f"model {name} is gated: accept its terms on the hub and log in (`hf auth login`)") from None
     except RevisionNotFoundError:
         raise ModelError(f"model {name} has no revision {revision!r}: check the branch, tag or commit") from None
-    except RepositoryNotFoundError:
-        raise _unknown(name, "the hub has none of that name that you may read") from None
     except Exception as error:
         # Errors of the connection, of files and of the hub itself: each becomes one line.
-        if name not in _KNOWN and "/" not in name:
-            raise _unknown(name, f"the hub cannot be asked for others ({reason_of(error)})") from None
-        at = f" at {revision}" if revision else ""
-        place = os.environ.get("HF_ENDPOINT") or "the hub"
-        raise ModelError(
-            f"cannot get model {name}{at} from {place} ({reason_of(error)}): check the connection, or give a folder"
-        ) from None
-    return folder
+        if not isinstance(error, RepositoryNotFoundError):
+            why, reason = reason_of(error), f"the hub cannot be asked for others ({reason_of(error)})"
+            if name in _KNOWN or "/" in name:
+                at, place = f" at {revision}" if revision else "", os.environ.get("HF_ENDPOINT") or "the hub"
+                remedy = "check the connection, or give a folder"
+                raise ModelError(f"cannot get model {name}{at} from {place} ({why}): {remedy}") from None
+        raise name_not_found("model", name, _KNOWN, remedy=f"{reason}; {_LIST}") from None
 
 
 def _answers(name: str, revision: str | None) -> bool:

@@ -8,10 +8,11 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
+from logging import CRITICAL
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,24 +28,32 @@ def quiet_loading() -> Iterator[None]:
 
     What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
     """
-    import logging as levels
-
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         # Before the import below, which may warn as well (in a notebook, of missing widgets).
         warnings.simplefilter("ignore")
         from transformers.utils import logging as library
 
         logging: Any = library
-        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity(levels.CRITICAL)
-        logging.disable_progress_bar()
-        try:
-            with quiet_download():
-                yield
-        finally:
-            logging.set_verbosity(level)
-            if bars:
-                logging.enable_progress_bar()
+        stack.callback(logging.set_verbosity, logging.get_verbosity())
+        logging.set_verbosity(CRITICAL)
+        if logging.is_progress_bar_enabled():
+            stack.callback(logging.enable_progress_bar)
+            logging.disable_progress_bar()
+        stack.enter_context(quiet_download())
+        yield
+
+
+@contextlib.contextmanager
+def quiet_download() -> Iterator[None]:
+    """Silence the hub's progress bars inside the block."""
+    import huggingface_hub.utils as hub_utils
+
+    hub: Any = hub_utils
+    with contextlib.ExitStack() as stack:
+        if not hub.are_progress_bars_disabled():
+            stack.callback(hub.enable_progress_bars)
+            hub.disable_progress_bars()
+        yield
 
 
 @contextlib.contextmanager
@@ -71,29 +80,21 @@ def one_line(what: str, *, remedy: str) -> Iterator[None]:
         raise ModelError(f"{what} ({reason}); {remedy}") from None
 
 
-@contextlib.contextmanager
-def quiet_download() -> Iterator[None]:
-    """Silence the hub's progress bars inside the block."""
-    import huggingface_hub.utils as hub_utils
-
-    hub: Any = hub_utils
-    if hub.are_progress_bars_disabled():
-        yield
-        return
-    hub.disable_progress_bars()
-    try:
-        yield
-    finally:
-        hub.enable_progress_bars()
-
-
-_NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 TOKENIZER_FILES = (
-    *("tokenizer.json", *_NO_VOCABULARY, "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model"),
+    *("tokenizer.json", *NO_VOCABULARY, "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model"),
     *("sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model", "bpe.codes"),
 )
 """Files that decide how text is cut into pieces."""
 AGAIN = "copy or download the model again"
+_TYPES: dict[str, tuple[type, str]] = {
+    "model_type": (str, "a name"),
+    "architectures": (list, "a list of names"),
+    "is_encoder_decoder": (bool, "true or false"),
+    "is_decoder": (bool, "true or false"),
+    "auto_map": (dict, "an object"),
+}
+"""Fields of ``config.json`` that decide what is loaded, checked before any library reads them."""
 _SAVE_AGAIN = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
 
 
@@ -109,8 +110,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     for name, (kind, right) in _TYPES.items():
         value = config.get(name)
         parts = value if isinstance(value, list) else []
-        is_right = isinstance(value, kind) and all(isinstance(part, str) for part in parts)
-        if value is not None and not is_right:
+        if value is not None and not (isinstance(value, kind) and all(isinstance(part, str) for part in parts)):
             raise ModelError(f"{path}: {name} is {str(value)[:60]!r}, which should be {right}; {AGAIN}")
     return config
 
@@ -128,16 +128,6 @@ def read_model_json(path: Path) -> Any:
     return value
 
 
-_TYPES: dict[str, tuple[type, str]] = {
-    "model_type": (str, "a name"),
-    "architectures": (list, "a list of names"),
-    "is_encoder_decoder": (bool, "true or false"),
-    "is_decoder": (bool, "true or false"),
-    "auto_map": (dict, "an object"),
-}
-"""Fields of ``config.json`` that decide what is loaded, checked before any library reads them."""
-
-
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The files that hold the weights: safetensors where there are any, else PyTorch's, shards in name order."""
     for stem, ending in (("model", "safetensors"), ("pytorch_model", "bin")):
@@ -145,17 +135,15 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         if single.is_file():
             return (single,)
         if index.is_file():
-            return _shards(index)
-    raise ModelError(f"{folder}: no weights (model.safetensors or pytorch_model.bin); {_SAVE_AGAIN}")
-
-
-def _shards(index: Path) -> tuple[Path, ...]:
+            break
+    else:
+        raise ModelError(f"{folder}: no weights (model.safetensors or pytorch_model.bin); {_SAVE_AGAIN}")
     content = read_model_json(index)
     by_tensor = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(by_tensor, dict) or not by_tensor:
         raise ModelError(f"{index}: no weight_map, which says what file each weight is in; {AGAIN}")
     # By their names in the listing, so that an index cannot name files elsewhere on the machine.
-    files = {path.name: path for path in index.parent.iterdir() if path.is_file()}
+    files = {path.name: path for path in folder.iterdir() if path.is_file()}
     for name in by_tensor.values():
         if not isinstance(name, str) or name not in files:
             raise ModelError(f"{index}: it names {str(name)[:60]!r}, which is no file of its folder; {AGAIN}")
@@ -189,7 +177,7 @@ def check_safetensors(path: Path) -> int:
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
     files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
-    if all(path.name in _NO_VOCABULARY for path in files):
+    if all(path.name in NO_VOCABULARY for path in files):
         raise ModelError(f"{folder}: no tokenizer (tokenizer.json, vocab.txt …); save the model's tokenizer beside it")
     return files
 
@@ -201,35 +189,23 @@ def download(name: str, revision: str | None, patterns: tuple[str, ...], *, offl
     """The folder with those files of a repository whose names fit the patterns."""
     from huggingface_hub import snapshot_download
 
+    options: dict[str, Any] = {"revision": revision, "allow_patterns": list(patterns), "local_files_only": offline}
+    options |= {"cache_dir": hub_cache(), "endpoint": os.environ.get("HF_ENDPOINT") or None}
     with quiet_download():
-        return Path(
-            snapshot_download(
-                name,
-                revision=revision,
-                allow_patterns=list(patterns),
-                local_files_only=offline,
-                cache_dir=hub_cache(),
-                endpoint=os.environ.get("HF_ENDPOINT") or None,
-                etag_timeout=WAIT_SECONDS,
-            )
-        )
+        return Path(snapshot_download(name, **options, etag_timeout=WAIT_SECONDS))
 
 
 def is_offline() -> bool:
     """Whether the environment forbids to ask the hub."""
     # Read at each call, not when the hub's library was imported, so that setting it later still counts.
-    return any(
-        os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"}
-        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    )
+    said = (os.environ.get(name, "").upper() for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return not {"1", "ON", "YES", "TRUE"}.isdisjoint(said)
 
 
 def hub_cache() -> str | None:
     """The hub's cache folder, where the environment names one."""
-    if cache := os.environ.get("HF_HUB_CACHE"):
-        return cache
     home = os.environ.get("HF_HOME")
-    return str(Path(home) / "hub") if home else None
+    return os.environ.get("HF_HUB_CACHE") or (str(Path(home) / "hub") if home else None)
 
 
 def reason_of(error: Exception) -> str:
@@ -240,19 +216,20 @@ def reason_of(error: Exception) -> str:
     return line.removeprefix("Got: ")[:160]
 
 
-_ELSEWHERE = "--"
-"""Stands between a repository and a class in it, where code lies in another repository than the model."""
-
-
 def code_files(folder: Path) -> list[Path]:
     """The Python files of a model whose configuration or tokenizer names classes in them; none for others.
 
     Raises:
         ModelError: the code lies in another repository of the hub that cannot be had.
     """
-    names = list(_named_classes(folder))
+    names, tokenizer = list[str](), folder / "tokenizer_config.json"
+    for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
+        classes = settings.get("auto_map") if isinstance(settings, dict) else None
+        for value in classes.values() if isinstance(classes, dict) else [classes]:
+            names += [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
     files = sorted(folder.glob("*.py")) if names else []
-    for repository in sorted({name.partition(_ELSEWHERE)[0] for name in names if _ELSEWHERE in name}):
+    # Two hyphens stand between a repository and a class in it, where code lies in another one than the model.
+    for repository in sorted({name.partition("--")[0] for name in names if "--" in name}):
         try:
             files += sorted(download(repository, None, ("*.py",), offline=is_offline()).glob("*.py"))
         except Exception as error:
@@ -261,15 +238,6 @@ def code_files(folder: Path) -> list[Path]:
                 f"{folder}: cannot get its code from {repository} ({reason_of(error)}): check the connection"
             ) from None
     return files
-
-
-def _named_classes(folder: Path) -> Iterator[str]:
-    """Classes in code of the model that its files name, such as ``modeling.MyModel``."""
-    tokenizer = folder / "tokenizer_config.json"
-    for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
-        classes = settings.get("auto_map") if isinstance(settings, dict) else None
-        for value in classes.values() if isinstance(classes, dict) else [classes]:
-            yield from (name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))
 
 
 Init = Literal["pretrained", "random", "random_blocks"]
@@ -328,11 +296,18 @@ class MemorySource(ModelSource):
     size: ModelShape
     dtype: str
     """The type of its weights, in which it computes."""
-    has_masked_lm_head: bool
     content: str = ""
     """Identity of the model, by which results are kept."""
-    held: Any = field(repr=False, compare=False)
-    """The :class:`bertology.encoders.memory.HeldModel` itself."""
+    model: Any = field(repr=False, compare=False)
+    """Modules of a copy of the model as it was when it was given."""
+    tokenizer: Any = field(repr=False, compare=False)
+    fresh: Callable[[Init, int], Any] = field(repr=False, compare=False)
+    """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
+
+    @property
+    def has_masked_lm_head(self) -> bool:
+        """Whether it predicts masked words."""
+        return self.model.with_head is not None
 
 
 def model_shape(source: ModelSource) -> ModelShape:
@@ -351,17 +326,17 @@ def model_shape(source: ModelSource) -> ModelShape:
 
 def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     """The :func:`model_shape` of a configuration that was read from ``path``."""
-    family = config.get("model_type")
+    from_library: Mapping[str, Any] = {}
+    family, sizes = config.get("model_type"), list[int]()
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
-    values = {what: _first_of(config, names) for what, names in _FIELDS.items()}
-    if None in values.values():
-        defaults = _defaults(path, config)
-        values = {what: value or _first_of(defaults, _FIELDS[what]) for what, value in values.items()}
-    sizes: list[int] = []
-    for what, value in values.items():
+    for what, names in _FIELDS.items():
+        value = _first_of(config, names)
         if value is None:
-            raise ModelError(f"{path}: no {what} (one of {', '.join(_FIELDS[what])}): not an encoder of text")
+            from_library = from_library or _with_defaults(path, config)
+            value = _first_of(from_library, names)
+        if value is None:
+            raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
         sizes.append(value)
     n_layers, dim, n_heads = sizes
     if family == "albert":
@@ -376,22 +351,17 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
 
 
 def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    for name in names:
-        value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None
+    values = (config.get(name) for name in names)
+    return next((one for one in values if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
 
 
-def _defaults(path: Path | str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with the library's defaults filled in."""
+def _with_defaults(path: Path | str, config: Mapping[str, Any]) -> dict[str, Any]:
     from transformers import CONFIG_MAPPING
 
-    family = config["model_type"]
-    if family not in CONFIG_MAPPING:
-        raise ModelError(f"{path}: model_type {family!r} is not known to transformers")
+    if config["model_type"] not in CONFIG_MAPPING:
+        raise ModelError(f"{path}: model_type {config['model_type']!r} is not known to transformers")
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-        filled = CONFIG_MAPPING[family](**config)
+        filled = CONFIG_MAPPING[config["model_type"]](**config)
     return {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
 
 
@@ -407,26 +377,22 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     Raises:
         ModelError: a file that belongs to the model is missing or unreadable.
     """
+    libraries = [version_of(name) for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
-        return _held_fingerprint(source, init, seed)
+        if init == "pretrained":
+            return source.content
+        source.fresh(init, seed)  # raises where there are no random weights
+        return digest([source.content.encode(), init.encode(), str(seed).encode(), *reversed(libraries)])
     config = read_config(source.folder)
     files = [*tokenizer_files(source.folder), *code_files(source.folder)]
     parts = [b"config", config_content(config)]
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
     if init != "pretrained":
-        parts += [init.encode(), str(seed).encode(), *(version_of(name) for name in ("transformers", "torch"))]
+        parts += [init.encode(), str(seed).encode(), *libraries]
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
-
-
-def _held_fingerprint(source: MemorySource, init: Init, seed: int) -> str:
-    if init == "pretrained":
-        return source.content
-    source.held.fresh(init, seed)  # raises where there are no random weights
-    libraries = [version_of(name) for name in ("torch", "transformers")]
-    return digest([source.content.encode(), init.encode(), str(seed).encode(), *libraries])
 
 
 def code_fingerprint(source: ModelSource) -> str | None:
@@ -454,13 +420,13 @@ def _json_content(path: Path) -> bytes:
 
 
 def _file_digest(path: Path) -> str:
+    """Hash of a file's bytes; read once as long as its size and time stay."""
     status = path.stat()
     return _digest_of(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
 def _digest_of(path: Path, size: int, changed: int) -> str:
-    """Hash of a file's bytes; read once as long as its size and time stay."""
     return digest_file(path)
 
 

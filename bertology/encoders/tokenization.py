@@ -6,11 +6,11 @@ import csv
 import heapq
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ _MARKS = "▁Ġ"
 _CONTINUED = "##"
 
 
-@dataclass(frozen=True)
-class TokenizerScore:
+class TokenizerScore(NamedTuple):
     """One measure of a tokenizer on a text, with its 95 % interval over sentences."""
 
     measure: str
@@ -69,14 +68,15 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     places, firsts = np.unique(places, return_index=True)
     ids = all_ids[places]
     vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
-    is_single = _single_characters(reader, vocabulary)[ids]
+    spelled = (reader.backend.id_to_token(number) or "" for number in range(vocabulary))
+    lone = [len(one.removeprefix(_CONTINUED).lstrip(_MARKS).removesuffix("</w>")) == 1 for one in spelled]
+    is_single = np.array(lone)[ids]  # [piece] whether it is one character, marks of words aside
     lengths = _new_characters(sentences)[read]
     _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
     of_piece = cluster[word[firsts]]
 
     def by_sentence(values: Any, clusters: Integers) -> Floats:
-        sums = np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
-        return np.asarray(sums, dtype=np.float64)
+        return np.bincount(clusters, np.asarray(values, np.float64), int(cluster[-1]) + 1).astype(np.float64)
 
     words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
     ratios = {
@@ -87,13 +87,12 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
         "single_character_share": (by_sentence(is_single, of_piece), all_pieces),
         "renyi_efficiency": _renyi(ids, of_piece, vocabulary),
     }
-    over, under = (np.stack([pair[number] for pair in ratios.values()]) for number in (0, 1))
+    over, under = (np.stack(part) for part in zip(*ratios.values(), strict=True))
     are_shares = [name.endswith("_share") for name in ratios]
     found = ratio_intervals(over, under, are_shares=are_shares, n_resamples=n_resamples)
-    columns = zip(ratios, found.values, found.ci_low, found.ci_high, strict=True)
-    scores = [TokenizerScore(name, float(value), float(low), float(high)) for name, value, low, high in columns]
-    used = len(np.unique(ids)) / vocabulary
-    return (*scores, TokenizerScore("vocabulary_used", used, float("nan"), float("nan")))
+    columns = zip(ratios, *(part.tolist() for part in (found.values, found.ci_low, found.ci_high)), strict=True)
+    scores = [TokenizerScore(*column) for column in columns]
+    return (*scores, TokenizerScore("vocabulary_used", len(np.unique(ids)) / vocabulary, float("nan"), float("nan")))
 
 
 def piece_ranges(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
@@ -154,15 +153,6 @@ def _new_characters(sentences: Sentences) -> Integers:
     return np.asarray(np.maximum(end - np.maximum(begin, before), 0))
 
 
-def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_]:
-    """``[piece]`` whether a piece of the vocabulary is one character, marks of words aside."""
-    flags = np.zeros(vocabulary, dtype=bool)
-    for number in range(vocabulary):
-        piece = reader.backend.id_to_token(number) or ""
-        flags[number] = len(piece.removeprefix(_CONTINUED).lstrip(_MARKS).removesuffix("</w>")) == 1
-    return flags
-
-
 def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, Floats]:
     """Rényi efficiency as a mean over sentences: itself, and to first order what each sentence changes of it."""
     n_clusters = int(clusters.max()) + 1
@@ -176,8 +166,7 @@ def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, 
     return efficiency + n_clusters * (changes - changes.mean()), np.ones(n_clusters)
 
 
-@dataclass(frozen=True)
-class MorphScores:
+class MorphScores(NamedTuple):
     """Agreement of the boundaries of pieces with those of morphs."""
 
     precision: float
@@ -258,24 +247,20 @@ def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
 _UNKNOWN_PENALTY = 10.0
 """Distance of the logarithm of an unknown character's probability below that of the least probable subword: the
 constant of SentencePiece."""
+_Way = tuple[float, tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class TokenStep:
+class TokenStep(NamedTuple):
     """One step: the pieces after it, and what was done."""
 
     pieces: tuple[str, ...]
     reason: str
 
 
-@dataclass(frozen=True)
-class WordTrace:
-    """A stretch of text that the tokenizer cuts by itself, mostly a word, and how it cuts it."""
+class WordTrace(NamedTuple):
+    """A stretch of text that the tokenizer cuts by itself, mostly a word, normalised and marked, and how it cuts it."""
 
     text: str
-    """The text, normalised and marked: ``▁unhappy``, ``Ġunhappy``."""
-    span: tuple[int, int]
-    """Its place in the normalised text, characters from 0, the end exclusive."""
     steps: tuple[TokenStep, ...]
 
     @property
@@ -284,11 +269,9 @@ class WordTrace:
         return self.steps[-1].pieces
 
 
-@dataclass(frozen=True)
-class TokenTrace:
+class TokenTrace(NamedTuple):
     """The pieces of a text and how they were arrived at."""
 
-    text: str
     kind: str
     """``WordPiece``, ``BPE`` or ``Unigram``."""
     words: tuple[WordTrace, ...]
@@ -318,129 +301,96 @@ def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
     if not hasattr(backend, "to_str"):
         raise ModelError(f"{type(tokenizer).__name__} has no fast implementation, whose rules could be followed")
     model = json.loads(backend.to_str())["model"]
-    tracers: dict[str, Callable[[Mapping[str, Any]], Callable[[str], Iterator[TokenStep]]]] = {
-        "WordPiece": _WordPiece,
-        "BPE": _Bpe,
-        "Unigram": lambda of: _Unigram(of, n_best),
+    kind: str = model["type"]
+    tracers: dict[str, Callable[[str], Iterator[TokenStep]]] = {
+        "WordPiece": partial(_word_piece, model),
+        "BPE": partial(_bpe, model, {}),
+        "Unigram": partial(_unigram, model, [], n_best),
     }
-    if model["type"] not in tracers:
-        raise ModelError(f"a tokenizer of kind {model['type']} cannot be followed: {', '.join(tracers)} can")
-    trace = tracers[model["type"]](model)
+    if kind not in tracers:
+        raise ModelError(f"a tokenizer of kind {kind} cannot be followed: {', '.join(tracers)} can")
     normalised = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
     cut = backend.pre_tokenizer
-    parts = [(normalised, (0, len(normalised)))] if cut is None else cut.pre_tokenize_str(normalised)
-    words = (WordTrace(part, span, tuple(trace(part))) for part, span in parts if part)
-    return TokenTrace(text, model["type"], tuple(words))
+    parts = [normalised] if cut is None else [part for part, _ in cut.pre_tokenize_str(normalised)]
+    return TokenTrace(kind, tuple(WordTrace(part, tuple(tracers[kind](part))) for part in parts if part))
 
 
-class _WordPiece:
-    def __init__(self, model: Mapping[str, Any]) -> None:
-        self._vocabulary = model["vocab"].keys()
-        self._prefix, self._unknown = model["continuing_subword_prefix"], model["unk_token"]
-        self._most = model["max_input_chars_per_word"]
+def _word_piece(model: Mapping[str, Any], word: str) -> Iterator[TokenStep]:
+    unknown, most = (model["unk_token"],), model["max_input_chars_per_word"]
 
-    def __call__(self, word: str) -> Iterator[TokenStep]:
-        yield TokenStep((word,), "the word")
-        if len(word) > self._most:
-            yield TokenStep((self._unknown,), f"longer than {self._most} characters: unknown")
+    def marked(start: int, end: int) -> str:
+        return f"{model['continuing_subword_prefix'] if start else ''}{word[start:end]}"
+
+    yield TokenStep((word,), "the word")
+    if len(word) > most:
+        yield TokenStep(unknown, f"longer than {most} characters: unknown")
+        return
+    found: list[str] = []
+    start, n = 0, len(word)
+    while start < n:
+        end = next((end for end in range(n, start, -1) if marked(start, end) in model["vocab"]), None)
+        if end is None:
+            yield TokenStep(unknown, f"no piece begins {quoted(marked(start, n))}: the whole word is unknown")
             return
-        found: list[str] = []
-        start = 0
-        while start < len(word):
-            candidates = ((end, self._marked(word[start:end], start)) for end in range(len(word), start, -1))
-            taken = next(((end, piece) for end, piece in candidates if piece in self._vocabulary), None)
-            if taken is None:
-                rest = self._marked(word[start:], start)
-                yield TokenStep((self._unknown,), f"no piece begins {quoted(rest)}: the whole word is unknown")
-                return
-            start, piece = taken
-            found.append(piece)
-            left = [self._marked(word[start:], start)] if start < len(word) else []
-            yield TokenStep((*found, *left), f"{piece} is the longest piece that the rest begins with")
-
-    def _marked(self, part: str, start: int) -> str:
-        return self._prefix + part if start else part
+        found.append(marked(start, end))
+        start = end
+        left = [marked(start, n)] if start < n else []
+        yield TokenStep((*found, *left), f"{found[-1]} is the longest piece that the rest begins with")
 
 
-class _Bpe:
-    def __init__(self, model: Mapping[str, Any]) -> None:
-        self._model, self._vocabulary = model, model["vocab"].keys()
+def _bpe(model: Mapping[str, Any], rank: dict[tuple[str, ...], int], word: str) -> Iterator[TokenStep]:
+    """``rank`` of each pair among the merges is filled at the first word."""
+    if not rank:
         pairs = (tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"])
-        self._rank = {pair: rank for rank, pair in enumerate(pairs, 1)}
-
-    def __call__(self, word: str) -> Iterator[TokenStep]:
-        prefix, suffix = self._model.get("continuing_subword_prefix") or "", self._model.get("end_of_word_suffix") or ""
-        if self._model.get("ignore_merges") and word in self._vocabulary:
-            yield TokenStep((word,), "the word is in the vocabulary")
-            return
-        letters = [letter if place == 0 else prefix + letter for place, letter in enumerate(word)]
-        letters[-1] += suffix
-        pieces = list(itertools.chain.from_iterable(map(self._known, letters)))
-        yield TokenStep(tuple(pieces), "characters" if len("".join(pieces)) == len(word) else "characters and bytes")
-        while pairs := [
-            (self._rank[p], place) for place, p in enumerate(itertools.pairwise(pieces)) if p in self._rank
-        ]:
-            rank, place = min(pairs)
-            left, right = pieces[place : place + 2]
-            pieces[place : place + 2] = [left + right.removeprefix(prefix)]
-            yield TokenStep(tuple(pieces), f"{left} + {right}: merge {rank:,} of {len(self._rank):,}")
-
-    def _known(self, letter: str) -> list[str]:
-        """A character as the vocabulary has it: itself, its bytes, or the unknown piece."""
-        if letter in self._vocabulary:
-            return [letter]
-        as_bytes = [f"<0x{byte:02X}>" for byte in letter.encode()]
-        if self._model.get("byte_fallback") and all(piece in self._vocabulary for piece in as_bytes):
-            return as_bytes
-        return [self._model["unk_token"]] if self._model.get("unk_token") else []
+        rank |= {pair: number for number, pair in enumerate(pairs, 1)}
+    if model.get("ignore_merges") and word in model["vocab"]:
+        yield TokenStep((word,), "the word is in the vocabulary")
+        return
+    prefix = model.get("continuing_subword_prefix") or ""
+    letters = [letter if place == 0 else prefix + letter for place, letter in enumerate(word)]
+    letters[-1] += model.get("end_of_word_suffix") or ""
+    unknown = [model["unk_token"]] if model.get("unk_token") else []
+    pieces: list[str] = []
+    for letter in letters:
+        pieces += [letter] if letter in model["vocab"] else _as_bytes(letter, model, model["vocab"]) or unknown
+    yield TokenStep(tuple(pieces), "characters" if len("".join(pieces)) == len(word) else "characters and bytes")
+    while found := [(rank[pair], place) for place, pair in enumerate(itertools.pairwise(pieces)) if pair in rank]:
+        number, place = min(found)
+        left, right = pieces[place : place + 2]
+        pieces[place : place + 2] = [left + right.removeprefix(prefix)]
+        yield TokenStep(tuple(pieces), f"{left} + {right}: merge {number:,} of {len(rank):,}")
 
 
-class _Unigram:
-    def __init__(self, model: Mapping[str, Any], n_best: int) -> None:
-        self._scores = dict(model["vocab"])
-        self._longest = max(map(len, self._scores))
-        self._unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
-        self._byte_fallback, self._n_best = bool(model.get("byte_fallback")), n_best
+def _as_bytes(text: str, model: Mapping[str, Any], vocabulary: Collection[str]) -> list[str]:
+    """The pieces of the bytes of an unknown text; none where the vocabulary does not have them."""
+    as_bytes = [f"<0x{byte:02X}>" for byte in text.encode()]
+    return as_bytes if model.get("byte_fallback") and all(piece in vocabulary for piece in as_bytes) else []
 
-    @cached_property
-    def _unknown_score(self) -> float:
-        return float(min(self._scores.values())) - _UNKNOWN_PENALTY
 
-    def __call__(self, word: str) -> Iterator[TokenStep]:
-        best = self._ways(word)
-        for number, (score, pieces) in reversed(list(enumerate(best, 1))):
-            margin = "" if number == 1 else f", {best[0][0] - score:.2f} below the best"
-            what = "the most probable way to cut" if number == 1 else f"number {number}"
-            yield TokenStep(self._shown(pieces), f"{what}: log probability {score:.2f}{margin}")
-
-    def _ways(self, word: str) -> list[tuple[float, tuple[str, ...]]]:
-        """The most probable ways to cut a word, best first."""
-        ways: list[list[tuple[float, tuple[str, ...]]]] = [[(0.0, ())]]
-        for end in range(1, len(word) + 1):
-            found = []
-            for start in range(max(0, end - self._longest), end):
-                piece = word[start:end]
-                if piece in self._scores and piece != self._unknown:
-                    score = self._scores[piece]
-                elif end - start == 1:
-                    score = self._unknown_score
-                else:
-                    continue
+def _unigram(model: Mapping[str, Any], known: list[Any], n_best: int, word: str) -> Iterator[TokenStep]:
+    """The best ways to cut a word, best last; what is ``known`` of the vocabulary is filled at the first word."""
+    if not known:
+        vocabulary = dict(model["vocab"])
+        known += [vocabulary, max(map(len, vocabulary)), min(vocabulary.values()) - _UNKNOWN_PENALTY]
+    scores, longest, of_unknown = known
+    unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+    ways: list[list[_Way]] = [[(0.0, ())]]
+    for end in range(1, len(word) + 1):
+        found: list[_Way] = []
+        for start in range(max(0, end - longest), end):
+            piece = word[start:end]
+            is_known = piece in scores and piece != unknown
+            if is_known or end - start == 1:
+                score = scores[piece] if is_known else of_unknown
                 found += [(before + score, (*pieces, piece)) for before, pieces in ways[start]]
-            ways.append(heapq.nlargest(self._n_best, found, key=lambda way: way[0]))
-        return ways[-1]
-
-    def _shown(self, pieces: tuple[str, ...]) -> tuple[str, ...]:
-        """With unknown characters as the tokenizer gives them: as bytes, or a run of them as one piece."""
+        ways.append(heapq.nlargest(n_best, found, key=lambda way: way[0]))
+    best = ways[-1]
+    for number, (score, pieces) in reversed(list(enumerate(best, 1))):
         shown: list[str] = []
-        for known, run in itertools.groupby(pieces, key=self._scores.__contains__):
-            if known:
-                shown += run
-                continue
-            text = "".join(run)
-            as_bytes = [f"<0x{byte:02X}>" for byte in text.encode()]
-            if self._byte_fallback and all(piece in self._scores for piece in as_bytes):
-                shown += as_bytes
-            else:
-                shown.append(text)
-        return tuple(shown)
+        for is_known, run in itertools.groupby(pieces, key=scores.__contains__):
+            # Unknown characters are given as bytes, or a run of them as one piece.
+            parts = list(run)
+            shown += parts if is_known else _as_bytes("".join(parts), model, scores) or ["".join(parts)]
+        margin = "" if number == 1 else f", {best[0][0] - score:.2f} below the best"
+        what = "the most probable way to cut" if number == 1 else f"number {number}"
+        yield TokenStep(tuple(shown), f"{what}: log probability {score:.2f}{margin}")

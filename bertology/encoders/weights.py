@@ -7,7 +7,6 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import torch
@@ -17,6 +16,7 @@ from bertology.encoders._modules import LoadedModel, find_blocks
 from bertology.encoders.loading import check_files
 from bertology.encoders.sources import (
     AGAIN,
+    ModelShape,
     ModelSource,
     load_config,
     model_shape,
@@ -71,24 +71,21 @@ class StoredWeights:
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
         """Total size of the files of weights."""
-        self._stack = contextlib.ExitStack()
-        skeleton = _Skeleton(source)
+        self._stack, shape = contextlib.ExitStack(), model_shape(source)
+        name_of, known = _names(source, shape)
         self._readers: dict[str, Callable[[], Tensor]] = {}
         for name, (dtype, read) in self._stored().items():
-            known = skeleton.name(name)
-            if known is not None and dtype.is_floating_point:
-                self._readers[known] = read
-        places = [(name, skeleton.place(name)) for name in self._readers]
-        places.sort(key=lambda place: place[1].layers or (skeleton.n_layers + 1,))
+            if dtype.is_floating_point and (own := name_of(name)) is not None:
+                self._readers[own] = read
+        places = [(name, known.get(name, WeightPlace((), "head"))) for name in self._readers]
+        places.sort(key=lambda place: place[1].layers or (shape.n_layers + 1,))
         self.places: Mapping[str, WeightPlace] = dict(places)
         """Tensors by name, in the order of layers, the heads last."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._readers.clear()
         self._stack.close()
 
@@ -145,38 +142,31 @@ class LoadedWeights:
         return self._values[name].detach().cpu()
 
 
-class _Skeleton:
-    """The modules of a model without values: which names its weights have, and in which layer they are."""
+def _names(source: ModelSource, shape: ModelShape) -> tuple[Callable[[str], str | None], dict[str, WeightPlace]]:
+    """From a stored tensor to its name, None for one that is tied to another; and the places of tensors by name."""
+    import transformers
 
-    def __init__(self, source: ModelSource) -> None:
-        shape = model_shape(source)
-        self.n_layers = shape.n_layers
-        with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
-            config = load_config(source, False)
-            if config.is_encoder_decoder:
-                raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
-            with torch.device("meta"):
-                model = _class_of(config)._from_config(config)
-        self._prefix = f"{model.base_model_prefix}."
-        body: nn.Module = model.base_model
-        self._body = {name for name, _ in body.named_parameters(remove_duplicate=False)}
-        self._tied = frozenset(getattr(model, "all_tied_weights_keys", None) or {})
-        blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
-        self._places = weight_places(body, blocks)
+    with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
+        config = load_config(source, False)
+        if config.is_encoder_decoder:
+            raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
+        kind: Any = getattr(transformers, (config.architectures or [""])[0], None)
+        if not hasattr(kind, "_from_config"):
+            kind = transformers.MODEL_MAPPING[type(config)]
+        with torch.device("meta"):
+            model = kind._from_config(config)
+    body, tied = model.base_model, frozenset(getattr(model, "all_tied_weights_keys", None) or {})
+    own = {name for name, _ in body.named_parameters(remove_duplicate=False)}
 
-    def name(self, stored: str) -> str | None:
-        """The name of a stored tensor; None for one that is tied to another."""
-        if stored in self._tied:
-            return None
-        plain = stored.removeprefix(self._prefix)
+    def name_of(stored: str) -> str | None:
+        plain = stored.removeprefix(f"{model.base_model_prefix}.")
         for old, new in _LEGACY:
-            if plain.endswith(old) and plain not in self._body:
+            if plain.endswith(old) and plain not in own:
                 plain = plain.removesuffix(old) + new
         # A head may have a tensor of the name that the encoder has under the prefix: it keeps its own.
-        return plain if plain in self._body else stored
+        return None if stored in tied else plain if plain in own else stored
 
-    def place(self, name: str) -> WeightPlace:
-        return self._places.get(name, WeightPlace((), "head"))
+    return name_of, weight_places(body, find_blocks(body, n_layers=shape.n_layers, family=shape.family))
 
 
 def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, WeightPlace]:
@@ -204,16 +194,6 @@ def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, Wei
             place = WeightPlace((0,), "norm" if _kind(path) == "norm" else "embeddings")
         found[name] = place
     return found
-
-
-def _class_of(config: Any) -> Any:
-    import transformers
-
-    name = (config.architectures or [""])[0]
-    kind = getattr(transformers, name, None)
-    if kind is not None and hasattr(kind, "_from_config"):
-        return kind
-    return transformers.MODEL_MAPPING[type(config)]
 
 
 def _kind(path: str) -> WeightKind:

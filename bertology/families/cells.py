@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -120,7 +120,7 @@ def predictions_checksum(run: Path, cell_id: str) -> str:
 
 def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
     """Whether folder ``run`` has the records of all ``cells``."""
-    return all(is_finished(run, cell) for cell in cells)
+    return all(map(partial(is_finished, run), cells))
 
 
 def write_cell(
@@ -177,7 +177,8 @@ def _predictions_path(run: Path, cell_id: str) -> str:
 
 def versions(*packages: str) -> dict[str, str]:
     """Versions of Python, bertology and ``packages``; nothing is imported."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in ("bertology", *packages)}}
+    names = ("bertology", *packages)
+    return {"python": platform.python_version(), **dict(zip(names, map(_version, names), strict=True))}
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,14 @@ families (:mod:`bertology.runner`) and know none by name. Most families derive f
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -84,19 +87,19 @@ class FitCells:
     cells: Mapping[CellKey, Cell]
     layers_read: tuple[int, ...]
 
-    @property
+    @cached_property
     def layers(self) -> tuple[int | None, ...]:
         """The layers that have a score; None stands for a score that belongs to no single layer."""
-        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
+        return tuple(dict.fromkeys(map(itemgetter(2), self.cells)))
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """The control and seed of each fit, in the order of the cells."""
-        return tuple(dict.fromkeys(Problem(control, seed) for control, seed, _ in self.cells))
+        return tuple(dict.fromkeys(map(Problem._make, map(itemgetter(0, 1), self.cells))))
 
     def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
         """The cells of one control and seed, by layer."""
-        return tuple(self.cells[*problem, layer] for layer in self.layers)
+        return tuple([self.cells[*problem, layer] for layer in self.layers])
 
     @property
     def readout(self) -> str:
@@ -123,12 +126,7 @@ class FitGroup:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of all members."""
-        return tuple(cell for member in self.members for cell in member.cells.values())
-
-    def without(self, is_finished: Callable[[FitCells], bool]) -> FitGroup | None:
-        """The members that are not finished; None if all are."""
-        left = tuple(member for member in self.members if not is_finished(member))
-        return replace(self, members=left) if left else None
+        return tuple(itertools.chain(*[member.cells.values() for member in self.members]))
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ class BaselineCells:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The name of each baseline; none has a seed."""
-        return tuple(Problem(name, 0) for name in self.cells)
+        return tuple([Problem(name, 0) for name in self.cells])
 
     def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
         """The one cell of a baseline."""
@@ -230,8 +228,9 @@ class TaskRows:
     @classmethod
     def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> TaskRows:
         """All rows of some cells; the time of a cell is shared among its rows."""
-        times = Counter(row.cell_id for row in rows)
-        shared = (replace(row, wall_s=None if row.wall_s is None else row.wall_s / times[row.cell_id]) for row in rows)
+        times, shared = Counter([row.cell_id for row in rows]), []
+        for row in rows:
+            shared.append(row if row.wall_s is None else replace(row, wall_s=row.wall_s / times[row.cell_id]))
         return cls(tuple(shared), tuple(comparisons))
 
 
@@ -341,11 +340,14 @@ class Family(ABC):
             Each group when its cells are written, or with what went wrong, which does not stop the others.
         """
 
-        def members(group: FitGroup) -> None:
-            for cells in group.members:
-                self.compute_cells(cells, job)
-
-        return one_by_one(groups, members)
+        for group in groups:
+            try:
+                for cells in group.members:
+                    self.compute_cells(cells, job)
+            except Exception as error:
+                yield group, error
+            else:
+                yield group, None
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
@@ -462,19 +464,20 @@ def check_controls(controls: Controls, tasks: Iterable[str]) -> None:
     Raises:
         NameNotFoundError: there is no such control; the message names the nearest ones.
     """
-    wanted, probes = {*controls} - {"all"}, list[Probe]()
-    for task in tasks if wanted else ():
+    unknown = {*controls} - {"all", RANDOM, *CONTROLS}
+    for task in tasks if unknown else ():
         with suppress(BertologyError):  # a task that there is not is reported where it is computed
-            probes.append(get_probe(task))
-    for name in sorted(wanted - _controls_of(probes) - {*CONTROLS}):
-        entries = (entry.load() for entry in registered_probes().values())
-        every = _controls_of(one if isinstance(one, Probe) else one.example for one in entries)
-        if name not in every:
-            raise name_not_found("control", name, {"all", "none", *every})
+            unknown -= _controls_of(get_probe(task))
+    if unknown:
+        every = {"all", "none", RANDOM}
+        for entry in registered_probes().values():
+            probe = entry.load()
+            every |= _controls_of(probe if isinstance(probe, Probe) else probe.example)
+        for name in sorted(unknown - every):
+            raise name_not_found("control", name, every)
 
 
-def _controls_of(probes: Iterable[Probe]) -> set[str]:
-    """The names of all controls that probes have."""
-    families = [(family_of(probe), probe) for probe in probes]
-    notes = (note for family, probe in families for note in (*family.baselines(probe), *family.controls(probe)))
-    return {RANDOM, *(note.name for note in notes)} - {"none"}
+def _controls_of(probe: Probe) -> set[str]:
+    """The names of all controls of a probe."""
+    family = family_of(probe)
+    return {note.name for note in (*family.baselines(probe), *family.controls(probe))} - {"none"}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -45,10 +46,10 @@ class TaskItems(Protocol):
 class Splits:
     """The sentences of each split, and the items that tasks bring themselves."""
 
-    train: Sentences
-    dev: Sentences
-    test: Sentences
-    notes: tuple[str, ...]
+    train: Sentences = field(default_factory=Sentences)
+    dev: Sentences = field(default_factory=Sentences)
+    test: Sentences = field(default_factory=Sentences)
+    notes: tuple[str, ...] = ()
     items: Mapping[str, Any] = field(default_factory=dict)
     """Items of tasks that bring their own, by task."""
     chosen_on: str = "dev"
@@ -89,23 +90,20 @@ class Splits:
         """Hash of what is fitted on, chosen by and scored on in each fold."""
         return digest(fold.within[name].tobytes() for fold in self.folds for name in self.by_name)
 
-    @property
+    @cached_property
     def n_repeated(self) -> int | None:
         """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
         fitted, and so no train is read."""
-
-        def count() -> int | None:
-            train, test = ([split.text(number) for number in range(len(split))] for split in (self.train, self.test))
-            if not train:
-                return None
-            every = {name: np.ones(len(of), dtype=bool) for name, of in (("train", train), ("test", test))}
-            repeated = 0
-            for within in [fold.within for fold in self.folds] or [every]:
-                known = set(itertools.compress(train, within["train"]))
-                repeated += sum(text in known for text in itertools.compress(test, within["test"]))
-            return repeated
-
-        return self.prepared("texts of test in train", count)
+        train, test = (list(map(split.text, range(len(split)))) for split in (self.train, self.test))
+        if not train:
+            return None
+        if not self.folds:
+            return sum(map(set(train).__contains__, test))
+        repeated = 0
+        for fold in self.folds:
+            known = set(itertools.compress(train, fold.within["train"]))
+            repeated += sum(map(known.__contains__, itertools.compress(test, fold.within["test"])))
+        return repeated
 
     def __getstate__(self) -> dict[str, Any]:
         # What is made of the sentences is made again where they are sent to.
@@ -163,15 +161,14 @@ def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
     if test not in corpus:
         remedy = "choose another by --test-split, or give a corpus that has it"
         raise corpus.split_not_found(test, remedy=remedy)
-    nothing = Sentences()
     if not choose:
-        return Splits(nothing, nothing, corpus[test], (), tested_on=test)
+        return Splits(test=corpus[test], tested_on=test)
     to_choose = next((name for name in ("dev", "train") if name in corpus and name != test), None)
     if to_choose is None:
         note = f"{corpus.name} has no split to choose heads on: they are chosen on {test}, which flatters them"
-        return Splits(nothing, nothing, corpus[test], (note,), tested_on=test)
+        return Splits(test=corpus[test], notes=(note,), tested_on=test)
     notes = () if to_choose == "dev" else (f"no dev split: heads are chosen on {to_choose}",)
-    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose, tested_on=test)
+    return Splits(Sentences(), corpus[to_choose], corpus[test], notes, chosen_on=to_choose, tested_on=test)
 
 
 Reasons = Mapping[int, str]
@@ -289,7 +286,7 @@ class ModelCorpus:
     @property
     def inits(self) -> tuple[Init, ...]:
         """The initialisations of the model, in order."""
-        return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
+        return tuple(dict.fromkeys(map(attrgetter("init"), self.fingerprints)))
 
     @property
     def weights(self) -> Weights:
@@ -353,13 +350,16 @@ class ModelCorpus:
             "language": corpus.language,
             "annotation": "silver" if corpus.is_silver else "gold",
             "n_repeated": splits.n_repeated,
-            "left_out": json.dumps({kind: len(places) for kind, places in corpus.skipped.items()}, sort_keys=True),
+            "left_out": json.dumps(
+                dict(zip(corpus.skipped, map(len, corpus.skipped.values()), strict=True)), sort_keys=True
+            ),
         }
 
     @property
     def reading_identity(self) -> dict[str, Any]:
         """The settings that decide the vectors, besides model, corpus and dtype."""
-        return {name: getattr(self.request, name) for name in ("pooling", "stored_dtype", "on_long")} | self.sharing
+        asked = self.request
+        return {"pooling": asked.pooling, "stored_dtype": asked.stored_dtype, "on_long": asked.on_long, **self.sharing}
 
     @cached_property
     def alignments(self) -> Mapping[str, Alignment]:
@@ -368,15 +368,14 @@ class ModelCorpus:
         It is known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
         ``on_long`` forbids is no concern here: it is refused when it is read.
         """
-        splits, weights = self.splits.by_name, self.weights  # subwords are the same for all weights
+        found = {}
         try:
-            entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
-            return {
-                name: self._aligned(name) if entry is None else Alignment.of_entry(entry)
-                for name, entry in entries.items()
-            }
+            for name, text in self.splits.by_name.items():
+                entry = self.recipe(self.weights, text).find(self.layers)  # subwords are the same for all weights
+                found[name] = self._aligned(name) if entry is None else Alignment.of_entry(entry)
         except BertologyError:
             return {}  # The cells that read the model or the text report what is wrong with it.
+        return found
 
     def _aligned(self, split: str) -> Alignment:
         """A split as the tokenizer cuts it; made once for all checkpoints of a training."""
@@ -392,15 +391,17 @@ class ModelCorpus:
     def unreadable(self) -> Mapping[str, Reasons]:
         """The words that are left out, by split: those without a vector and, unless
         ``shared_subwords`` includes them, those that share all their subwords with another word."""
-        shared = self.request.shared_subwords
-        left_out = {name: one.left_out(shared) for name, one in self.alignments.items()}
-        return {name: reasons for name, reasons in left_out.items() if reasons}
+        found = {}
+        for name, alignment in self.alignments.items():
+            if left_out := alignment.left_out(self.request.shared_subwords):
+                found[name] = left_out
+        return found
 
     @cached_property
     def joined(self) -> Mapping[str, frozenset[int]]:
         """The words of each split whose subwords are those of the word before them, where such words are left out."""
-        is_excluded = self.request.shared_subwords == "exclude"
-        return {name: one.joined for name, one in self.alignments.items() if one.joined and is_excluded}
+        alignments = self.alignments if self.request.shared_subwords == "exclude" else {}
+        return {name: one.joined for name, one in alignments.items() if one.joined}
 
     def alignment_counts(
         self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None
@@ -411,7 +412,7 @@ class ModelCorpus:
         out (``leaves_out``). Of a model that is compared with another (``beside``) they are those that share them in
         one of the two, which are left out of both.
         """
-        first, other = (one.alignments.get(split) for one in (self, beside or self))
+        first, other = self.alignments.get(split), (beside or self).alignments.get(split)
         if first is None or other is None:
             return {}
         treatment = self.request.shared_subwords if leaves_out else "include"
@@ -420,7 +421,7 @@ class ModelCorpus:
     @property
     def sharing(self) -> dict[str, str]:
         """The treatment of words that share all their subwords, which decides numbers where there are such words."""
-        has_shared = any(one.joined for one in self.alignments.values())
+        has_shared = any(map(attrgetter("joined"), self.alignments.values()))
         return {"shared_subwords": self.request.shared_subwords} if has_shared else {}
 
     @cached_property
@@ -465,20 +466,12 @@ class StoredSignal:
 
     def pair(self, pair: ModelCorpus) -> ModelCorpus:
         """The model that is read, and the corpus."""
-        if not self.of_reference:
-            return pair
-        assert pair.reference is not None
-        return pair.reference
+        return pair.reference if self.of_reference and pair.reference is not None else pair
 
 
 def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
     """The splits of which a signal is stored; one of folds, which share their sentences."""
     return {"test": splits.test} if isinstance(signal, Encoding) or splits.folds else splits.by_name
-
-
-def entries_of_splits(splits: Splits, entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
-    """The stored entries by split, given those of :func:`texts_read`."""
-    return dict.fromkeys(splits.by_name, entries["test"]) if splits.folds else entries
 
 
 _APART = 10_000

@@ -11,7 +11,8 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -56,7 +57,7 @@ _RANGE = re.compile(r"(-?\d{1,9})(?:\s*-\s*(-?\d{1,9}))?", re.ASCII)
 def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Names in a text with commas, or as they are."""
     parts = names.split(",") if isinstance(names, str) else names
-    return tuple(part.strip() for part in parts if part.strip())
+    return tuple(filter(None, map(str.strip, parts)))
 
 
 def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
@@ -382,13 +383,16 @@ class TaskSettings(_Named):
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """The readout configurations; none where the task's own readout is used."""
-        return tuple(config for one in _several(self.readout) if one is not None for config in one.configs)
+        found: tuple[ReadoutConfig, ...] = ()
+        for one in () if self.readout is None else _several(self.readout):
+            found += one.configs
+        return found
 
 
 def _controls(given: Any) -> Any:
     """Controls as their names: ``none``, or some of them in a text with commas, are a list."""
     if isinstance(given, str):
-        return () if given == "none" else tuple(name.replace("-", "_") for name in parse_names(given))
+        return () if given == "none" else parse_names(given.replace("-", "_"))
     return given
 
 
@@ -429,6 +433,9 @@ class Experiment(_Settings):
     corpora=[{"name": frame, "columns": "text=t"}], tasks=["pos"])``.
     """
 
+    is_request: ClassVar[bool] = False
+    """Whether it is about one model and one corpus, which are called as their files are."""
+
     name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
@@ -466,16 +473,17 @@ class Experiment(_Settings):
     @field_validator("models", "corpora", "tasks")
     @classmethod
     def _no_name_twice(cls, settings: tuple[Any, ...]) -> tuple[Any, ...]:
-        titles = [setting.title for setting in settings]
-        doubled = next((title for title in titles if titles.count(title) > 1), None)
-        if doubled is not None:
-            remedy = "name each once" if isinstance(settings[0], TaskSettings) else "give each an id of its own"
-            raise ValueError(f"two are called {quoted(doubled)}: {remedy}")
+        known = set[str]()
+        for setting in settings:
+            if setting.title in known:
+                remedy = "name each once" if isinstance(setting, TaskSettings) else "give each an id of its own"
+                raise ValueError(f"two are called {quoted(setting.title)}: {remedy}")
+            known.add(setting.title)
         return settings
 
     @model_validator(mode="after")
     def _corpora_of_tasks(self) -> Experiment:
-        known = {name for corpus in self.corpora for name in (corpus.id, corpus.name) if name}
+        known = {*map(attrgetter("id"), self.corpora), *map(attrgetter("name"), self.corpora)} - {None}
         for task in self.tasks:
             for name in task.corpora or ():
                 if name not in known:
@@ -507,10 +515,11 @@ class Experiment(_Settings):
         """The readout configurations of a task, at least one."""
         from bertology.probing import get_probe
 
-        asked = [one for one in self.tasks if one.title == task] or [
-            one for one in self.tasks if get_probe(one.name).task == task
-        ]
-        return (asked[0].configs if asked else ()) or (ReadoutConfig(),)
+        for name in (attrgetter("title"), lambda one: get_probe(one.name).task):
+            for one in self.tasks:
+                if name(one) == task:
+                    return one.configs or (ReadoutConfig(),)
+        return (ReadoutConfig(),)
 
     def reference_of(self, model: ModelSettings) -> ModelSettings | None:
         """The reference that a model names: another model of the experiment by id or name, else one by itself.
@@ -529,7 +538,7 @@ class Experiment(_Settings):
     def _named(self, model: ModelSettings, name: str) -> ModelSettings:
         if name == model.title and model.step is not None:
             return model  # one of the checkpoints that are compared with it
-        if name == model.title and not isinstance(self, ProbeRequest):
+        if name == model.title and not self.is_request:
             remedy = "name another model, or leave it out"
             raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
         others = [other for other in self.models if other is not model]
@@ -594,6 +603,8 @@ class ProbeRequest(Experiment):
         BertologyError: a setting is not among its choices or out of bounds.
         TypeError: there is no such setting.
     """
+
+    is_request: ClassVar[bool] = True
 
     def __init__(self, **settings: Any) -> None:
         nested = _nested(settings)

@@ -25,6 +25,7 @@ from bertology.results.rows import comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
+_BY_COLUMN = ("values", "stderr", "ci_low", "ci_high", "ci_methods")
 NO_INTERVALS: Mapping[str, Any] = {
     **dict.fromkeys(("stderr", "ci_low", "ci_high", "ci_method"), None),
     **dict.fromkeys(("mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"), None),
@@ -82,16 +83,15 @@ class Mean:
         if (n_runs := sum(map(len, columns))) < 2:
             return None
 
-        def mean(by_draw: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
-            many = len(by_draw) > 1
-            return over_runs([over_runs(runs, draws_runs=False) for runs in by_draw] if many else by_draw[0])
+        def means(kind: str) -> dict[Any, Bootstrap]:
+            found = {}
+            for key in getattr(columns[0][0], kind):
+                runs = [[getattr(one, kind)[key] for one in of_draw] for of_draw in columns]
+                many = len(runs) > 1
+                found[key] = over_runs([over_runs(of, draws_runs=False) for of in runs] if many else runs[0])
+            return found
 
-        first = columns[0][0]
-        return cls(
-            n_runs,
-            {name: mean([[one.scores[name] for one in of_draw] for of_draw in columns]) for name in first.scores},
-            {key: mean([[one.by_group[key] for one in of_draw] for of_draw in columns]) for key in first.by_group},
-        )
+        return cls(n_runs, means("scores"), means("by_group"))
 
 
 def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
@@ -99,7 +99,7 @@ def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
     records = []
     for cell in cells:
         if (record := read_cell(run, cell)) is None:
-            raise RuntimeError(f"cell {cell.id} is not finished")
+            raise RuntimeError(f"cell {cell.id} is not finished in {run}")
         records.append(record)
     return tuple(records)
 
@@ -109,45 +109,40 @@ def score_cells(
 ) -> dict[Problem, Column]:
     """Columns by control and seed; predictions are read and counted for the metrics of each control."""
     columns: dict[Problem, Column] = {}
-    for control in dict.fromkeys(problem.control for problem in cells.problems):
-        waiting: dict[Problem, Counts] = {}
-        for problem in (one for one in cells.problems if one.control == control):
-            ids = [cell.id for cell in cells.cells_of(problem)]
-            counts, labels = family.count(scoring.run, ids, metrics[control])
-            if waiting:
-                # Problems with counts of one shape are resampled together.
-                first, first_labels = next(iter(waiting.values()))
-                alike = first_labels == labels and first.shape == counts.shape
-                if not alike or (len(waiting) + 1) * first.nbytes > _TOGETHER:
-                    columns |= _resampled(cells, waiting, scoring, metrics[control])
-                    waiting = {}
-            waiting[problem] = counts, labels
-        columns |= _resampled(cells, waiting, scoring, metrics[control])
-    return columns
+    waiting: dict[Problem, Counts] = {}
+    for problem in cells.problems:
+        counts, labels = family.count(
+            scoring.run, [cell.id for cell in cells.cells_of(problem)], metrics[problem.control]
+        )
+        if waiting:
+            # Problems of one control with counts of one shape are resampled together.
+            (control, _), (first, first_labels) = next(iter(waiting.items()))
+            alike = control == problem.control and first_labels == labels and first.shape == counts.shape
+            if not alike or (len(waiting) + 1) * first.nbytes > _TOGETHER:
+                columns |= _resampled(cells, waiting, scoring, metrics[control])
+                waiting = {}
+        waiting[problem] = counts, labels
+    return columns | _resampled(cells, waiting, scoring, metrics[problem.control]) if waiting else columns
 
 
 def _resampled(
     cells: FitCells | BaselineCells, problems: Mapping[Problem, Counts], scoring: Scoring, metrics: Sequence[Metric]
 ) -> dict[Problem, Column]:
-    every = np.concatenate([counts for counts, _ in problems.values()])
-    labels = next(iter(problems.values()))[1]
-    scores = bootstrap(every, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
-    columns, layers = dict[Problem, Column](), cells.layers
+    every, labels = zip(*problems.values(), strict=True)
+    how: dict[str, Any] = {"labels": labels[0], "n_resamples": scoring.n_resamples, "seed": scoring.seed}
+    scores, columns, layers = bootstrap(np.concatenate(every), metrics, **how), dict[Problem, Column](), cells.layers
     for number, (problem, (counts, _)) in enumerate(problems.items()):
-        places = slice(number * len(layers), (number + 1) * len(layers))
-        entering = {metric.name: int(metric.enters(counts[0], labels).sum()) for metric in metrics if metric.enters}
-        chosen = {name: _some_columns(whole, places) for name, whole in scores.items()}
+        places, chosen, entering = slice(number * len(layers), (number + 1) * len(layers)), {}, {}
+        for metric in metrics:
+            whole = scores[metric.name]
+            parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
+            parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
+            chosen[metric.name] = replace(whole, **parts)
+            if metric.enters:
+                entering[metric.name] = int(metric.enters(counts[0], labels[0]).sum())
         of_problem = cells.cells_of(problem)
         columns[problem] = Column(of_problem, layers, records_of(scoring.run, of_problem), chosen, n_entering=entering)
     return columns
-
-
-def _some_columns(scores: Bootstrap, places: slice) -> Bootstrap:
-    """Some of the columns of a bootstrap."""
-    by_column = ("values", "stderr", "ci_low", "ci_high", "ci_methods")
-    chosen = {name: getattr(scores, name)[places] for name in by_column}
-    chosen |= {name: getattr(scores, name)[:, places] for name in ("replicates", "jackknife")}
-    return replace(scores, **chosen)
 
 
 def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scoring) -> dict[str, Any]:
@@ -182,17 +177,15 @@ def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scori
 
 def noted(family: Family, probe: Probe, tables: TaskRows) -> TaskRows:
     """The same rows, those of controls with their notes, so that results can be read without the task."""
-    notes = {note.name: note[1:] for note in (*family.controls(probe), *family.baselines(probe))}
-
-    def with_note(row: ResultRow) -> ResultRow:
-        note = notes.get(row.control)
-        return row if note is None else _with_params(row, note=note)
-
-    return replace(tables, rows=tuple(map(with_note, tables.rows)))
-
-
-def _with_params(row: ResultRow, **params: Any) -> ResultRow:
-    return replace(row, params_json=json.dumps({**json.loads(row.params_json), **params}, sort_keys=True))
+    notes, rows = dict[str, Any](), list[ResultRow]()
+    for note in (*family.controls(probe), *family.baselines(probe)):
+        notes[note.name] = note[1:]
+    for row in tables.rows:
+        if row.control in notes:
+            params = {**json.loads(row.params_json), "note": notes[row.control]}
+            row = replace(row, params_json=json.dumps(params, sort_keys=True))
+        rows.append(row)
+    return replace(tables, rows=tuple(rows))
 
 
 def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> TaskRows:
@@ -232,10 +225,10 @@ def scored_rows(
         is_ranked: whether one layer can be better than another.
     """
     first, shared = draws[0], [task_columns(family, one, scoring) for one in draws]
-    by_control: ByControl = {
-        control: [{seed: one for (of, seed), one in by_seed.items() if of == control} for by_seed in columns]
-        for control in dict.fromkeys(control for control, _ in columns[0])
-    }
+    by_control: dict[str, list[dict[int, Column]]] = {}
+    for number, of_draw in enumerate(columns):
+        for (control, seed), column in of_draw.items():
+            by_control.setdefault(control, [{} for _ in columns])[number][seed] = column
     rows: list[ResultRow] = []
     for control, of_control in by_control.items():
         rows += run_rows(of_control, shared, control, metrics)
@@ -249,12 +242,9 @@ def scored_baselines(
     family: Family, baselines: BaselineCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Scored]
 ) -> TaskRows:
     """The rows of the scored columns of baselines."""
-    shared = task_columns(family, baselines, scoring)
-    rows = [
-        row
-        for (control, _), column in columns.items()
-        for row in cell_rows(column, 0, {**shared, "control": control}, metrics=metrics)
-    ]
+    shared, rows = task_columns(family, baselines, scoring), list[ResultRow]()
+    for (control, _), column in columns.items():
+        rows += cell_rows(column, 0, {**shared, "control": control}, metrics=metrics)
     return TaskRows.of(rows)
 
 
@@ -296,47 +286,41 @@ def cell_rows(
     record, n_runs = column.records[place], mean.n_runs if mean else 1
     groups = record.facts.get("groups", {})
     shared = {**where, **columns_of(record)}
-    # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
-    better = {metric.name: metric.higher_is_better for metric in metrics}
-    main = metrics[0].name if metrics else ""
-    which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
+    by_name, main = {metric.name: metric for metric in metrics}, metrics[0].name if metrics else ""
     rows: dict[str, ResultRow] = {}
     for name, scores in column.scores.items():
+        metric = by_name.get(name)
         row = ResultRow(
             **shared,
-            higher_is_better=better.get(name, True),
+            # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
+            higher_is_better=metric is None or metric.higher_is_better,
             main_metric=where["control"] != "control_task" and name == main,
             **score_of(scores, place, mean=mean.scores[name] if mean else None, n_runs=n_runs),
         )
-        if name in which:  # it is about some of the groups, and has their counts
-            chosen = [counts for group, counts in groups.items() if which[name](group)]
+        if isinstance(metric, Metric) and metric.which:  # it is about some of the groups, and has their counts
+            chosen = [counts for group, counts in groups.items() if metric.which(group)]
             n_items, n_skipped = (sum(counts[kind] for counts in chosen) for kind in (0, 2))
             row = replace(row, **_counted(n_items, scores.n_clusters, n_skipped))
-        rows[name] = _of_entering(row, column.n_entering.get(name, row.n_items))
+        if n_left := row.n_items - column.n_entering.get(name, row.n_items):  # some sentences do not enter it
+            reasons = {**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}
+            counts = _counted(row.n_items - n_left, row.n_items - n_left, row.n_skipped + n_left)
+            row = replace(row, **{**counts, "skip_reasons": json.dumps(reasons, sort_keys=True)})
+        rows[name] = row
     of_groups = []
     for (name, group), scores in column.by_group.items():
         score = score_of(scores, place, mean=mean.by_group[name, group] if mean else None, n_runs=n_runs)
         of_groups.append(replace(rows[name], group=group, **_counted(*groups[group]), **score))
     if main in rows and len(groups) > 1:
         # A row without a score for each group of which no item could be scored.
-        empty = [(group, counts) for group, counts in groups.items() if not counts[0]]
         nothing = {"value": None, **NO_INTERVALS}
-        of_groups += [replace(rows[main], group=group, **_counted(*counts), **nothing) for group, counts in empty]
+        for group, counts in groups.items():
+            if not counts[0]:
+                of_groups.append(replace(rows[main], group=group, **_counted(*counts), **nothing))
     return [*rows.values(), *of_groups]
 
 
 def _counted(n_items: int, n_clusters: int, n_skipped: int) -> dict[str, Any]:
     return {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
-
-
-def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
-    """A row of a metric of whole sentences that some of them do not enter."""
-    n_left = row.n_items - n_entering
-    if not n_left:
-        return row
-    reasons = json.dumps({**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}, sort_keys=True)
-    counts = _counted(n_entering, n_entering, row.n_skipped + n_left)
-    return replace(row, **{**counts, "skip_reasons": reasons})
 
 
 def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring: Scoring) -> list[ComparisonRow]:

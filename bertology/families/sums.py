@@ -1,7 +1,7 @@
 """Families whose cells keep sums by cluster: statistics of layers and of attention heads, fitted to no label.
 
-A statistic is a ratio of two sums over clusters of items, such as sentences (:mod:`bertology.measures.sums`). Cells keep
-the numerators and denominators of their layer; values, intervals and comparisons are made from these.
+A statistic is a ratio of two sums over clusters of items, such as sentences (:mod:`bertology.measures.sums`). Cells
+keep the numerators and denominators of their layer; values, intervals and comparisons are made from these.
 """
 
 from __future__ import annotations

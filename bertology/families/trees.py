@@ -161,7 +161,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     for cells, of_rank in zip(group.members, maps, strict=True):
         writer, fits = CellWriter(cells, data, job, provenance), list(of_rank.values())
         shape = len(problems), len(cells.layers)
-        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations and relations.predicted)
+        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations.predicted if relations else None)
         n_params = sum(one.n_params for one in fits) + (relations.fitted.n_params if relations else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,9 +23,10 @@ from filelock import Timeout
 
 from bertology._memory import give_back_freed_memory, memory_for_vectors
 from bertology.activations import Entry, Progress, silent
-from bertology.families.cells import Cell, CellRecord, all_finished, read_cell, write_cell
-from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
-from bertology.families.model_corpus import ModelCorpus, Signal, Weights, entries_of_splits, texts_read
+from bertology.families.cells import Cell, all_finished, write_cell
+from bertology.families.contract import BaselineCells, Family, FitGroup, Resources
+from bertology.families.model_corpus import ModelCorpus, Signal, Weights, texts_read
+from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import read_predictions
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
@@ -47,7 +49,7 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     loads: dict[object, list[Numbered]] = {}
     for number, unit in units:
         shared = unit.family.pass_key(unit.draws[0]) if unit.draws else None
-        key = number if shared is None else (unit.family, unit.weights, shared)
+        key = number if shared is None else (unit.family, *(group.weights for group in unit.draws), shared)
         loads.setdefault(key, []).append((number, unit))
     return list(loads.values())
 
@@ -92,58 +94,71 @@ def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
 
 def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exception]:
     """Compute units that share their passes, whose locks are held; the outcome of each by its key."""
-    first, tasks, failures = units[0], ", ".join(unit.probe.task for unit in units), dict[str, Exception]()
+    first, failures = units[0], dict[str, Exception]()
+    tasks = ", ".join(map(attrgetter("probe.task"), units))
     try:
         with one_thread() as n_threads:
-            if isinstance(first.part, BaselineCells):
+            if first.baselines is not None:
                 job = _job(first, None, context, f"{tasks}, baselines", n_threads)
-                compute_baselines(first.family, first.part, job)
-            for draw in zip(*(unit.draws for unit in units), strict=True):
+                _compute_baselines(first.family, first.baselines, job)
+            for draw in zip(*map(attrgetter("draws"), units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
-                left = [group.without(lambda one: all_finished(context.run, one.cells.values())) for group in draw]
-                owners = {id(group): unit for unit, group in zip(units, left, strict=True)}
-                groups = [group for group in left if group is not None and owners[id(group)].key not in failures]
+                owners, groups = dict[int, Unit](), list[FitGroup]()
+                for unit, group in zip(units, draw, strict=True):
+                    if unit.key not in failures and (left := _unfinished(group, context.run)) is not None:
+                        owners[id(left)] = unit
+                        groups.append(left)
                 if groups:
                     label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
                     job = _job(first, groups[0], context, label, n_threads)
-                    for group, error in compute_groups(first.family, groups, job):
-                        failures |= {} if error is None else {owners[id(group)].key: error}
+                    for group, error in _compute_groups(first.family, groups, job):
+                        if error is not None:
+                            failures[owners[id(group)].key] = error
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
         failures = {unit.key: error for unit in units if not finished(context.run, unit)} | failures
+    outcomes: dict[str, Outcome | Exception] = {**dict.fromkeys(map(attrgetter("key"), units), "computed"), **failures}
     for unit in units:
         if unit.key in failures:
             write_failure(context.run, unit, failures[unit.key])
         else:
             forget_failures(context.run, unit.cells)
-    return {unit.key: failures.get(unit.key, "computed") for unit in units}
+    return outcomes
+
+
+def _unfinished(group: FitGroup, run: Path) -> FitGroup | None:
+    """The members that have cells to compute; None if there are none."""
+    left = [member for member in group.members if not all_finished(run, member.cells.values())]
+    return replace(group, members=tuple(left)) if left else None
 
 
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Resources:
+    """The resources of a group, or of baselines; its model is opened when it is needed."""
     pair = unit.plan.pair
     weights = pair.weights if group is None else group.weights
     reads = [read for read in unit.reads if read.weights == weights or read.of_reference]
     if reads:
         close_encoder()
-    common: dict[str, Any] = {
-        "progress": context.progress(label),
-        "memory": memory_for_vectors() // context.side_by_side,
-        "n_threads": n_threads,
-    }
-
-    def job(of: ModelCorpus, weights: Weights, *, is_reference: bool) -> Resources:
-        signals = [read.signal for read in reads if read.of_reference == is_reference]
-        stored = {
-            signal: entries_of_splits(of.splits, stored_splits(of, weights, context.device, signal))
-            for signal in signals
-        }
-        get_encoder = partial(open_encoder, of, weights, context.device, beside=is_reference)
-        return Resources(context.run, of, context.device, get_encoder=get_encoder, stored=stored, **common)
-
-    own, compared = job(pair, weights, is_reference=False), pair.reference
-    if group is None or compared is None or not unit.probe.needs_reference:
-        return own
-    return replace(own, reference=job(compared, compared.weights, is_reference=True))
+    jobs = []
+    for of, own in ((pair, weights), (pair.reference, None)):
+        if of is None or (own is None and (group is None or not unit.probe.needs_reference)):
+            continue
+        stored = {}
+        for read in reads:
+            if read.of_reference == (own is None):
+                stored[read.signal] = _stored_splits(of, read.weights, context.device, read.signal)
+        job = Resources(
+            context.run,
+            of,
+            context.device,
+            get_encoder=partial(open_encoder, of, own or of.weights, context.device, beside=own is None),
+            stored=stored,
+            progress=context.progress(label),
+            memory=memory_for_vectors() // context.side_by_side,
+            n_threads=n_threads,
+        )
+        jobs.append(job)
+    return replace(jobs[0], reference=jobs[1] if jobs[1:] else None)
 
 
 def open_encoder(pair: ModelCorpus, weights: Weights, device: str, *, beside: bool = False) -> Encoder:
@@ -183,31 +198,28 @@ def extract_splits(
     """The stored vectors of every split, extracted where they are not stored yet."""
     from bertology.activations import extract
 
-    return {
-        split: extract(
-            lambda: open_encoder(pair, weights, device),
-            sentences,
-            recipe=pair.recipe(weights, sentences, signal),
-            layers=pair.layers,
-            progress=progress(f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}"),
-        )
-        for split, sentences in texts_read(pair.splits, signal).items()
-    }
+    entries = {}
+    for split, sentences in texts_read(pair.splits, signal).items():
+        label = f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}"
+        recipe, get_encoder = pair.recipe(weights, sentences, signal), partial(open_encoder, pair, weights, device)
+        entries[split] = extract(get_encoder, sentences, recipe=recipe, layers=pair.layers, progress=progress(label))
+    return entries
 
 
-def stored_splits(pair: ModelCorpus, weights: Weights, device: str, signal: Signal) -> dict[str, Entry]:
+def _stored_splits(pair: ModelCorpus, weights: Weights, device: str, signal: Signal) -> Mapping[str, Entry]:
     """The stored vectors of every split, already extracted and verified by this run.
 
     Comparing them for each unit would read all of them twice. Should someone have deleted them since, they are
-    extracted again.
+    extracted again. Folds share theirs.
     """
     entries = {}
     for split, sentences in texts_read(pair.splits, signal).items():
         entry = pair.recipe(weights, sentences, signal).find(pair.layers)
         if entry is None:
-            return extract_splits(pair, weights, device, lambda _: silent, signal)
+            entries = extract_splits(pair, weights, device, lambda _: silent, signal)
+            break
         entries[split] = entry
-    return entries
+    return dict.fromkeys(pair.splits.by_name, entries["test"]) if pair.splits.folds else entries
 
 
 _spread = threading.local()
@@ -249,7 +261,7 @@ _FOLDER = "folds"
 _SUMS = ("n_items", "n_skipped", "n_unseen_label")
 
 
-def compute_groups(
+def _compute_groups(
     family: Family, groups: Sequence[FitGroup], job: Resources
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
@@ -257,56 +269,48 @@ def compute_groups(
         yield from family.compute(groups, job)
         return
     failures: dict[int, Exception] = {}
-    for of_fold in _in_folds(job):
-
-        def is_finished(cells: FitCells, run: Path = of_fold.run) -> bool:
-            return all_finished(run, cells.cells.values())
-
-        pending = [(group, group.without(is_finished)) for group in groups if id(group) not in failures]
-        owners = {id(left): group for group, left in pending}
-        if parts := [left for _, left in pending if left is not None]:
-            for part, error in family.compute(parts, of_fold):
-                failures |= {} if error is None else {id(owners[id(part)]): error}
+    for fold in _folds(job):
+        owners, parts = dict[int, FitGroup](), list[FitGroup]()
+        for group in groups:
+            if id(group) not in failures and (left := _unfinished(group, fold.run)) is not None:
+                owners[id(left)] = group
+                parts.append(left)
+        for part, error in family.compute(parts, fold) if parts else ():
+            failures |= {} if error is None else {id(owners[id(part)]): error}
     for group in groups:
         if id(group) not in failures:
             _put_together(job, group.cells)
         yield group, failures.get(id(group))
 
 
-def compute_baselines(family: Family, baselines: BaselineCells, job: Resources) -> None:
+def _compute_baselines(family: Family, baselines: BaselineCells, job: Resources) -> None:
     """:meth:`Family.compute_baselines`, in each fold where there are any."""
-    if not job.pair.splits.folds:
-        family.compute_baselines(baselines, job)
-        return
-    for of_fold in _in_folds(job):
-        if not all_finished(of_fold.run, baselines.cells.values()):
-            family.compute_baselines(baselines, of_fold)
-    _put_together(job, baselines.cells.values())
+    cells = baselines.cells.values()
+    for fold in _folds(job) or (job,):
+        if fold is job or not all_finished(fold.run, cells):
+            family.compute_baselines(baselines, fold)
+    if job.pair.splits.folds:
+        _put_together(job, cells)
 
 
-def _in_folds(job: Resources) -> Iterator[Resources]:
+def _folds(job: Resources) -> list[Resources]:
     """The resources of each fold, which has a folder of its own."""
-    for fold in job.pair.splits.folds:
-        yield replace(job, run=_folder_of(job, fold.fold), pair=replace(job.pair, splits=fold))
-
-
-def _folder_of(job: Resources, fold: int | None) -> Path:
-    return job.run / _FOLDER / str(fold)
+    folds = job.pair.splits.folds
+    return [replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)) for one in folds]
 
 
 def _put_together(job: Resources, cells: Iterable[Cell]) -> None:
     """Write cells of all items, made of those of the folds, which are then deleted."""
-    runs = [_folder_of(job, fold.fold) for fold in job.pair.splits.folds]
+    runs = [fold.run for fold in _folds(job)]
     for cell in cells:
-        records = [_record_of(run, cell) for run in runs]
+        records = [records_of(run, [cell])[0] for run in runs]
         kept = _joined([read_predictions(run, cell.id) for run in runs])
-        facts = [record.facts for record in records]
-        n_clusters = len(kept.cluster_ids)
+        facts = _facts_of([record.facts for record in records])
         write_cell(
             job.run,
             cell,
             kept,
-            facts={**_facts_of(facts), "n_clusters": n_clusters},
+            facts={**facts, "n_clusters": len(kept.cluster_ids)},
             provenance={**records[0].provenance, "wall_s": sum(record.provenance["wall_s"] for record in records)},
             notes=job.pair.splits.notes,
         )
@@ -336,13 +340,6 @@ def _joined(parts: Sequence[Predictions]) -> Predictions:
         label_sets=parts[0].label_sets,
         fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
     )
-
-
-def _record_of(run: Path, cell: Cell) -> CellRecord:
-    record = read_cell(run, cell)
-    if record is None:
-        raise RuntimeError(f"cell {cell.id} is not finished in {run}")
-    return record
 
 
 def _facts_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Units on the workers of a dask cluster: vectors are read shard by shard, then fits go out as their vectors are there.
 
-The run's folder and the cache lie on a file system that this process and all workers share; through dask go only a
-corpus to each worker once, what is to be computed, and how it went. :class:`Pool` has the workers, found or started;
-the functions that take a :class:`WorkerContext` run on them.
+The run's folder and the cache lie on a file system that this process and all workers share; through dask goes only what
+is to be computed, and how it went. :class:`Pool` has the workers, found or started; functions whose first argument is
+the device run on them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 import traceback
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,22 +36,22 @@ from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes, temporary_folder
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
-from bertology.families.model_corpus import Splits, StoredSignal, texts_read
+from bertology.families.model_corpus import ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
 from bertology.runner._engines import (
     CONNECT_S,
     PATIENCE_S,
     ClusterChoice,
     Outcomes,
-    Transport,
+    Sender,
+    Sent,
     in_telling_order,
-    loaded,
     portions,
     read_profile,
-    unpack,
+    received,
 )
 from bertology.runner._folder import write_failure
-from bertology.runner._plan import Plan, Unit
+from bertology.runner._plan import Unit
 
 if TYPE_CHECKING:
     from bertology.activations import Extraction
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 _LOOK_S = 2.0
 _TICK_S = 0.5
 _RESULT_S = 60.0
+_AGAIN_S = 1.0
 _KEPT = "what is finished is kept, the same command goes on from here"
 _LOST = (FutureCancelledError, CommClosedError, ConnectionError, TimeoutError)
-Handler = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Pool:
 
     def __init__(self, client: Client, cluster: _Cluster, echo: Callable[[str], None]) -> None:
         self._client, self._cluster, self._echo = client, cluster, echo
-        # By key, with whether only a worker that has a GPU takes the task.
-        self._handlers: dict[str, tuple[Future, Handler, bool]] = {}
+        # By key, with the call that it is of, and whether only a worker that has a GPU takes it.
+        self._sent: dict[str, tuple[Future, Any, bool]] = {}
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._had_workers = False
         self._looked = self._alive = time.monotonic()
@@ -112,7 +112,7 @@ class Pool:
 
     @property
     def outstanding(self) -> int:
-        return len(self._handlers)
+        return len(self._sent)
 
     @property
     def enough(self) -> int:
@@ -127,32 +127,28 @@ class Pool:
             time.sleep(_TICK_S)
             self._look()
 
-    def keep(self, function: Callable[..., Any], *args: Any, name: str) -> Future:
-        """A result for other tasks, computed again on another worker if the one that has it is lost."""
-        # What is sent is large, but sent once.
-        with self._guarded(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self._client.submit(function, *args, key=f"{name}-{self._client.id}")
+    def submit(self, call: Any, function: Callable[..., Any], *args: Any, on_gpu: bool) -> None:
+        """Let a worker call a function; its result is received together with ``call``.
 
-    def submit(self, handler: Handler, function: Callable[..., Any], *args: Any, name: str, on_gpu: bool) -> None:
-        """Let a worker call a function; its result is received together with ``handler``.
-
-        No two tasks have one ``name``. With ``on_gpu`` only a worker that has a free GPU will do, where any has one.
+        With ``on_gpu`` only a worker that has a free GPU will do, where any has one.
         """
         resources = {"GPU": 1} if on_gpu and self._has_gpus else None
+        # Two runs may share a scheduler, and one run may send a unit twice.
+        key = f"{args[0].__name__}-{uuid.uuid4().hex}"
         with self._guarded():
-            future = self._client.submit(function, *args, key=f"{name}-{self._client.id}", resources=resources)
-        self._handlers[future.key] = future, handler, resources is not None
+            future = self._client.submit(function, *args, key=key, resources=resources)
+        self._sent[key] = future, call, resources is not None
         future.add_done_callback(self._done.put)
 
-    def received(self) -> Iterator[tuple[Handler, Any]]:
-        """The next result, or the error that killed workers, and what it is for; none if none comes for a moment."""
+    def received(self) -> Iterator[tuple[Any, Any]]:
+        """The next call with its result, or the error that killed workers; none if none comes for a moment."""
         if time.monotonic() - self._looked > _LOOK_S:
             self._look()
         try:
             future = self._done.get(timeout=_TICK_S)
         except Empty:
             return
-        if future.key not in self._handlers:  # it was cancelled
+        if future.key not in self._sent:  # it was cancelled
             return
         with self._guarded():
             try:
@@ -164,11 +160,11 @@ class Pool:
                 # Its worker was lost before the result was fetched: dask computes it again.
                 future.add_done_callback(self._done.put)
                 return
-        yield self._handlers.pop(future.key)[1], value
+        yield self._sent.pop(future.key)[1], value
 
     def cancel(self) -> None:
-        futures = [future for future, *_ in self._handlers.values()]
-        self._handlers.clear()
+        futures = [future for future, *_ in self._sent.values()]
+        self._sent.clear()
         if futures and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError):
                 self._client.cancel(futures)
@@ -198,7 +194,7 @@ class Pool:
         self._n_threads = sum(worker["nthreads"] for worker in workers)
         self._has_gpus = any(worker["resources"].get("GPU") for worker in workers)
         # Tasks that were sent when there were GPUs are of no use to workers without.
-        waits_for_gpu = any(on_gpu for *_, on_gpu in self._handlers.values())
+        waits_for_gpu = any(on_gpu for *_, on_gpu in self._sent.values())
         if self._n_threads and (self._has_gpus or not waits_for_gpu):
             self._alive, self._had_workers = self._looked, True
         patience = self._cluster.patience_s if self._had_workers else self._cluster.first_patience_s
@@ -250,8 +246,6 @@ def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-EntryKey = tuple[StoredSignal, str]
-"""An entry of the store for a model and corpus: what is read, and of which split."""
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
 
@@ -267,82 +261,95 @@ class WorkerContext:
     version: str = __version__
 
 
-@dataclass(frozen=True)
+def on_worker(function: Callable[..., Any], context: WorkerContext, *args: Any) -> Any:
+    """Call a function with the device of a worker, in the folders of the run; an error is returned."""
+    from bertology._workers import choose_device
+
+    worker = f"the worker on {socket.gethostname()}"
+    with _one_at_a_time:
+        if context.version != __version__:
+            versions = f"has bertology {__version__}, this is {context.version}"
+            raise BertologyError(f"{worker} {versions}: install one version everywhere")
+        for folder, name, option in (
+            (context.run / "locks", f"run folder {context.run}", "--out"),
+            (context.cache, f"cache {context.cache}", "BERTOLOGY_CACHE"),
+        ):
+            if not (folder / context.token).exists():
+                remedy = f"name one by {option} on a file system that all workers share"
+                raise BertologyError(f"{worker} does not see the {name}: {remedy}")
+        os.environ["BERTOLOGY_CACHE"] = str(context.cache)
+        device = str(choose_device(context.device))
+        try:
+            return function(device, *args)
+        except Exception as error:
+            return _portable(error)
+
+
+def compute(device: str, run: Path, sent: Sequence[Sent], wait: bool) -> list[Outcome | Exception]:
+    """Compute units that stand together."""
+    _extractions.clear()
+    close_encoder()
+    units = list(map(received, sent))
+    for unit in units:
+        for read in unit.reads:
+            for folder in _entry_folders(read.pair(unit.plan.pair), read):
+                look_afresh(folder)
+    outcomes = compute_units(units, Context(run, device, wait))
+    return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
+
+
+def _entry_folders(pair: ModelCorpus, read: StoredSignal) -> list[Path]:
+    """The folders of stored vectors, by split; those that hold more layers where there are such."""
+    folders = []
+    for sentences in texts_read(pair.splits, read.signal).values():
+        recipe = pair.recipe(read.weights, sentences, read.signal)
+        entry = recipe.find(pair.layers)
+        folders.append(recipe.folder(pair.layers if entry is None else entry.manifest.layers))
+    return folders
+
+
+@dataclass
 class MissingShards:
-    """The stored part of one split's vectors."""
+    """An entry of the store that is not whole."""
 
-    entry: Entry | None  # not whole; None where all vectors are in the store
+    read: StoredSignal
+    split: str
+    entry: Entry
     pieces: tuple[int, ...]  # [shard] number of pieces of text that it is computed from
-    checksums: tuple[str | None, ...]  # [shard] None where it has to be written
-    notes: tuple[str, ...]
+    checksums: list[str | None]  # [shard] None where it has to be written
 
 
-def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait: bool) -> list[Outcome | Exception]:
-    """Compute units that stand together, whose plan comes without its sentences."""
-    with _at_work(context) as device:
-        _extractions.clear()
-        close_encoder()
-        units = [loaded(unit, splits) for unit in units]
-        for unit in units:
-            for read in unit.reads:
-                pair = read.pair(unit.plan.pair)
-                for sentences in texts_read(splits, read.signal).values():
-                    look_afresh(pair.recipe(read.weights, sentences, read.signal).folder(pair.layers))
-        outcomes = compute_units(units, Context(context.run, device, wait))
-        return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
-
-
-def missing_shards(
-    context: WorkerContext, plan: Plan, reads: Sequence[StoredSignal], splits: Splits
-) -> dict[EntryKey, MissingShards] | Exception:
-    """Find the missing shards of entries. The locks of the entries are held by the process of the run."""
-    with _at_work(context) as device:
-        try:
-            keys: dict[str, EntryKey] = {}
-            for read in reads:
-                for split, sentences in texts_read(splits, read.signal).items():
-                    # A reference may be the same as the model.
-                    recipe = read.pair(plan.pair).recipe(read.weights, sentences, read.signal)
-                    keys.setdefault(recipe.key, (read, split))
-            return {key: _missing(plan, key, splits, device) for key in keys.values()}
-        except Exception as error:
-            return _portable(error)
-
-
-def write_shard(
-    context: WorkerContext,
-    plan: Plan,
-    key: EntryKey,
-    splits: Splits,
-    layers: tuple[int, ...],
-    number: int,
-) -> str | Exception:
-    """Write one shard, unless it is there; its checksum."""
-    with _at_work(context) as device:
-        try:
-            extraction = _opened(plan, key, splits, layers, device)
-            if (checksum := extraction.checksum(number)) is not None:
-                return checksum
-            with extraction.workers:
-                vectors = extraction.read(number)
-            return extraction.write(number, vectors)
-        except Exception as error:
-            return _portable(error)
-
-
-def _missing(plan: Plan, key: EntryKey, splits: Splits, device: str) -> MissingShards:
+def missing_shards(device: str, sent: Sent) -> tuple[list[MissingShards], list[str]]:
+    """Find the missing shards of what a unit reads; notes on them. The process of the run holds the entries' locks."""
     from bertology.activations import Extraction
 
-    read, split = key
-    pair = read.pair(plan.pair)
-    recipe, progress = pair.recipe(read.weights, splits.by_name[split], read.signal), _Notes()
-    entry = recipe.find(pair.layers)
-    layers = entry.manifest.layers if entry is not None else pair.layers
-    if Extraction.finished(recipe, layers, progress) is not None:
-        return MissingShards(None, (), (), ())
-    extraction = _opened(plan, key, splits, layers, device, progress)
-    checksums = tuple(extraction.prepare())
-    return MissingShards(extraction.entry, extraction.pieces, checksums, tuple(progress.notes))
+    unit, progress = received(sent), _Notes()
+    missing: dict[str, MissingShards | None] = {}
+    for read in unit.reads:
+        pair = read.pair(unit.plan.pair)
+        for split, sentences in texts_read(pair.splits, read.signal).items():
+            recipe = pair.recipe(read.weights, sentences, read.signal)
+            if recipe.key in missing:  # a reference may be the same as the model
+                continue
+            missing[recipe.key] = None
+            entry = recipe.find(pair.layers)
+            layers = pair.layers if entry is None else entry.manifest.layers
+            if Extraction.finished(recipe, layers, progress) is None:
+                found = _opened(device, unit, read, split, layers, progress)
+                checksums = found.prepare()  # which makes the entry
+                missing[recipe.key] = MissingShards(read, split, found.entry, found.pieces, checksums)
+    return [one for one in missing.values() if one is not None], progress.notes
+
+
+def write_shard(device: str, sent: Sent, missing: MissingShards, number: int) -> str:
+    """Write one shard, unless it is there; its checksum."""
+    layers = missing.entry.manifest.layers
+    extraction = _opened(device, received(sent), missing.read, missing.split, layers)
+    if (checksum := extraction.checksum(number)) is not None:
+        return checksum
+    with extraction.workers:
+        vectors = extraction.read(number)
+    return extraction.write(number, vectors)
 
 
 _extractions: dict[tuple[int, str, tuple[int, ...]], Extraction] = {}
@@ -350,19 +357,13 @@ _extractions: dict[tuple[int, str, tuple[int, ...]], Extraction] = {}
 
 
 def _opened(
-    plan: Plan,
-    key: EntryKey,
-    splits: Splits,
-    layers: tuple[int, ...],
-    device: str,
-    progress: Progress = silent,
+    device: str, unit: Unit, read: StoredSignal, split: str, layers: tuple[int, ...], progress: Progress = silent
 ) -> Extraction:
     """The extraction of a split; the model is kept for its other shards and splits."""
     from bertology.activations import Extraction
 
-    read, split = key
-    pair, sentences = read.pair(plan.pair), splits.by_name[split]
-    encoder = open_encoder(pair, read.weights, device)
+    pair = read.pair(unit.plan.pair)
+    sentences, encoder = pair.splits.by_name[split], open_encoder(pair, read.weights, device)
     recipe = pair.recipe(read.weights, sentences, read.signal)
     name = id(encoder), recipe.key, layers
     if name not in _extractions:
@@ -382,27 +383,6 @@ class _Notes(Progress):
         self.notes.append(text)
 
 
-@contextlib.contextmanager
-def _at_work(context: WorkerContext) -> Iterator[str]:
-    """One task at a time in this process, in the folders of the run; the device to compute on."""
-    from bertology._workers import choose_device
-
-    worker = f"the worker on {socket.gethostname()}"
-    with _one_at_a_time:
-        if context.version != __version__:
-            versions = f"has bertology {__version__}, this is {context.version}"
-            raise BertologyError(f"{worker} {versions}: install one version everywhere")
-        for folder, name, option in (
-            (context.run / "locks", f"run folder {context.run}", "--out"),
-            (context.cache, f"cache {context.cache}", "BERTOLOGY_CACHE"),
-        ):
-            if not (folder / context.token).exists():
-                remedy = f"name one by {option} on a file system that all workers share"
-                raise BertologyError(f"{worker} does not see the {name}: {remedy}")
-        os.environ["BERTOLOGY_CACHE"] = str(context.cache)
-        yield str(choose_device(context.device))
-
-
 def look_afresh(folder: Path) -> None:
     """Open a folder, by which a network file system forgets that a file was not there a moment ago."""
     if folder.is_dir():
@@ -420,47 +400,36 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-_AGAIN_S = 1.0
+Calls = Sequence["_Call"]
+Job = Generator[Calls, list[Any], None]
+"""Yields calls for workers, and gets their results in order; nothing to call means: go on in a moment."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function for a worker, and what to do when its result is there."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    then: Callable[[], object] = lambda: None
+    needs_gpu: bool = True
 
 
 @dataclass(eq=False)
-class _Extraction:
-    """The vectors of one model and corpus, and the units that wait for them."""
+class _Running:
+    """A job and the calls that it waits for."""
 
-    plan: Plan
-    """Without its sentences."""
-    reads: tuple[StoredSignal, ...]
-    splits: Future
-    lock_files: tuple[Path, ...]
-    progress: Progress
-    units: list[Numbered] = field(default_factory=list)
-    locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    missing: dict[EntryKey, tuple[Entry, tuple[int, ...], list[str | None]]] = field(default_factory=dict)
-    """Entries that are not whole, with pieces of text and checksum of each shard."""
-    n_left: int = 0
-    """Shards that are still to come."""
-    has_failed: bool = False
-
-    def lock(self) -> bool:
-        """Take the locks of the entries if all are free, and none otherwise."""
-        # No process waits for a lock while it holds others, so that two runs cannot wait for each other.
-        with contextlib.ExitStack() as stack:
-            try:
-                for path in self.lock_files:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    stack.enter_context(FileLock(path, timeout=0))
-            except Timeout:
-                return False
-            self.locks = stack.pop_all()
-            return True
+    job: Job
+    calls: Calls = ()
+    results: dict[int, Any] = field(default_factory=dict)
 
 
 def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> Outcomes:
     """The engine that gives units to the workers of a pool."""
     run, cache = context.run.absolute(), cache_folder().absolute()
-    with _marked(run / "locks", cache) as token:
+    with _marked(run / "locks", cache) as token, Sender(run) as sender:
         worker = WorkerContext(run, cache, token, context.device)
-        stage = _Stage(pool, units, replace(context, run=run), worker)
+        stage = _Stage(pool, units, replace(context, run=run), worker, sender)
         try:
             yield from stage.outcomes()
         finally:
@@ -470,170 +439,151 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> Outcomes
 
 
 class _Stage:
-    """One stage of a run: what is out on the workers, and what follows when it comes back."""
+    """One stage of a run: the jobs that wait for workers, and the outcomes of units as they come."""
 
-    def __init__(self, pool: Pool, units: Sequence[Unit], context: Context, worker: WorkerContext) -> None:
-        self._pool, self._context, self._worker = pool, context, worker
+    def __init__(
+        self, pool: Pool, units: Sequence[Unit], context: Context, worker: WorkerContext, sender: Sender
+    ) -> None:
+        self._pool, self._context, self._worker, self._sender = pool, context, worker, sender
         self._portions = portions(units)
-        self._transport = Transport()
-        self._corpora: dict[str, Future] = {}
-        self._waiting: deque[_Extraction] = deque()
-        self._open: list[_Extraction] = []
-        # Two runs may share a scheduler, and one run may send a unit twice.
-        self._mark = uuid.uuid4().hex[:12]
+        self._jobs: list[_Running] = []
+        self._outcomes: deque[tuple[int, Outcome | Exception]] = deque()
 
     def outcomes(self) -> Outcomes:
         more = True
         while True:
             # No further model is begun while there is enough to do, so that what is finished comes soon.
-            while more and self._pool.outstanding + len(self._waiting) < self._pool.enough:
+            idle = [running for running in self._jobs if not running.calls]
+            while more and self._pool.outstanding + len(idle) < self._pool.enough:
                 portion = next(self._portions, None)
                 more = portion is not None
                 self._begin([numbered for numbered in portion or () if self._context.is_pending(numbered[1])])
-            for _ in range(len(self._waiting)):
-                self._extract(self._waiting.popleft())
+            for running in idle:
+                self._go_on(running, [])
             if self._pool.outstanding:
-                for handler, value in self._pool.received():
-                    yield from handler(value)
-            elif self._waiting:
+                for (running, number), value in self._pool.received():
+                    self._receive(running, number, value)
+            elif self._jobs:
                 time.sleep(_AGAIN_S)  # another process is at all that is left
-            elif not more:
+            while self._outcomes:
+                yield self._outcomes.popleft()
+            if not more and not self._jobs:
                 return
 
     def stop(self) -> None:
         self._pool.cancel()
-        for extraction in self._open:
-            extraction.locks.close()
-        self._corpora.clear()
+        for running in self._jobs:
+            running.job.close()
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
-        """Send what needs no vectors; queue the extractions that the others need."""
-        extractions: dict[tuple[StoredSignal, ...], _Extraction] = {}
+        """Send what needs no vectors; begin the extractions that the others need."""
+        waiting: dict[tuple[StoredSignal, ...], list[Numbered]] = {}
         for load in together(portion):
-            _, unit = load[0]
-            if not unit.reads:
-                self._send(load)
-                continue
-            if unit.reads not in extractions:
-                extractions[unit.reads] = self._extraction(unit.plan, unit.reads)
-            extractions[unit.reads].units.append(load[0])
-        self._waiting.extend(extractions.values())
+            if reads := load[0][1].reads:
+                waiting.setdefault(reads, []).append(load[0])
+            else:
+                self._start(self._computed(load))
+        for units in waiting.values():
+            self._start(self._extracted(units))
 
-    def _extraction(self, plan: Plan, reads: tuple[StoredSignal, ...]) -> _Extraction:
-        files = dict[Path, None]()
-        for read in reads:
-            pair = read.pair(plan.pair)
-            for sentences in texts_read(pair.splits, read.signal).values():
-                recipe = pair.recipe(read.weights, sentences, read.signal)
-                entry = recipe.find(pair.layers)
-                layers = pair.layers if entry is None else entry.manifest.layers
-                files[recipe.folder(layers).with_suffix(".lock")] = None
-        progress = self._context.progress(f"{plan.pair.called(reads[0].weights)}, {plan.pair.corpus.name}")
-        return _Extraction(self._transport.light(plan), reads, self._corpus(plan), tuple(files), progress)
+    def _start(self, job: Job) -> None:
+        self._jobs.append(running := _Running(job))
+        self._go_on(running, None)
 
-    def _corpus(self, plan: Plan) -> Future:
-        def keep(name: str, content: bytes) -> None:
-            if name not in self._corpora:
-                self._corpora[name] = self._pool.keep(unpack, content, name=f"corpus-{self._mark}-{name}")
+    def _receive(self, running: _Running, number: int, value: Any) -> None:
+        running.calls[number].then()
+        running.results[number] = value
+        if len(running.results) == len(running.calls):
+            self._go_on(running, [running.results[place] for place in range(len(running.calls))])
 
-        return self._corpora[self._transport.name(plan.pair.splits, keep)]
-
-    def _extract(self, extraction: _Extraction) -> None:
-        """Ask a worker which shards are missing, if no other process is extracting the same."""
-        if not extraction.lock():
-            self._waiting.append(extraction)
-            return
-        self._open.append(extraction)
-        found = partial(self._write_missing, extraction)
-        what = extraction.plan, extraction.reads, extraction.splits
-        self._submit(found, missing_shards, *what)
-
-    def _write_missing(self, extraction: _Extraction, shards: dict[EntryKey, MissingShards] | Exception) -> Outcomes:
-        if isinstance(shards, Exception):
-            yield from self._failed(extraction, shards)
-            return
-        for entry, each in shards.items():
-            for note in each.notes:
-                extraction.progress.note(note)
-            if each.entry is not None:
-                extraction.missing[entry] = each.entry, each.pieces, list(each.checksums)
-        known = extraction.missing.values()
-        counted = [both for _, pieces, sums in known for both in zip(pieces, sums, strict=True)]
-        if counted:
-            extraction.progress.start(sum(pieces for pieces, _ in counted), unit="pieces")
-            extraction.progress.skip(sum(pieces for pieces, checksum in counted if checksum is not None))
-        for entry, (written_to, _, checksums) in extraction.missing.items():
-            for number in [number for number, checksum in enumerate(checksums) if checksum is None]:
-                extraction.n_left += 1
-                written = partial(self._written, extraction, entry, number)
-                what = extraction.plan, entry, extraction.splits, written_to.manifest.layers, number
-                self._submit(written, write_shard, *what)
-        if not extraction.n_left:
-            yield from self._complete(extraction)
-
-    def _written(self, extraction: _Extraction, entry: EntryKey, number: int, checksum: str | Exception) -> Outcomes:
-        extraction.n_left -= 1
-        if isinstance(checksum, Exception):
-            yield from self._failed(extraction, checksum)
-            return
-        _, pieces, checksums = extraction.missing[entry]
-        checksums[number] = checksum
-        extraction.progress.advance(pieces[number])
-        if not extraction.n_left and not extraction.has_failed:
-            yield from self._complete(extraction)
-
-    def _complete(self, extraction: _Extraction) -> Outcomes:
-        """Make the entries whole, and send what waits for them."""
+    def _go_on(self, running: _Running, results: list[Any] | None) -> None:
         try:
-            for entry, _, checksums in extraction.missing.values():
-                entry.complete(checksums)
-        except Exception as error:
-            yield from self._failed(extraction, error)
+            running.calls, running.results = running.job.send(results), {}  # type: ignore[arg-type]
+        except StopIteration:
+            self._jobs.remove(running)
             return
-        self._close(extraction)
-        for numbered in extraction.units:
-            self._send([numbered])
+        for number, call in enumerate(running.calls):
+            on_gpu = call.needs_gpu and self._context.device != "cpu"
+            self._pool.submit((running, number), on_worker, call.function, self._worker, *call.args, on_gpu=on_gpu)
 
-    def _failed(self, extraction: _Extraction, error: Exception) -> Outcomes:
-        """A model that cannot be read is no bar to the others."""
-        if extraction.has_failed:
-            return
-        extraction.has_failed = True
-        self._close(extraction)
-        for number, unit in extraction.units:
-            write_failure(self._context.run, unit, error)
-            yield number, error
+    def _extracted(self, units: Sequence[Numbered]) -> Job:
+        """Extract the vectors that units read, then send the units.
 
-    def _close(self, extraction: _Extraction) -> None:
-        extraction.progress.finish()
-        extraction.locks.close()
-        self._open.remove(extraction)
+        A worker finds out which shards are missing, once no other process is extracting the same.
+        """
+        unit = units[0][1]
+        pair, sent = unit.plan.pair, self._sender.send(unit)
+        folders = [folder for read in unit.reads for folder in _entry_folders(read.pair(pair), read)]
+        progress = self._context.progress(f"{pair.called(unit.reads[0].weights)}, {pair.corpus.name}")
+        locks = contextlib.ExitStack()
+        try:
+            while not _locked(locks, [folder.with_suffix(".lock") for folder in dict.fromkeys(folders)]):
+                yield ()
+            missing, notes = _whole((yield [_Call(missing_shards, (sent,))]))[0]
+            for note in notes:
+                progress.note(note)
+            if missing:
+                progress.start(sum(sum(one.pieces) for one in missing), unit="pieces")
+            calls, places = list[_Call](), list[tuple[MissingShards, int]]()
+            for one in missing:
+                for number, n_pieces in enumerate(one.pieces):
+                    if one.checksums[number] is not None:
+                        progress.skip(n_pieces)
+                        continue
+                    places.append((one, number))
+                    calls.append(_Call(write_shard, (sent, one, number), partial(progress.advance, n_pieces)))
+            for (one, number), checksum in zip(places, _whole((yield calls)) if calls else (), strict=True):
+                one.checksums[number] = checksum
+            for one in missing:
+                one.entry.complete(one.checksums)
+        except Exception as error:  # a model that cannot be read is no bar to the others
+            for number, failed in units:
+                write_failure(self._context.run, failed, error)
+                self._outcomes.append((number, error))
+            units = ()
+        finally:
+            progress.finish()
+            locks.close()
+        for numbered in units:
+            self._start(self._computed([numbered]))
 
-    def _send(self, load: Sequence[Numbered]) -> None:
-        first = load[0][1]
-        light = [replace(unit, plan=self._transport.light(unit.plan)) for _, unit in load]
-        what = light, self._corpus(first.plan), self._context.wait
-        self._submit(partial(self._computed, load), compute, *what, on_gpu=bool(first.draws))
-
-    def _computed(self, load: Sequence[Numbered], received: list[Outcome | Exception] | Exception) -> Outcomes:
-        if isinstance(received, Exception) and len(load) > 1:
+    def _computed(self, load: Sequence[Numbered]) -> Job:
+        sent = [self._sender.send(unit) for _, unit in load]
+        args, has_fits = (self._context.run, sent, self._context.wait), bool(load[0][1].draws)
+        (outcomes,) = yield [_Call(compute, args, needs_gpu=has_fits)]
+        if isinstance(outcomes, Exception) and len(load) > 1:
             # Workers died. Which unit it was is not known: each is sent alone.
             for numbered in load:
-                self._send([numbered])
+                self._start(self._computed([numbered]))
             return
-        outcomes = [received] if isinstance(received, Exception) else received
+        outcomes = [outcomes] if isinstance(outcomes, Exception) else outcomes
         for (_, unit), outcome in zip(load, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 # Where the worker could not leave a record, since it died, there is none yet.
                 write_failure(self._context.run, unit, outcome)
-        yield from in_telling_order(load, outcomes)
+        self._outcomes.extend(in_telling_order([number for number, _ in load], outcomes))
 
-    def _submit(
-        self, handler: Callable[[Any], Outcomes], function: Callable[..., Any], *args: Any, on_gpu: bool = True
-    ) -> None:
-        name = f"{function.__name__}-{self._mark}-{uuid.uuid4().hex[:12]}"
-        on_gpu = on_gpu and self._context.device != "cpu"
-        self._pool.submit(handler, function, self._worker, *args, name=name, on_gpu=on_gpu)
+
+def _whole(results: list[Any]) -> list[Any]:
+    """The results, if no error is among them."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def _locked(locks: contextlib.ExitStack, files: Sequence[Path]) -> bool:
+    """Take the locks of all files if they are free, and none otherwise."""
+    # No process waits for a lock while it holds others, so that two runs cannot wait for each other.
+    with contextlib.ExitStack() as stack:
+        for path in files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                stack.enter_context(FileLock(path, timeout=0))
+            except Timeout:
+                return False
+        locks.push(stack.pop_all())
+    return True
 
 
 @contextlib.contextmanager

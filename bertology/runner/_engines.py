@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import pickle
 import re
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -27,7 +26,7 @@ from bertology._inputs import NotJson, exists, given_path, parsed_json, read_tex
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology._temporary import end_with_parent, temporary_folder
 from bertology.activations import Progress
-from bertology.corpora import Corpus, Sentences
+from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal
 from bertology.runner._compute import (
@@ -201,40 +200,47 @@ def read_profile(path: Path) -> SlurmProfile:
     return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))
 
 
-_NOTHING = Sentences()
+Sent = tuple[Unit, Path]
+"""A unit as it is sent to another process, without its sentences, and the file that has them."""
 
 
-def loaded(unit: Unit, splits: Splits) -> Unit:
-    """A unit whose plan was made :meth:`Transport.light`, with the sentences of the plan."""
-    return replace(unit, plan=replace(unit.plan, pair=unit.plan.pair.on(unit.plan.pair.corpus, splits)))
+class Sender:
+    """Makes units ready for other processes, each corpus serialised once however many models read it.
 
+    Corpora are in a folder of the run while in the ``with`` block.
+    """
 
-class Transport:
-    """The corpora of many plans, each serialised once however many models read it."""
-
-    def __init__(self) -> None:
-        self._packed: dict[tuple[int, ...], tuple[Splits, str]] = {}
+    def __init__(self, run: Path) -> None:
+        self._run, self._stack, self._folder = run, contextlib.ExitStack(), Path()
+        # What is known by its id is kept, so that no other can come to have that id.
+        self._files: dict[tuple[int, ...], tuple[Splits, Path]] = {}
         self._light: dict[int, tuple[Plan, Plan]] = {}
 
-    def light(self, plan: Plan) -> Plan:
-        """The plan without a sentence in it, to be sent many times; :func:`loaded` makes it whole."""
-        # The plan itself is kept, so that no other can come to have its id.
+    def __enter__(self) -> Sender:
+        self._folder = self._stack.enter_context(temporary_folder(self._run, "corpora")).absolute()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def file(self, splits: Splits) -> Path:
+        """The file with the content of ``splits``."""
+        key = tuple([id(read) for read in (*splits.by_name.values(), *splits.items.values(), *splits.folds)])
+        if key not in self._files:
+            content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
+            path = self._folder / digest([content])
+            path.write_bytes(content)
+            self._files[key] = splits, path
+        return self._files[key][1]
+
+    def send(self, unit: Unit) -> Sent:
+        """A unit without a sentence in it, to be sent many times; :func:`received` makes it whole."""
+        plan = unit.plan
         if id(plan) not in self._light:
             # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
-            splits = Splits(_NOTHING, _NOTHING, _NOTHING, plan.pair.splits.notes)
-            pair = _placed(plan.pair.on(Corpus(plan.pair.corpus.name, {}), splits))
+            pair = _placed(plan.pair.on(Corpus(plan.pair.corpus.name, {}), Splits(notes=plan.pair.splits.notes)))
             self._light[id(plan)] = plan, replace(plan, pair=pair)
-        return self._light[id(plan)][1]
-
-    def name(self, splits: Splits, keep: Callable[[str, bytes], object]) -> str:
-        """A name for the content of ``splits``; ``keep`` is given name and content when it is asked for first."""
-        key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values(), *splits.folds))
-        if key not in self._packed:
-            content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
-            name = digest([content])
-            keep(name, content)
-            self._packed[key] = splits, name
-        return self._packed[key][1]
+        return replace(unit, plan=self._light[id(plan)][1]), self.file(plan.pair.splits)
 
 
 def _placed(pair: ModelCorpus) -> ModelCorpus:
@@ -243,37 +249,19 @@ def _placed(pair: ModelCorpus) -> ModelCorpus:
     return replace(pair, source=replace(pair.source, folder=pair.source.folder.absolute()), reference=reference)
 
 
-Sent = tuple[Unit, Path]
-"""A unit as it is sent to a process of this machine, without its sentences, and the file that has them."""
+def received(sent: Sent) -> Unit:
+    """The unit that was sent by a :class:`Sender`."""
+    unit, file = sent
+    return replace(unit, plan=replace(unit.plan, pair=unit.plan.pair.on(unit.plan.pair.corpus, _splits_in(file))))
 
 
 @lru_cache(maxsize=1)
-def splits_in(file: Path) -> Splits:
-    """The splits in a file of :func:`sending`."""
-    return unpack(file.read_bytes())
-
-
-def unpack(content: bytes) -> Splits:
-    splits = pickle.loads(content)
+def _splits_in(file: Path) -> Splits:
+    splits = pickle.loads(file.read_bytes())
     assert isinstance(splits, Splits)
     return splits
 
 
-@contextlib.contextmanager
-def sending(run: Path) -> Iterator[Callable[[Unit], Sent]]:
-    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block."""
-    transport = Transport()
-    with temporary_folder(run, "corpora") as folder:
-
-        def send(unit: Unit) -> Sent:
-            name = transport.name(unit.plan.pair.splits, lambda name, content: (folder / name).write_bytes(content))
-            return replace(unit, plan=transport.light(unit.plan)), folder / name
-
-        yield send
-
-
-Note = tuple[Progress, str]
-"""A note, and the display that shows it."""
 Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
 Engine = Callable[[Sequence[Unit], Context], Outcomes]
 """Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
@@ -288,8 +276,7 @@ def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> E
 def serial(units: Sequence[Unit], context: Context) -> Outcomes:
     """One unit after the other, in this process."""
     for portion in portions(units):
-        ready = yield from _with_vectors(portion, context)
-        for load in together(ready):
+        for load in together((yield from _with_vectors(portion, context))):
             yield from _computed(load, context)
 
 
@@ -300,95 +287,85 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
     of fits comes in the order of the units, whichever ends first.
     """
     for portion in portions(units):
-        loads = together((yield from _with_vectors(portion, context)))
-        # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-        fits = [load for load in loads if load[0][1].reads]
-        for load in [load for load in loads if not load[0][1].reads]:
-            with all_threads() if load[0][1].draws else contextlib.nullcontext():
-                outcomes_of_load = _computed(load, context)
-            yield from outcomes_of_load
-        parts = [part for load in fits for part in _draw_by_draw(load)]
-        n_fits = sum(bool(unit.draws) for ((_, unit), *_) in parts)
-        sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
-        stopped, notes = Event(), [list[Note]() for _ in parts]
-        # One fit may spread its layers over all threads.
-        with ThreadPoolExecutor(n_threads) as pool, one_thread() if len(parts) > 1 else contextlib.nullcontext():
-            displays = [_in_thread(context.progress, stopped, kept) for kept in notes]
-            jobs = [replace(sharing, progress=display) for display in displays]
-            futures = [pool.submit(_computed, *job) for job in zip(parts, jobs, strict=True)]
-            ended = zip(futures, notes, strict=True)
-            try:
-                for load in fits:
-                    outcomes: dict[int, list[Outcome | Exception]] = {number: [] for number, _ in load}
-                    for future, kept in itertools.islice(ended, len(_draw_by_draw(load))):
-                        for number, outcome in future.result():
-                            outcomes[number].append(outcome)
-                        for display, text in kept:
-                            display.note(text)
-                    yield from ((number, _of_all(of_unit)) for number, of_unit in outcomes.items())
-            finally:
-                stopped.set()
-                for future in futures:
-                    future.cancel()
+        loads, parts = together((yield from _with_vectors(portion, context))), list[list[Numbered]]()
+        for load in loads:
+            number, unit = load[0]
+            if not unit.reads:
+                # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
+                with all_threads() if unit.draws else contextlib.nullcontext():
+                    outcomes = _computed(load, context)
+                yield from outcomes
+            else:  # each draw of weights is a fit of its own
+                parts += [load] if len(load) > 1 else [[(number, replace(unit, draws=(one,)))] for one in unit.draws]
+        if len(parts) > 1:
+            sharing = replace(context, side_by_side=min(n_threads, len(parts)))
+            yield from _side_by_side(n_threads, parts, sharing)
+        for part in parts if len(parts) == 1 else ():
+            yield from _computed(part, context)  # this fit may spread its layers over all threads
 
 
-def _draw_by_draw(load: list[Numbered]) -> list[list[Numbered]]:
-    """A unit as one unit for each draw of its weights; units that share a pass as they are."""
-    number, unit = load[0]
-    return [load] if len(load) > 1 else [[(number, replace(unit, part=(group,)))] for group in unit.draws]
-
-
-_BY_WEIGHT: tuple[Outcome, ...] = ("busy", "computed", "found")
+def _side_by_side(n_threads: int, parts: Sequence[list[Numbered]], context: Context) -> Outcomes:
+    stopped, outcomes = Event(), dict[int, list[Outcome | Exception]]()
+    left = [number for part in parts for number, _ in part]
+    with ThreadPoolExecutor(n_threads) as pool, one_thread():
+        notes: list[list[tuple[Progress, str]]] = [[] for _ in parts]
+        displays = [partial(_InThread, context.progress, stopped, kept) for kept in notes]
+        jobs = [(part, replace(context, progress=display)) for part, display in zip(parts, displays, strict=True)]
+        futures = [pool.submit(_computed, *job) for job in jobs]
+        try:
+            for future, kept in zip(futures, notes, strict=True):
+                ended = future.result()
+                for display, text in kept:
+                    display.note(text)
+                for number, outcome in ended:
+                    left.remove(number)
+                    outcomes.setdefault(number, []).append(outcome)
+                    if number not in left:
+                        yield number, _of_all(outcomes[number])
+        finally:
+            stopped.set()
+            for future in futures:
+                future.cancel()
 
 
 def _of_all(outcomes: Sequence[Outcome | Exception]) -> Outcome | Exception:
     """The outcome of a unit from those of its draws: a failure, else what is left to do, else what was done."""
+    by_weight: tuple[Outcome, ...] = ("busy", "computed", "found")
     failures = (outcome for outcome in outcomes if isinstance(outcome, Exception))
-    return next(failures, None) or next(outcome for outcome in _BY_WEIGHT if outcome in outcomes)
+    return next(failures, None) or next(outcome for outcome in by_weight if outcome in outcomes)
 
 
 class _Stopped(BaseException):
     """Ends a fit in a thread, when the run ends before it."""
 
 
-def _in_thread(progress: ProgressFor, stopped: Event, notes: list[Note]) -> ProgressFor:
-    return lambda label: _InThread(progress(label), stopped, notes)
+def _unless_stopped(name: str) -> Callable[..., None]:
+    """The method of a display, which ends the job once it is stopped."""
+
+    def show(self: _InThread, *args: Any, **options: Any) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
+        getattr(self._display, name)(*args, **options)
+
+    return show
 
 
 class _InThread(Progress):
     """The progress display of a job in a thread: it keeps notes for later, and ends the job once it is stopped."""
 
-    def __init__(self, display: Progress, stopped: Event, notes: list[Note]) -> None:
-        self._display, self._stopped, self._notes = display, stopped, notes
-
-    def _shown(self) -> Progress:
-        if self._stopped.is_set():
-            raise _Stopped
-        return self._display
-
-    def start(self, total: int, *, unit: str) -> None:
-        self._shown().start(total, unit=unit)
-
-    def advance(self, amount: int) -> None:
-        self._shown().advance(amount)
-
-    def skip(self, amount: int) -> None:
-        self._shown().skip(amount)
-
-    def finish(self) -> None:
-        self._shown().finish()
-
-    def say(self, text: str) -> None:
-        self._shown().say(text)
+    def __init__(self, progress: ProgressFor, stopped: Event, notes: list[tuple[Progress, str]], label: str) -> None:
+        self._display, self._stopped, self._notes = progress(label), stopped, notes
 
     def note(self, text: str) -> None:
-        self._notes.append((self._shown(), text))
+        self._notes.append((self._display, text))
+
+    start, advance, skip, finish, say = map(_unless_stopped, ("start", "advance", "skip", "finish", "say"))
 
 
 def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
     from joblib import Parallel, delayed
 
-    with sending(context.run) as send, _explained_ends():
+    with Sender(context.run) as sender, _explained_ends():
         for portion in portions(units):
             loads = together((yield from _with_vectors(portion, context)))
             if len(loads) < 2:
@@ -406,7 +383,7 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
                 max_nbytes=None,
                 temp_folder=tempfile.gettempdir(),
             )
-            sent = ([(number, send(unit)) for number, unit in load] for load in loads)
+            sent = ([(number, sender.send(unit)) for number, unit in load] for load in loads)
             where = (context.run, context.device, context.wait, min(n_jobs, len(loads)))
             with _no_interrupt():
                 results = parallel(delayed(_unpacked)(load, *where) for load in sent)
@@ -430,7 +407,8 @@ def _no_interrupt() -> Iterator[None]:
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
-    return (list(portion) for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)))
+    for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
+        yield list(portion)
 
 
 def _with_vectors(
@@ -439,7 +417,10 @@ def _with_vectors(
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
     errors: dict[StoredSignal, Exception | None] = {}
     ready = []
-    for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
+    for number, unit in portion:
+        if not context.is_pending(unit):
+            continue
+        failure = None
         for read in unit.reads:
             if read not in errors:
                 errors[read] = None
@@ -448,12 +429,12 @@ def _with_vectors(
                     extract_splits(pair, read.weights, context.device, context.progress, read.signal)
                 except Exception as error:  # a model that cannot be read is no bar to the others
                     errors[read] = error
-        failure = next((failure for each in unit.reads if (failure := errors[each]) is not None), None)
-        if failure is not None:
+            failure = failure or errors[read]
+        if failure is None:
+            ready.append((number, unit))
+        else:
             write_failure(context.run, unit, failure)
             yield number, failure
-        else:
-            ready.append((number, unit))
     return ready
 
 
@@ -476,19 +457,19 @@ def _explained_ends() -> Iterator[None]:
 
 
 def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
-    return in_telling_order(load, compute_units([unit for _, unit in load], context))
+    numbers, units = zip(*load, strict=True)
+    return in_telling_order(numbers, compute_units(units, context))
 
 
 def in_telling_order(
-    load: Sequence[Numbered], outcomes: Iterable[Outcome | Exception]
+    numbers: Sequence[int], outcomes: Sequence[Outcome | Exception]
 ) -> list[tuple[int, Outcome | Exception]]:
-    """Outcomes with failures last, since a failure may end the run."""
-    numbered = zip((number for number, _ in load), outcomes, strict=True)
-    return sorted(numbered, key=lambda outcome: isinstance(outcome[1], Exception))
+    """Numbered outcomes with failures last, since a failure may end the run."""
+    return sorted(zip(numbers, outcomes, strict=True), key=lambda outcome: isinstance(outcome[1], Exception))
 
 
 def _unpacked(
     load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool, side_by_side: int
 ) -> list[tuple[int, Outcome | Exception]]:
-    units = [(number, loaded(unit, splits_in(file))) for number, (unit, file) in load]
+    units = [(number, received(sent)) for number, sent in load]
     return _computed(units, Context(run, device, wait, side_by_side=side_by_side))

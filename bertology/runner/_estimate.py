@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from bertology._memory import size_in_words
 from bertology._names import short_names
-from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.families.contract import Cost
-from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, StoredSignal, texts_read
+from bertology.families.model_corpus import texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit, Work
@@ -29,6 +28,8 @@ _BYTES_A_PREDICTION = 6
 
 @dataclass(frozen=True)
 class PairEstimate:
+    """What one model and one corpus come to."""
+
     model: str
     corpus: str
     layers: int
@@ -36,8 +37,8 @@ class PairEstimate:
     n_finished: int
     n_failed: int
     problems: tuple[str, ...]  # tasks that cannot be computed on this corpus, and why
-    vectors: int  # bytes of vectors that it reads
-    vectors_missing: int  # bytes of those that are not in the store yet
+    vectors: float  # bytes of vectors that it reads
+    vectors_missing: float  # bytes of those that are not in the store yet
     reading_flops: float
     fitting_flops: float
     memory: float  # bytes that a fit takes
@@ -58,39 +59,36 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Time on one thread; rough."""
-        flops = sum(pair.reading_flops + pair.fitting_flops for pair in self.pairs)
-        left = sum(pair.n_cells - pair.n_finished for pair in self.pairs)
+        flops = self._total("reading_flops") + self._total("fitting_flops")
+        left = self._total("n_cells") - self._total("n_finished")
         return flops / (self.flops_a_second * _SHARE_OF_PEAK) + left * _SECONDS_A_CELL
+
+    def _total(self, name: str) -> float:
+        return float(sum(getattr(pair, name) for pair in self.pairs))
 
     def to_text(self) -> str:
         """The estimate as text for a terminal."""
-        return "".join(line + "\n" for line in self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        total = {
-            name: sum(getattr(pair, name) for pair in self.pairs)
-            for name in ("n_cells", "n_finished", "n_failed", "vectors_missing", "result_bytes")
-        }
-        failed = f", {total['n_failed']:,} failed when last tried" if total["n_failed"] else ""
-        yield f"{self.name}: {self.n_cells:,} cells, {total['n_finished']:,} finished{failed}, in {self.folder}"
+        n_finished, n_failed = self._total("n_finished"), self._total("n_failed")
+        failed = f", {n_failed:,.0f} failed when last tried" if n_failed else ""
+        lines = [f"{self.name}: {self.n_cells:,} cells, {n_finished:,.0f} finished{failed}, in {self.folder}"]
         called = short_names(pair.model for pair in self.pairs)
         for pair in self.pairs:
             missing = pair.vectors_missing
             cached = f"{size_in_words(missing)} to be read" if missing else "all in the store"
-            yield (
+            lines.append(
                 f"  {called[pair.model]} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
                 f"{pair.n_finished:,} finished; {size_in_words(pair.vectors)} of vectors, {cached}"
             )
-            for problem in pair.problems:
-                yield f"    cannot be computed: {problem}"
-        if total["n_finished"] == total["n_cells"]:
-            yield "nothing is left to do"
-            return
-        yield f"time    about {_duration(self.seconds)} on one thread, less on several (rough: within a factor of 3)"
+            lines += [f"    cannot be computed: {problem}" for problem in pair.problems]
+        if n_finished == self._total("n_cells"):
+            return "\n".join([*lines, "nothing is left to do", ""])
         most = max(pair.memory for pair in self.pairs)
-        yield f"memory  about {size_in_words(most)} for each process that fits (rough)"
-        to_store, results = (size_in_words(total[name]) for name in ("vectors_missing", "result_bytes"))
-        yield f"disk    {to_store} of vectors in the cache, about {results} of results"
+        to_store, results = (size_in_words(self._total(name)) for name in ("vectors_missing", "result_bytes"))
+        time_left = _duration(self.seconds)
+        lines.append(f"time    about {time_left} on one thread, less on several (rough: within a factor of 3)")
+        lines.append(f"memory  about {size_in_words(most)} for each process that fits (rough)")
+        lines.append(f"disk    {to_store} of vectors in the cache, about {results} of results")
+        return "\n".join([*lines, ""])
 
 
 def estimate(work: Work, folder: Path) -> Estimate:
@@ -107,69 +105,50 @@ def estimate(work: Work, folder: Path) -> Estimate:
 
 
 def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimate:
-    def count(some: Sequence[Unit]) -> int:
-        return sum(len(unit.cells) for unit in some)
-
-    pair = plan.pair
-    done = [unit for unit in units if folder is not None and finished(folder, unit)]
-    left = [unit for unit in units if unit not in done]
-    failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
-    costs, problems = _costs(pair, left)
-    # Vectors are read for families that need them alone.
-    needed = dict.fromkeys(read for unit in units for read in unit.reads)
-    stored = [
-        (read.pair(pair), split, read) for read in needed for split in texts_read(pair.splits, read.signal).values()
-    ]
-    missing = [
-        (of, split, read)
-        for of, split, read in stored
-        if of.recipe(read.weights, split, read.signal).find(of.layers) is None
-    ]
-    possible = [unit for unit in left if unit.probe.task in costs]
-    n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
-    is_fitted = any(unit.reads for unit in possible)
-    every_cost = [cost for of_task in costs.values() for cost in of_task]
-    return PairEstimate(
-        model=pair.source.name,
-        corpus=pair.corpus.name,
-        layers=len(pair.layers),
-        n_cells=count(units),
-        n_finished=count(done),
-        n_failed=count(failed),
-        problems=problems,
-        vectors=sum(_n_bytes(*each) for each in stored),
-        vectors_missing=sum(_n_bytes(*each) for each in missing) if left else 0,
-        reading_flops=sum(
-            split.n_words * PIECES_A_WORD * 24 * of.shape.dim**2 * max(of.layers) for of, split, _ in missing
-        )
-        if is_fitted
-        else 0.0,
-        fitting_flops=float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost)),
-        memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
-        result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
-    )
-
-
-def _n_bytes(pair: ModelCorpus, split: Sentences, read: StoredSignal) -> int:
-    """Size in bytes of the stored vectors of a split."""
-    n_vectors = len(split) if read.signal == "cls" else split.n_words
-    n_bytes: int = n_vectors * np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
-    return n_bytes
-
-
-def _costs(pair: ModelCorpus, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:
-    """The cost of the fits that are left, by task, and why some tasks cannot be computed."""
-    costs: dict[str, list[Cost]] = {}
-    problems: dict[str, None] = {}
-    for load in together(enumerate(unit for unit in units if unit.draws)):
-        groups = [group for _, unit in load for group in unit.draws]
-        first = load[0][1]
+    pair, left, failed = plan.pair, list[Unit](), list[Unit]()
+    for unit in units:
+        if folder is None or not finished(folder, unit):
+            left.append(unit)
+            failed += [unit] if folder is not None and failure_of(folder, unit) is not None else []
+    # The cost of the fits that are left, by task, and why some tasks cannot be computed.
+    costs, problems = dict[str, list[Cost]](), dict[str, None]()
+    for load in together(enumerate(unit for unit in left if unit.draws)):
+        first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
         try:
             costs.setdefault(first.probe.task, []).append(first.family.cost(pair, groups))
         except BertologyError as error:
             costs.pop(first.probe.task)
             problems[str(error)] = None
-    return costs, tuple(problems)
+    possible = [unit for unit in left if unit.probe.task in costs]
+    # Vectors are read for families that need them alone.
+    vectors = missing = reading_flops = 0.0
+    for read in dict.fromkeys(read for unit in units for read in unit.reads):
+        of = read.pair(pair)
+        for split in texts_read(pair.splits, read.signal).values():
+            n_vectors = len(split) if read.signal == "cls" else split.n_words
+            n_bytes = n_vectors * np.dtype(of.request.stored_dtype).itemsize * len(of.layers) * of.shape.dim
+            vectors += n_bytes
+            if left and of.recipe(read.weights, split, read.signal).find(of.layers) is None:
+                missing += n_bytes
+                reading_flops += of.pass_flops(split.n_words)
+    every_cost = [cost for of_task in costs.values() for cost in of_task]
+    n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
+    n_cells, n_left, n_failed = (sum(len(unit.cells) for unit in some) for some in (units, left, failed))
+    return PairEstimate(
+        model=pair.source.name,
+        corpus=pair.corpus.name,
+        layers=len(pair.layers),
+        n_cells=n_cells,
+        n_finished=n_cells - n_left,
+        n_failed=n_failed,
+        problems=tuple(problems),
+        vectors=vectors,
+        vectors_missing=missing,
+        reading_flops=reading_flops if any(unit.reads for unit in possible) else 0.0,
+        fitting_flops=float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost)),
+        memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
+        result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
+    )
 
 
 def _measured_flops() -> float:

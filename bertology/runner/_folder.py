@@ -108,7 +108,7 @@ class RunFolder:
             if not work.part.is_whole and path.exists() and path.read_bytes() == asked:
                 # Other parts of the same experiment may have been here.
                 content = {kind: {**record["content"].get(kind, {}), **names} for kind, names in content.items()}
-            self._write(ASKED, asked)
+            write_atomically(path, asked, remedy=_REMEDY)
             if record["content"] != content:
                 self._write_record({**record, "content": content})
 
@@ -141,7 +141,7 @@ class RunFolder:
 
     def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
         """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""
-        self._write(ASKED, (asked_in / ASKED).read_bytes())
+        write_atomically(self.path / ASKED, (asked_in / ASKED).read_bytes(), remedy=_REMEDY)
         self._write_record(record)
 
     def lock(self, name: str, *, wait: bool = True) -> FileLock:
@@ -153,50 +153,52 @@ class RunFolder:
 
     def seal(self, cells: Collection[str] | None = None) -> None:
         """Keep a checksum of every file of the results; of files of cells, if ``cells`` are given, only of theirs."""
-
-        def is_included(name: str) -> bool:
-            return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
-
-        paths = {str(path.relative_to(self.path)): path for path in self.files()}
         with changed_checksums(self.path, remedy=_REMEDY) as checksums:
-            for name in list(filter(is_included, checksums)):
-                del checksums[name]
-            for name, path in paths.items():
-                if is_included(name):
+            for name in list(checksums):
+                if _is_included(name, cells):
+                    del checksums[name]
+            for path in self.files():
+                name = str(path.relative_to(self.path))
+                if _is_included(name, cells):
                     # Of predictions it has been taken already, when their cells were believed.
                     of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
                     checksums[name] = predictions_checksum(self.path, path.stem) if of_cell else file_sha256(path)
 
     def files(self) -> list[Path]:
         """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
-        top = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
-        below = [path for folder in OF_CELLS for path in (self.path / folder).glob("*")]
-        return sorted(path for path in (*top, *below) if not path.name.startswith("."))
-
-    def _write(self, name: str, content: bytes) -> None:
-        write_atomically(self.path / name, content, remedy=_REMEDY)
+        found = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
+        for folder in OF_CELLS:
+            found += (self.path / folder).glob("[!.]*")
+        return sorted(path for path in found if not path.name.startswith("."))
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
-        self._write(RECORD, json.dumps(content, indent=1, ensure_ascii=False).encode())
+        plain = json.dumps(content, indent=1, ensure_ascii=False).encode()
+        write_atomically(self.path / RECORD, plain, remedy=_REMEDY)
+
+
+def _is_included(name: str, cells: Collection[str] | None) -> bool:
+    """Whether a file is to be sealed: of those of single cells only the named ones are, where there are names."""
+    return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
 
 
 def _checksum_of(record: Mapping[str, Any]) -> str:
     """The checksum of a record's content, independent of its layout in the file."""
-    plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
+    plain = dict(record)
+    plain.pop(_OWN_CHECKSUM, None)
     return hashlib.sha256(canonical_json(plain)).hexdigest()
 
 
 def git_state() -> dict[str, Any] | None:
     """Commit of the repository that the command is given in, and whether files differ from it; None outside of one."""
+    outputs = []
     try:
-        commit, changed = (
-            subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
+        for words in (["rev-parse", "HEAD"], ["status", "--porcelain"]):
+            ran = subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10)
+            outputs.append(ran.stdout.strip())
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit, "changed_files": len(changed.splitlines())}
+    return {"commit": outputs[0], "changed_files": len(outputs[1].splitlines())}
 
 
 def finished(run: Path, unit: Unit) -> bool:

@@ -10,6 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -19,15 +21,16 @@ from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
-from bertology.families.contract import BaselineCells, Scoring, TaskRows
+from bertology.families.cells import Cell
+from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.results import Results, read_results
+from bertology.results import ComparisonRow, ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._engines import ClusterChoice, Engine, local_engine
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner._plan import Plan, Shard, Unit, Work, in_order, resolve_work
+from bertology.runner._plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
 _RESULTS = "results.parquet"
@@ -91,22 +94,21 @@ def run_experiment(
     """
     clock, options = time.perf_counter(), options or RunOptions()
     work = work or resolve_work(experiment, part=options.shard)
-    # Names are resolved, and settings of readouts checked, before a folder is made.
-    units = work.shard(options.shard)
-    folder = RunFolder(out)
-    session = _Session(work, folder, options)
+    session = _Session(work, RunFolder(out), options)
     if not out.exists():
-        session.find_device(units)
-    folder.open(work)
-    session.compute()
-    failures = tuple(
-        f"{unit.title}: {reason}"
-        for unit in units
-        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None
-    )
+        # Names are resolved, and settings of readouts checked, before a folder is made.
+        session.find_device(session.units)
+    session.folder.open(work)
+    for note in session.compute():
+        options.echo(f"note    {note}")
+    failures = []
+    for unit in session.units:
+        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None:
+            failures.append(f"{unit.title}: {reason}")
     wall = time.perf_counter() - clock
-    _write_tables(work, folder, session, wall)
-    return RunSummary(out, sum(len(unit.cells) for unit in units), session.n_computed, failures, wall)
+    session.write_tables(wall)
+    n_cells = len(session.cells(session.units))
+    return RunSummary(out, n_cells, session.n_computed, tuple(failures), wall)
 
 
 @explained_system_errors()
@@ -133,11 +135,10 @@ def run_probes(
         BertologyError: something asked for cannot be done.
     """
     clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
-    ids = [plan.run_id for plan in work.plans]
-    run_id = ids[0] if len(ids) == 1 else digest([canonical_json(ids)])
-    path = out if out is not None else cache_folder() / "runs" / run_id
-    folder, options = RunFolder(path), RunOptions(engine="threads", retry_failed=True, progress=progress)
-    session = _Session(work, folder, options, raises=True)
+    ids = list(map(attrgetter("run_id"), work.plans))
+    path = out or cache_folder() / "runs" / (ids[0] if len(ids) == 1 else digest([canonical_json(ids)]))
+    options = RunOptions(engine="threads", retry_failed=True, progress=progress)
+    session = _Session(work, RunFolder(path), options, raises=True)
     # Everything that can be wrong with a request is found before anything is computed.
     remedy = "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
     with explained_write_errors(path, remedy=remedy):
@@ -146,129 +147,189 @@ def run_probes(
         if unit.draws and (is_new or not finished(path, unit)):
             unit.family.check(unit.plan.pair, unit.probe, unit.plan.configs_of(unit.probe))
     if out is not None:
-        folder.open(work)
+        session.folder.open(work)
     else:
         with explained_write_errors(path, remedy=remedy):
             path.mkdir(parents=True, exist_ok=True)
         sweep(cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
     notify = progress("").note
-    for note in dict.fromkeys(note for plan in work.plans for note in plan.notes):
+    for note in session.notes:
         notify(note)
     session.compute()
-    results = None if out is None else _write_tables(work, folder, session, time.perf_counter() - clock)
-    return results or _assemble(work, path, work.units, ())
+    results = None if out is None else session.write_tables(time.perf_counter() - clock)
+    return results or session.results(work.units, ())
 
 
 class _Session:
     """One process's share of a run."""
 
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions, *, raises: bool = False) -> None:
-        self._work, self._folder, self._raises = work, folder, raises
-        self.engine = options.engine or default_engine(work.plans)
-        self.options = options
-        self.n_computed, self.device, self.started = 0, "", datetime.now(UTC)
+        self._work, self.folder, self._options, self._raises = work, folder, options, raises
+        self.units = work.shard(options.shard)
+        self._held: str | None = None
+        for plan in work.plans:
+            for pair in (plan.pair.reference, plan.pair):
+                if pair is not None and isinstance(pair.source, MemorySource):
+                    self._held = pair.source.title
+        # Threads where a model is in the memory of this process alone, else processes of this machine.
+        self._engine: EngineName = options.engine or ("joblib" if self._held is None else "threads")
+        self.n_computed, self._device, self._started = 0, "", datetime.now(UTC)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes on the corpora, each once."""
+        return tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("notes"), self._work.plans))))
+
+    @staticmethod
+    def cells(units: Iterable[Unit]) -> list[Cell]:
+        """The cells of units; one that two models share is in it for each."""
+        return list(chain.from_iterable(map(attrgetter("cells"), units)))
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
-        device = self._work.experiment.device
-        self.device = device_of(self.engine, pending, device=device, cluster=self.options.cluster)
+        if self._held is not None and self._engine in ("joblib", "dask"):
+            raise ModelError(
+                f"model {self._held} is in the memory of this process alone: run it here, with engine 'threads' or "
+                "'serial', or save it and give the folder"
+            )
+        for unit in pending:
+            for group in unit.draws[:1]:
+                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group.members)))
+        from bertology._workers import choose_device
 
-    def compute(self) -> None:
-        units = self._work.shard(self.options.shard)
-        pending = [unit for unit in units if self._is_pending(unit)]
+        device = self._work.experiment.device
+        # This machine does not know what the workers of a cluster have.
+        of_cluster = self._engine == "dask" and not self._options.cluster.is_local
+        self._device = device if of_cluster else str(choose_device(device))
+
+    def compute(self) -> tuple[str, ...]:
+        """Compute what is pending, if anything; returns the notes on it."""
+        pending = [unit for unit in self.units if self._is_pending(unit)]
         if not pending:
-            return
+            return ()
         self.find_device(pending)
-        options = self.options
-        for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
-            options.echo(f"note    {note}")
-        with open_engine(
-            self.engine,
-            jobs=options.jobs,
-            device=self.device,
-            cluster=options.cluster,
-            run=self._folder.path,
-            echo=options.echo,
-        ) as engine:
-            whole, n_left = options.progress(self._work.experiment.name), sum(len(unit.cells) for unit in pending)
-            n_cells = sum(len(unit.cells) for unit in units)
+        with self._open_engine() as engine:
+            whole, n_cells = self._options.progress(self._work.experiment.name), len(self.cells(self.units))
             whole.start(n_cells, unit="cells")
-            whole.skip(n_cells - n_left)
+            whole.skip(n_cells - len(self.cells(pending)))
             try:
                 if busy := self._stage(pending, engine, whole, wait=False):
                     # By now, whoever computed these has finished them or has gone.
                     self._stage(busy, engine, whole, wait=True)
             finally:
                 whole.finish()
+        return self.notes
+
+    @contextlib.contextmanager
+    def _open_engine(self) -> Iterator[Engine]:
+        """The engine; without ``jobs`` it has as many as processors, or one where a GPU computes."""
+        n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        n_jobs = self._options.jobs or (n_processors if self._device == "cpu" else 1)
+        if self._engine == "dask":
+            from bertology.runner._dask import dask_engine, open_pool
+
+            run, echo = self.folder.path, self._options.echo
+            with open_pool(self._options.cluster, jobs=n_jobs, run=run, echo=echo) as pool:
+                yield partial(dask_engine, pool)
+        else:
+            yield local_engine(self._engine, n_jobs)
 
     def _is_pending(self, unit: Unit) -> bool:
-        if finished(self._folder.path, unit):
+        if finished(self.folder.path, unit):
             return False
-        return self.options.retry_failed or failure_of(self._folder.path, unit) is None
+        return self._options.retry_failed or failure_of(self.folder.path, unit) is None
 
     def _stage(self, units: Sequence[Unit], engine: Engine, whole: Progress, *, wait: bool) -> list[Unit]:
         """Compute units, which count in the ``whole``; those another process computes are returned, or none where a
         failure ends it all."""
-        context = Context(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
-        busy = []
+        options, busy = self._options, []
+        context = Context(self.folder.path, self._device, wait, self._is_pending, options.progress)
         with closing(engine(units, context)) as outcomes:
             for number, outcome in outcomes:
                 unit = units[number]
                 whole.advance(0 if outcome == "busy" else len(unit.cells))
                 if isinstance(outcome, Exception):
-                    self.options.echo(f"failed  {unit.title}")
-                    is_bug = self.engine == "serial" and not isinstance(outcome, BertologyError)
-                    if self._raises or (self.options.fail_fast and is_bug):
+                    options.echo(f"failed  {unit.title}")
+                    is_bug = self._engine == "serial" and not isinstance(outcome, BertologyError)
+                    if self._raises or (options.fail_fast and is_bug):
                         raise outcome
-                    if self.options.fail_fast:
+                    if options.fail_fast:
                         return []
                 elif outcome == "busy":
                     busy.append(unit)
                 elif outcome == "computed":
                     self.n_computed += len(unit.cells)
-                    self.options.echo(f"done    {unit.title}")
+                    options.echo(f"done    {unit.title}")
         return busy
 
-
-def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> Results | None:
-    """Write the tables of all units that are done, whoever did them; None where they are written already."""
-    shard, outputs = session.options.shard, work.experiment.outputs
-    units, plain = work.shard(shard), work.experiment.plain()
-    with folder.lock("tables"):
-        done = [unit for unit in units if finished(folder.path, unit)]
-        failed = [unit for unit in units if unit not in done and failure_of(folder.path, unit) is not None]
-        asked = digest([canonical_json(plain)])
-        made_of = digest([canonical_json([plain, *([unit.key for unit in part] for part in (done, failed))])])
-        record, has_tables = folder.record(), (folder.path / _RESULTS).exists()
-        # What another experiment left in this folder is no part of this one.
-        is_continued = has_tables and record.get("asked") == asked
-        parts = dict(record.get("parts") or {}) if is_continued else {}
-        known = record["tables"] if shard.is_whole else parts.get(str(shard))
-        if not done or (known == made_of and has_tables and not session.n_computed):
-            return None
-        results = _assemble(work, folder.path, done, failed)
-        cells = {cell.id for unit in units for cell in unit.cells}
-        if is_continued and not shard.is_whole:
-            results = _with_other_parts(work, results, read_results(folder.path), cells)
-        # Without a layer's score there is nothing to look at yet.
-        shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
-        results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
-        folder.seal(None if shard.is_whole else cells)
-        folder.add_session(
-            {
-                "started_utc": session.started.isoformat(timespec="seconds"),
+    def write_tables(self, wall: float) -> Results | None:
+        """Write the tables of all units that are done, whoever did them; None where they are written already."""
+        shard, experiment, path = self._options.shard, self._work.experiment, self.folder.path
+        plain = experiment.plain()
+        with self.folder.lock("tables"):
+            done = [unit for unit in self.units if finished(path, unit)]
+            failed = [unit for unit in self.units if unit not in done and failure_of(path, unit) is not None]
+            asked, keys = (
+                digest([canonical_json(plain)]),
+                [list(map(attrgetter("key"), part)) for part in (done, failed)],
+            )
+            made_of = digest([canonical_json([plain, *keys])])
+            record, has_tables = self.folder.record(), (path / _RESULTS).exists()
+            # What another experiment left in this folder is no part of this one.
+            is_continued = has_tables and record.get("asked") == asked
+            parts = dict(record.get("parts") or {}) if is_continued else {}
+            known = record["tables"] if shard.is_whole else parts.get(str(shard))
+            if not done or (known == made_of and has_tables and not self.n_computed):
+                return None
+            results, cells = self.results(done, failed), set(map(attrgetter("id"), self.cells(self.units)))
+            if is_continued and not shard.is_whole:
+                results = _with_other_parts(self._work, results, read_results(path), cells)
+            save_tables(results, experiment, path)
+            self.folder.seal(None if shard.is_whole else cells)
+            session = {
+                "started_utc": self._started.isoformat(timespec="seconds"),
                 "wall_s": round(wall, 3),
-                "engine": session.engine,
+                "engine": self._engine,
                 "shard": str(shard),
-                "device": session.device,
-                "cells_computed": session.n_computed,
+                "device": self._device,
+                "cells_computed": self.n_computed,
                 "git": git_state(),
-            },
-            asked=asked,
-            tables=made_of if shard.is_whole else None,
-            parts={} if shard.is_whole else {**parts, str(shard): made_of},
-        )
-        return results
+            }
+            if shard.is_whole:
+                self.folder.add_session(session, asked=asked, tables=made_of, parts={})
+            else:
+                self.folder.add_session(session, asked=asked, tables=None, parts={**parts, str(shard): made_of})
+            return results
+
+    def results(self, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
+        """The rows of units: of an experiment in the order in which it names models and tasks."""
+        experiment, run = self._work.experiment, self.folder.path
+        fits, baselines = list[TaskRows](), list[TaskRows]()
+        for unit in (*done, *failed):
+            chosen, family = experiment.statistics, unit.family
+            scoring = Scoring(
+                run, unit.plan.pair, experiment.name, chosen.resamples, chosen.seed, chosen.compare_layers
+            )
+            if unit in failed:
+                fits += [failed_rows(family, cells, scoring) for draws in unit.by_config for cells in draws]
+            elif unit.baselines is not None:
+                baselines.append(noted(family, unit.probe, family.baseline_rows(unit.baselines, scoring)))
+            else:
+                fits += [noted(family, unit.probe, family.rows(draws, scoring)) for draws in unit.by_config]
+        rows, comparisons = list[ResultRow](), list[ComparisonRow]()
+        for part in (*fits, *baselines):
+            rows += part.rows
+            comparisons += part.comparisons
+        ordered = tuple(rows) if experiment.is_request else in_order(experiment, rows)
+        corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in self._work.plans}
+        return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora)
+
+
+def save_tables(results: Results, experiment: Experiment, folder: Path) -> None:
+    """Write the tables of a run; those for people once there is a layer's score to look at."""
+    shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
+    outputs = experiment.outputs
+    results.save(folder, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
 
 
 def _with_other_parts(work: Work, part: Results, before: Results, cells: Collection[str]) -> Results:
@@ -279,69 +340,3 @@ def _with_other_parts(work: Work, part: Results, before: Results, cells: Collect
     rows = in_order(work.experiment, (*part.rows, *others))
     compared = [row for row in before.comparisons if row.cell_a not in cells]
     return replace(part, rows=rows, comparisons=(*part.comparisons, *compared))
-
-
-def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
-    """The rows of units: of an experiment in the order in which it names models and tasks."""
-    name, chosen = work.experiment.name, work.experiment.statistics
-    fits, baselines = list[TaskRows](), list[TaskRows]()
-    for unit in (*done, *failed):
-        scoring = Scoring(run, unit.plan.pair, name, chosen.resamples, chosen.seed, chosen.compare_layers)
-        if isinstance(unit.part, BaselineCells):
-            if unit in done:
-                baselines.append(noted(unit.family, unit.probe, unit.family.baseline_rows(unit.part, scoring)))
-        elif unit in done:
-            tables = (unit.family.rows(draws, scoring) for draws in unit.by_config)
-            fits += [noted(unit.family, unit.probe, one) for one in tables]
-        else:
-            fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
-    parts = (*fits, *baselines)
-    rows = tuple(row for part in parts for row in part.rows)
-    rows = rows if isinstance(work.experiment, ProbeRequest) else in_order(work.experiment, rows)
-    corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in work.plans}
-    return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run), corpora)
-
-
-def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: ClusterChoice) -> str:
-    """The device that an engine computes on; raises where it is missing, or a readout has no such setting."""
-    held = held_models(unit.plan for unit in units)
-    if held and name in ("joblib", "dask"):
-        raise ModelError(
-            f"model {held[0]} is in the memory of this process alone: run it here, with engine 'threads' or 'serial', "
-            "or save it and give the folder"
-        )
-    for unit in units:
-        for group in unit.draws[:1]:
-            unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
-    from bertology._workers import choose_device
-
-    # This machine does not know what the workers of a cluster have.
-    return device if name == "dask" and not cluster.is_local else str(choose_device(device))
-
-
-def default_engine(plans: Iterable[Plan]) -> EngineName:
-    """Threads where a model is in the memory of this process alone, else processes of this machine."""
-    return "threads" if held_models(plans) else "joblib"
-
-
-def held_models(plans: Iterable[Plan]) -> list[str]:
-    """The display names of models that are in the memory of this process alone."""
-    pairs = [pair for plan in plans for pair in (plan.pair, plan.pair.reference) if pair is not None]
-    return [pair.source.title for pair in pairs if isinstance(pair.source, MemorySource)]
-
-
-@contextlib.contextmanager
-def open_engine(
-    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, run: Path, echo: Callable[[str], None]
-) -> Iterator[Engine]:
-    """The engine of that name, while in the ``with`` block; without ``jobs`` there are as many as processors, or one
-    where a GPU computes."""
-    n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    n_jobs = jobs or (n_processors if device == "cpu" else 1)
-    if name == "dask":
-        from bertology.runner._dask import dask_engine, open_pool
-
-        with open_pool(cluster, jobs=n_jobs, run=run, echo=echo) as pool:
-            yield partial(dask_engine, pool)
-    else:
-        yield local_engine(name, n_jobs)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,12 @@ from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.request import Experiment, ModelSettings
-from bertology.probing import get_probe
 from bertology.results import ComparisonRow, ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
-from bertology.runner._plan import Finder, in_order, reads_sentences, same_but_for_names, with_checkpoints
-from bertology.runner._run import RunOptions, RunSummary, run_experiment
+from bertology.runner._plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
+from bertology.runner._run import RunOptions, RunSummary, run_experiment, save_tables
 
 _REMEDY = "name another folder with --out"
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
@@ -138,16 +136,17 @@ def rerun(
             record asks to run code that is not trusted or not the same.
     """
     experiment = RunFolder(run).experiment(trust_remote_code=trust_remote_code)
-    for task in experiment.tasks:
-        remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
-        _check_known(run, get_probe, task.name, remedy=remedy)
-    are_sentences = reads_sentences([task.name for task in experiment.tasks])
+    remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
+    try:
+        are_sentences = reads_sentences([task.name for task in experiment.tasks])
+        remedy = "if it was in memory where the run was made, call Encoder.from_model(…, name=…) before rerun"
+        for model in experiment.models:
+            resolve_model(model.name, revision=model.revision)
+    except NameNotFoundError as error:
+        raise BertologyError(f"{run}: {error}; {remedy}") from None
     for corpus in corpora:
         if isinstance(corpus, Corpus) or are_sentences or kept_table(corpus) is None:
             kept_name(load_corpus(corpus))
-    for model in experiment.models:
-        remedy = "if it was in memory where the run was made, call Encoder.from_model(…, name=…) before rerun"
-        _check_known(run, partial(resolve_model, revision=model.revision), model.name, remedy=remedy)
     _check_code(run, experiment)
     before = _scores(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -169,7 +168,7 @@ def rerun(
 
 def _check_code(run: Path, experiment: Experiment) -> None:
     """Compare the Python code of models with that which the run was made with."""
-    models = [one for one in with_checkpoints(experiment, Finder()).models if one.trust_remote_code]
+    models = [one for one in with_checkpoints(experiment).models if one.trust_remote_code]
     models += [one.reference for one in models if isinstance(one.reference, ModelSettings)]
     recorded = RunFolder(run).record()["content"].get("code", {})
     for model in models:
@@ -181,26 +180,21 @@ def _check_code(run: Path, experiment: Experiment) -> None:
             )
 
 
-def _check_known(run: Path, find: Callable[[str], Any], name: str, *, remedy: str) -> None:
-    try:
-        find(name)
-    except NameNotFoundError as error:
-        raise BertologyError(f"{run}: {error}; {remedy}") from None
-
-
 def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Scores by what a person calls them, so that another fingerprint is no other score."""
-    return {_name(row): tuple(getattr(row, field) for field in _SCORES) for row in read_result_rows(run)}
-
-
-def _name(row: ResultRow) -> tuple[Any, ...]:
-    layer = None if row.layer is None else f"layer {row.layer}"
-    seed = None if row.seed is None else f"seed {row.seed}"
-    weights = f"weights of seed {row.init_seed}" if row.init_seed else None
-    control = None if row.control == "none" else row.control
-    # Readout configurations of a task are distinguished by their settings.
-    config = reading_of(row) or None
-    return (row.task, row.corpus, row.model, row.init, weights, config, layer, seed, control, row.metric, row.group)
+    scores = {}
+    for row in read_result_rows(run):
+        where = (
+            None if row.layer is None else f"layer {row.layer}",
+            None if row.seed is None else f"seed {row.seed}",
+            None if row.control == "none" else row.control,
+        )
+        weights = f"weights of seed {row.init_seed}" if row.init_seed else None
+        # Readout configurations of a task are distinguished by their settings.
+        config = reading_of(row) or None
+        name = row.task, row.corpus, row.model, row.init, weights, config, *where, row.metric, row.group
+        scores[name] = tuple(getattr(row, field) for field in _SCORES)
+    return scores
 
 
 @explained_system_errors()
@@ -234,9 +228,7 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     _check_names(experiment, rows.values())
     ordered = in_order(experiment, rows.values())
     results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
-    outputs = experiment.outputs
-    shown = any(row.layer is not None for row in results.rows)
-    results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
+    save_tables(results, experiment, out)
     sessions = [session for record in records for session in record["sessions"]]
     about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}
     merged.adopt({**records[0], **about}, asked_in=folders[0].path)
@@ -251,22 +243,19 @@ def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str,
     owners: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
         other = folder.experiment().plain()
-        differing = ", ".join(sorted(key for key in one if one[key] != other[key]))
-        if differing:
+        if differing := ", ".join(sorted(key for key in one if one[key] != other[key])):
             where = f"{first.path} and {folder.path}"
             raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")
-        if record["bertology"] != records[0]["bertology"]:
-            raise _made_of_different("versions of bertology", first, folder)
+        different = (first, "versions of bertology") if record["bertology"] != records[0]["bertology"] else None
         for kind, fingerprints in content.items():
             for name, fingerprint in record["content"].get(kind, {}).items():
                 owner = owners.setdefault((kind, name), folder)
                 if fingerprints.setdefault(name, fingerprint) != fingerprint:
-                    raise _made_of_different("models or corpora", owner, folder)
+                    different = different or (owner, "models or corpora")
+        if different is not None:
+            owner, what = different
+            raise BertologyError(f"{owner.path} and {folder.path} were made of different {what}: run one again")
     return content
-
-
-def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> BertologyError:
-    return BertologyError(f"{one.path} and {other.path} were made of different {what}: run one again")
 
 
 def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
@@ -275,15 +264,12 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     owners: dict[str, ResultRow] = {}
     # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
     for row in (row for row in rows if row.init is not None):
-        known = owners.setdefault(row.cell_id, row)
-        controls = all(one.init != "pretrained" and one.model not in fresh for one in (known, row))
-        checkpoints = None not in (known.step, row.step) and _training(known) == _training(row)
+        both = known, _ = owners.setdefault(row.cell_id, row), row
+        controls = all(one.init != "pretrained" and one.model not in fresh for one in both)
+        trainings = {(training_of(one), one.pretraining_seed) for one in both}
+        checkpoints = None not in (known.step, row.step) and len(trainings) == 1
         if known.model != row.model and not (controls or checkpoints):
-            raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))
-
-
-def _training(row: ResultRow) -> tuple[str, int | None]:
-    return training_of(row), row.pretraining_seed
+            raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in both))
 
 
 def _copy_files(run: Path, out: Path) -> None:

@@ -20,7 +20,6 @@ from bertology.activations import (
     Entry,
     Progress,
     Recipe,
-    SpanVectors,
     WordVectors,
     export_neurox,
     extract,
@@ -31,7 +30,6 @@ from bertology.activations import _extract as extraction
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, ShortMemoryError, StoreError
-from bertology.readouts import ArraySpans, pooled
 from tests.encoders.conftest import encoder as any_encoder
 from tests.encoders.conftest import tiny as tiny
 
@@ -109,15 +107,6 @@ def test_half_precision_on_disk_is_half_precision_of_the_same(
     entry = extract(lambda: encoder, sentences, recipe=half, layers=ALL)
     np.testing.assert_allclose(array_of(entry), plain_vectors(sentences), atol=5e-3)
     assert entry.manifest.n_bytes == sentences.n_words * 4 * encoder.dim * 2
-
-
-def test_bfloat16_computes_the_same_to_its_precision(
-    tiny_bert: Path, sentences: Sentences, recipe: Recipe, plain_vectors: Reference
-) -> None:
-    low = load_encoder(str(tiny_bert), dtype="bfloat16", device="cpu")
-    entry = extract(lambda: low, sentences, recipe=replace(recipe, compute_dtype="bfloat16"), layers=ALL)
-    difference = np.abs(array_of(entry) - plain_vectors(sentences))
-    assert difference.mean() < 0.02
 
 
 def test_what_is_stored_is_not_computed_again(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> None:
@@ -223,19 +212,6 @@ def test_a_single_window_too_large_for_memory_is_one_line(
         extract(lambda: small, sentences, recipe=recipe, layers=ALL, progress=Listening())
 
 
-def test_other_errors_are_not_taken_for_lack_of_memory(
-    tiny_bert: Path, sentences: Sentences, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = load_encoder(str(tiny_bert), device="cpu")
-
-    def broken(*_: Any, **__: Any) -> dict[int, torch.Tensor]:
-        raise RuntimeError("shapes do not fit")
-
-    monkeypatch.setattr(Encoder, "hidden_states", broken)
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
-        extract(lambda: small, sentences, recipe=recipe, layers=ALL)
-
-
 def test_values_too_large_for_half_precision_name_the_layer(
     tiny_bert: Path, sentences: Sentences, half: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,13 +263,6 @@ def test_words_without_pieces_are_listed_with_their_reason(encoder: Encoder, rec
     assert entry.place[:, 0].tolist() == [0, -1, 0]
 
 
-def test_long_sentences_are_read_in_windows(tiny_bert: Path, sentences: Sentences, recipe: Recipe) -> None:
-    narrow = load_encoder(str(tiny_bert), device="cpu", max_pieces=12)
-    entry = extract(lambda: narrow, sentences, recipe=replace(recipe, max_pieces=12), layers=(0, 3))
-    assert (entry.place >= 0).all()
-    assert entry.manifest.skipped == ()
-
-
 _TWO_PROCESSES = """
 import os, sys
 from pathlib import Path
@@ -321,14 +290,6 @@ def test_of_two_processes_one_writes_and_the_other_waits(tiny_bert: Path, recipe
     entry = recipe.find(ALL)
     assert entry is not None
     assert entry.damaged_files() == []
-
-
-def test_progress_is_told_of_every_piece(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> None:
-    told: Progress = Listening()
-    extract(lambda: encoder, sentences, recipe=recipe, layers=(0,), progress=told)
-    assert isinstance(told, Listening)
-    pieces = encoder.tokenize(sentences)
-    assert told.total == told.advanced == len(pieces.ids)
 
 
 of_family = pytest.fixture(name="of_family", scope="session")(any_encoder.__wrapped__)  # type: ignore[attr-defined]
@@ -408,22 +369,6 @@ def test_sentences_without_vectors_are_listed(encoder: Encoder, sentences: Sente
     assert entry.place[:, 0].tolist() == [-1, 0]
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_deleted_shard_alone_is_read_again(
-    encoder: Encoder, sentences: Sentences, cls: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bertology.activations._extract.SHARD_BYTES", 8_000)
-    entry = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
-    assert len(entry.manifest.shards) > 2
-    whole, others = array_of_cls(entry), {path: path.stat().st_mtime_ns for path in entry.folder.glob("shard-*")}
-    entry.shard_path(1).unlink()
-    others.pop(entry.shard_path(1))
-    again = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
-    assert not again.damaged_files()
-    assert {path: path.stat().st_mtime_ns for path in others} == others
-    np.testing.assert_array_equal(array_of_cls(again), whole)
-
-
 def test_it_lies_next_to_words(encoder: Encoder, sentences: Sentences, recipe: Recipe, cls: Recipe) -> None:
     words = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
     entry = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
@@ -434,26 +379,3 @@ def test_it_lies_next_to_words(encoder: Encoder, sentences: Sentences, recipe: R
     assert f"{sentences.n_words} words, mean, float32" in listed[words.folder]
     with pytest.raises(StoreError, match="one vector a sentence"):
         export_neurox(entry, sentences, Path("x.h5"))
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
-@pytest.mark.parametrize("n_spans", [1, 2])
-def test_words_are_pooled_as_numpy_pools_them(
-    encoder: Encoder, sentences: Sentences, recipe: Recipe, pooling: str, n_spans: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bertology.activations._vectors.CHUNK_WORDS", 30)
-    entry = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
-    words, draw = array_of_cls(entry), np.random.default_rng(2)
-    starts = draw.integers(0, sentences.n_words - 8, (50, n_spans))
-    spans = np.stack([starts, starts + draw.integers(1, 8, starts.shape)], axis=2)
-    numpy = {"mean": lambda of: of.mean(1), "max": lambda of: of.max(1), "last": lambda of: of[:, -1]}[pooling]
-    expected = np.stack([np.concatenate([numpy(words[:, a:b]) for a, b in item], axis=1) for item in spans], axis=1)
-    for memory in (0, 100_000, 1 << 30):
-        source = pooled(SpanVectors(entry, spans, memory=0), pooling=pooling, memory=memory)  # type: ignore[arg-type]
-        for _ in range(2):  # the second time some of them, or all, from memory
-            found = np.empty((source.n_layers, source.n_items, source.dim), dtype=np.float32)
-            for items, vectors in source.chunks():
-                found[:, items.numpy()] = vectors.numpy()
-            np.testing.assert_allclose(found, expected, atol=1e-6)
-    for items, vectors in pooled(ArraySpans(words, spans), pooling=pooling).chunks():  # type: ignore[arg-type]
-        np.testing.assert_allclose(vectors, expected[:, items.numpy()], atol=1e-6)

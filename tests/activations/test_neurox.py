@@ -21,18 +21,7 @@ from bertology.activations import (
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, StoreError
-from tests.mutations import accepted, mutated_bytes, mutated_tree
-
-
-def test_a_file_as_peers_read_it(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
-    entry = extract(lambda: encoder, sentences, recipe=recipe, layers=(0, 1, 2, 3))
-    export_neurox(entry, sentences, tmp_path / "out.hdf5")
-    array = WordVectors(entry, np.arange(sentences.n_words)).array()
-    with h5py.File(tmp_path / "out.hdf5") as file:
-        index = json.loads(file["sentence_to_index"][0])
-        for number in (0, 17, 59):
-            own = array[:, sentences.starts[number] : sentences.starts[number + 1]]
-            assert np.array_equal(file[index[" ".join(sentences[number].words)]][:], own)
+from tests.mutations import accepted, mutated_bytes
 
 
 def test_round_trip(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
@@ -55,27 +44,6 @@ def test_a_file_written_by_hand_comes_in(tmp_path: Path) -> None:
     assert np.array_equal(WordVectors(entry, np.arange(3)).array(), values)
 
 
-def test_what_is_wrong_with_a_file_is_one_line(tmp_path: Path) -> None:
-    text = Sentences([Sentence.from_words(["one", "word"], id="s1")])
-    with pytest.raises(StoreError, match="no such file"):
-        import_neurox(tmp_path / "none.hdf5", text)
-    (tmp_path / "bad.hdf5").write_text("no")
-    with pytest.raises(StoreError, match="not an HDF5 file"):
-        import_neurox(tmp_path / "bad.hdf5", text)
-    with h5py.File(tmp_path / "other.hdf5", "w") as file:
-        file["x"] = [1]
-    with pytest.raises(StoreError, match="no dataset sentence_to_index"):
-        import_neurox(tmp_path / "other.hdf5", text)
-    with h5py.File(tmp_path / "x.hdf5", "w") as file:
-        file["0"] = np.zeros((2, 3, 4))
-        file["sentence_to_index"] = [json.dumps({"one word": "0"})]
-    with pytest.raises(StoreError, match="sentence s1 has 3 vectors and 2 words"):
-        import_neurox(tmp_path / "x.hdf5", text)
-    other = Sentences([Sentence.from_words(["other"], id="s2")])
-    with pytest.raises(StoreError, match="sentence s2 is not in it"):
-        import_neurox(tmp_path / "x.hdf5", other)
-
-
 TEXT = Sentences([Sentence.from_words(["one", "word"], id="s1"), Sentence.from_words(["more"], id="s2")])
 VALUES = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
 INDEX = {"one word": "0", "more": "1"}
@@ -96,32 +64,20 @@ def neurox_file(path: Path, index: object = INDEX, **datasets: object) -> Path:
     ("datasets", "message"),
     [
         ({"1": np.full((2, 1, 4), np.nan)}, "sentence s2 has values in layer 0 that are not finite in float32"),
-        ({"0": np.full((2, 2, 4), np.inf)}, "sentence s1 has values in layer 0 that are not finite"),
         ({"0": np.full((2, 2, 4), 1e300)}, "sentence s1 has values in layer 0 that are not finite"),
         ({"1": VALUES[:1, 2:]}, "sentence s2 has 1 layers of 4 values where the first has 2 of 4"),
         ({"1": VALUES[:, 2:, :3]}, "sentence s2 has 2 layers of 3 values where the first has 2 of 4"),
         ({"0": VALUES[:0, :2]}, r"sentence s1 has an array of shape \(0, 2, 4\): vectors are \[layer, word, dim\]"),
-        ({"0": VALUES[:, :2, :0]}, r"sentence s1 has an array of shape \(2, 2, 0\)"),
         ({"0": VALUES[0, :2]}, r"sentence s1 has an array of shape \(2, 4\)"),
-        ({"0": np.float32(1)}, r"sentence s1 has an array of shape \(\)"),
         ({"0": VALUES[:, :1]}, "sentence s1 has 1 vectors and 2 words"),
         ({"0": VALUES[:, :2].astype(int)}, "sentence s1 has values of type int64: vectors are of floating-point"),
-        ({"0": VALUES[:, :2] > 0}, "sentence s1 has values of type bool"),
-        ({"0": VALUES[:, :2] + 1j}, "sentence s1 has values of type complex64"),
-        ({"0": ["text"]}, "sentence s1 has values of type object"),
         ({"0": None}, "sentence s1 has no dataset '0', which sentence_to_index names"),
-        ({"0": None, "0/below": VALUES}, "sentence s1 has no dataset '0'"),
         ({"index": None}, "no dataset sentence_to_index"),
         ({"index": [3]}, "sentence_to_index is not one text"),
-        ({"index": ["{}", "{}"]}, "sentence_to_index is not one text"),
-        ({"index": ["["]}, "sentence_to_index: not readable as a JSON object from sentences to datasets"),
         ({"index": ["[" * 3000]}, "recursion limit exceeded"),
-        ({"index": [json.dumps(["one word"])]}, "Input should be an object"),
         ({"index": {"one word": 0, "more": 1}}, r"\(one word: Input should be a valid string\); write the file anew"),
         ({"index": {"one word": "0"}}, r"sentence s2 is not in it \(more …\)"),
-        ({"index": {}}, "sentence s1 is not in it"),
         ({"index": {"one word": "0", "more": "0"}}, "gives 'one word' and 'more' the same dataset '0'"),
-        ({"index": {"one word": "", "more": "1"}}, "sentence s1"),
         ({"index": {"one word": "/", "more": "1"}}, "sentence s1 has no dataset '/'"),
     ],
 )
@@ -145,12 +101,6 @@ def test_an_array_that_the_file_does_not_hold_is_not_made(tmp_path: Path) -> Non
 def test_a_text_without_sentences_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no sentence to look up"):
         import_neurox(neurox_file(tmp_path / "x.hdf5"), Sentences([]))
-
-
-def test_other_types_of_floating_point_numbers_come_in(tmp_path: Path) -> None:
-    for kind in (np.float16, np.float64):
-        path = neurox_file(tmp_path / f"{np.dtype(kind)}.hdf5", **{"0": VALUES[:, :2].astype(kind)})
-        assert np.array_equal(WordVectors(import_neurox(path, TEXT), np.arange(3)).array(), VALUES)
 
 
 def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
@@ -199,19 +149,6 @@ def test_damaged_datasets_are_refused_or_harmless(name: str, tmp_path: Path) -> 
         if accepted(lambda path=path: taken.append(import_neurox(path, TEXT))):
             assert np.array_equal(WordVectors(taken[-1], np.arange(3)).array(), VALUES), number
     assert len(taken) == (2 if name == "1" else 1), "half precision, and of one word its first"
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_indices_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
-    n_accepted = 0
-    for number, mutant in enumerate(mutated_tree(INDEX, seed=seed, count=60)):
-        try:
-            text = json.dumps(mutant)
-            path = neurox_file(tmp_path / f"{number}.hdf5", index=[text])
-        except ValueError:
-            continue  # neither JSON nor HDF5 can hold it
-        n_accepted += accepted(lambda path=path: import_neurox(path, TEXT))
-    assert n_accepted < 10
 
 
 def test_another_text_is_refused(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tqdm import tqdm
 
 from bertology.activations import BarProgress, can_show
 
@@ -62,32 +59,3 @@ def test_bars_are_drawn_on_terminals_and_in_notebooks(
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: terminal))
     assert can_show() == expected
-
-
-def test_a_line_is_not_written_over_a_bar_that_is_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars of notebooks can be drawn only when the last line of their constructor has run."""
-    begun, may_end = Event(), Event()
-
-    class Slow(tqdm):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs, file=io.StringIO())
-            begun.set()
-            may_end.wait(10)
-            self.container = "made"
-
-        @classmethod
-        def write(cls, *args: Any, **kwargs: Any) -> None:
-            assert all(bar.container == "made" for bar in cls._instances)
-
-    monkeypatch.setattr("bertology.activations._progress._tqdm", lambda: Slow)
-    display = BarProgress("reading")
-    with ThreadPoolExecutor(2) as pool:
-        started = pool.submit(display.start, 3, unit="texts")
-        begun.wait(10)
-        written = pool.submit(BarProgress("other").line, "a line")
-        with pytest.raises(TimeoutError):
-            written.result(timeout=0.1)
-        may_end.set()
-        started.result(10)
-        written.result(10)
-    display.finish()

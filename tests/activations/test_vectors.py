@@ -78,17 +78,6 @@ def test_a_shard_is_what_safetensors_writes(tmp_path: Path, dtype: type[np.gener
     assert (tmp_path / "shard").read_bytes() == save(tensors, metadata={"blake2b": checksum})
 
 
-def test_a_layer_that_is_not_stored(entry: Entry) -> None:
-    with pytest.raises(NameNotFoundError, match="unknown layer of the stored vectors '7'"):
-        WordVectors(entry, np.arange(3), layers=(7,))
-
-
-def test_words_without_vectors_cannot_be_chosen(entry: Entry) -> None:
-    entry.place[5] = -1
-    with pytest.raises(ValueError, match="without vectors"):
-        WordVectors(entry, np.arange(10))
-
-
 def random_spans(entry: Entry, n: int, n_spans: int = 2) -> np.ndarray:
     random = np.random.default_rng(4)
     starts = random.integers(0, entry.manifest.n_words - 6, size=(n, n_spans))
@@ -135,29 +124,6 @@ def test_sentences_read_in_windows(tiny_bert: Path, sentences: Sentences, recipe
     source = SpanVectors(windowed, whole[:, None])
     for (item, _), vectors in words_of(source).items():
         assert np.array_equal(vectors, everything[:, slice(*whole[item])])
-
-
-@pytest.mark.parametrize("memory", [0, 40_000, 1 << 30])
-def test_passes_are_alike_whatever_is_kept_in_memory(
-    entry: Entry, memory: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHUNK_WORDS", 50)
-    source = SpanVectors(entry, random_spans(entry, 200, n_spans=1), memory=memory)
-    passes = [list(source.chunks()) for _ in range(2)]
-    assert len(passes[0]) > 5
-    assert sorted(torch.cat([chunk.items for chunk in passes[0]]).tolist()) == list(range(200))
-    for one, other in zip(*passes, strict=True):
-        assert torch.equal(one.items, other.items)
-        assert torch.equal(one.words, other.words)
-        assert torch.equal(one.spans, other.spans)
-        assert one.words.shape[1] <= 50
-    assert sum(chunk.words.nbytes for chunk in source._kept.values()) <= memory
-
-
-def test_only_words_inside_spans_are_read(entry: Entry) -> None:
-    spans = np.array([[[3, 5], [9, 10]], [[4, 6], [9, 10]]])
-    (chunk,) = SpanVectors(entry, spans).chunks()
-    assert chunk.words.shape[1] == 4  # words 3, 4, 5 and 9, each once
 
 
 @pytest.mark.parametrize("span", [[4, 4], [6, 4], [-1, 2], [0, 10**6]])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
 from bertology.attention import sentence_maps, stream_maps
-from bertology.attention._measured import Divergences, Masses, NormShares, Offsets, Sharpness
+from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import head_projection, value_projection

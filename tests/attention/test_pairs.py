@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._measured import Masses
 from bertology.attention._texts import MapText
-from bertology.attention._viewer import read_attention
+from bertology.attention.measured import Masses
 from bertology.attention.patterns import PatternShares
+from bertology.attention.viewer import read_attention
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from bertology.attention import HeadStatistic, MapBatch, stream_maps
-from bertology.attention._measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.attention._texts import MapText, Units
+from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch

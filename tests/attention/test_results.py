@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertology.attention import attention_flow, attention_rollout, head_statistics, sentence_maps, stream_maps
-from bertology.attention._measured import HeadDistances, HeadStatistics, Masses
+from bertology.attention.measured import HeadDistances, HeadStatistics, Masses
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bertology.causal import agreement_pairs, choose_erased
+from bertology.causal import agreement_pairs
+from bertology.causal.erasing import choose_erased
 from bertology.encoders import load_encoder
 from bertology.errors import ClozeError
 from bertology.probing import get_probe

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.causal import Attributions, PatchingMap, PatchPair, attribute, known_facts, patch, read_facts, trace
+from bertology.causal import Attributions, PatchingMap, PatchPair, attribute, patch
+from bertology.causal.items import read_facts
+from bertology.causal.patching import known_facts, trace
 from bertology.encoders import Encoder
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>"

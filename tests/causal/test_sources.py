@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.causal import PatchPair, agreement_pairs, fact_pairs, known_facts, patch, read_facts, trace
+from bertology.causal import PatchPair, agreement_pairs, fact_pairs, patch
 from bertology.causal._pairs import AlignedPair, align_pairs
-from bertology.causal._patching import MeanDifferences, donors
+from bertology.causal.items import read_facts
+from bertology.causal.patching import donors, known_facts, mean_differences, trace
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, ModelError
 
@@ -73,7 +74,7 @@ def test_moves_are_differences_of_means_of_the_other_half(encoder: Encoder, pair
     aligned = {
         n: one for n, one in enumerate(align_pairs(encoder, pairs, by_word=False)) if isinstance(one, AlignedPair)
     }
-    moves = MeanDifferences(encoder, pairs, aligned, 0, 1, [1])
+    shifts = mean_differences(encoder, pairs, aligned, 0, 1, [1])
     first, *others = list(aligned)
     means: dict[str, list[np.ndarray]] = {"singular": [], "plural": []}
     for number in [n for place, n in enumerate(others, 1) if place % 2 == 1]:
@@ -83,7 +84,7 @@ def test_moves_are_differences_of_means_of_the_other_half(encoder: Encoder, pair
             means[pairs[number].values[side]].append(states[one.places["subject"]].mean(0).numpy())
     expected = np.mean(means["plural"], axis=0) - np.mean(means["singular"], axis=0)
     sign = 1 if pairs[first].values[0] == "plural" else -1
-    shift = moves.shifts([first])[1][0, aligned[first].places["subject"][0]].numpy()
+    shift = shifts([first])[1][0, aligned[first].places["subject"][0]].numpy()
     assert shift == pytest.approx(sign * expected, abs=1e-4)
 
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 import transformers
 
-from bertology.cloze import MASK, Prompt, ask, distribution, read_cloze
-from bertology.cloze import _ask as questions
+from bertology.cloze import MASK, Prompt, ask, read_cloze
+from bertology.cloze import asking as questions
 from bertology.cloze import prompts as _prompts
+from bertology.cloze.asking import distribution
 from bertology.cloze.prompts import spell_pieces, vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders.heads import MaskedHead

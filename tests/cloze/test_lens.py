@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from bertology import load_corpus
-from bertology.cloze import Prompt, distribution, fit_lens, load_lens
-from bertology.cloze.lens import TunedLens, lens_measures
+from bertology.cloze import Prompt, fit_lens
+from bertology.cloze.asking import distribution
+from bertology.cloze.lens import TunedLens, lens_measures, load_lens
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError

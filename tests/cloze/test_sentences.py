@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForNextSentencePrediction, AutoTokenizer
 
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood, surprisal
-from bertology.cloze import _ask as questions
+from bertology.cloze import asking as questions
 from bertology.cloze import prompts as _prompts
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, CorpusError, ModelError, NameNotFoundError

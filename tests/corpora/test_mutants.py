@@ -20,16 +20,9 @@ from spacy.vocab import Vocab
 from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus
 from bertology.corpora.formats.penn import OntoNotes
 from bertology.corpora.formats.published import SemEval, SentEval, Winograd
-from bertology.corpora.prompts import (
-    read_agreement,
-    read_diagnostics,
-    read_documents,
-    read_lama,
-    read_minimal_pairs,
-    read_pararel,
-    read_primed,
-)
-from bertology.corpora.prompts._lama import read_relations
+from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed, read_relations
+from bertology.corpora.prompts.pairs import read_agreement, read_minimal_pairs
+from bertology.corpora.prompts.sets import read_diagnostics, read_documents
 from bertology.errors import CorpusError
 from tests.corpora.docbins import write_docbin
 from tests.long_numbers import dumped

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MethodType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers
@@ -25,15 +24,11 @@ from transformers import (
     AutoTokenizer,
 )
 
-from bertology import Encoder, Sentence, compare, load_corpus, probe
-from bertology.activations import Recipe, extract
-from bertology.activations.layers import LayerVectors
-from bertology.corpora import Sentences
+from bertology import Encoder, compare, load_corpus, probe
 from bertology.encoders import load_classifier, load_encoder, model_name, resolve_model
 from bertology.encoders.memory import model_names
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
-from bertology.probing import get_probe
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment
 
@@ -232,57 +227,6 @@ def test_vectors_and_predictions_are_those_of_the_object(way: Callable[[Any], An
         torch.testing.assert_close(ours, logits, **close)
         moved = max(moved, float((stock.masked_logits(ids, places)[4] - logits).abs().max()))
     assert moved > 1e-2 or way is half_precision  # the way changes something
-
-
-def words_by_plain_passes(model: Any, tokenizer: Any, words: list[str]) -> list[torch.Tensor]:
-    """``[word, dim]`` by layer, the mean of a word's pieces."""
-    encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
-    with torch.no_grad():
-        states = inner(model).eval()(**encoded, output_hidden_states=True).hidden_states
-    owners = encoded.word_ids()
-    pieces = [[place for place, owner in enumerate(owners) if owner == n] for n in range(len(words))]
-    return [torch.stack([state[0, of_word].float().mean(0) for of_word in pieces]) for state in states]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_stored_vectors_are_those_of_the_object(way: Callable[[Any], Any], model: Any, tokenizer: Any) -> None:
-    changed = way(model)
-    texts = [text.rstrip(".").split() for text in TEXTS]
-    sentences = Sentences(Sentence.from_words(words) for words in texts)
-    name = model_name((changed, tokenizer))
-    vectors, prints = {}, {}
-    for one in ("pocket", name):
-        encoder = load_encoder(resolve_model(one), device="cpu")
-        prints[one] = encoder.fingerprint
-        recipe = Recipe(encoder.fingerprint, sentences.text_fingerprint, compute_dtype=encoder.dtype)
-        entry = extract(lambda encoder=encoder: encoder, sentences, recipe=recipe, layers=range(5))
-        vectors[one] = np.zeros((5, sentences.n_words, 128), dtype=np.float32)
-        for places, chunk in LayerVectors.stored(entry, np.arange(sentences.n_words), range(5)).chunks():
-            vectors[one][:, places] = chunk
-    assert prints["pocket"] != prints[name]
-    expected = [words_by_plain_passes(changed, tokenizer, words) for words in texts]
-    close = {"rtol": 0.05, "atol": 0.15} if way is half_precision else {"rtol": 2e-3, "atol": 4e-3}
-    for layer in range(5):
-        ours = np.concatenate([states[layer].numpy() for states in expected])
-        np.testing.assert_allclose(vectors[name][layer], ours, **close)
-
-
-@pytest.mark.parametrize("way", [weights, eps, forward_around, hook_of_some_texts, head_hook, half_precision, adapted])
-def test_choices_are_those_of_the_object(way: Callable[[Any], Any], model: Any, tokenizer: Any) -> None:
-    changed = way(model).train()
-    asked: dict[str, Any] = {"corpus": "pocket", "layers": "-1", "controls": "none", "max_items": 24, "progress": False}
-    rows = probe("agreement", model=(changed, tokenizer), **asked).predictions("agreement", 4)
-    assert all(module.training for module in changed.modules())
-    assert set(rows.model) == {"model (in memory)"} or way is weights
-    items = {item.id: item for item in get_probe("agreement").items("pocket").items}
-    for row in rows.itertuples():
-        item = items[row.sentence]
-        text = item.text.replace("{mask}", tokenizer.mask_token)
-        _, logits = plain(changed, tokenizer, text)
-        place = tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)
-        words = [item.answer, *item.rivals]
-        scores = [float(logits[place, number]) for number in tokenizer.convert_tokens_to_ids(words)]
-        assert row.predicted == words[int(np.argmax(scores))]
 
 
 def test_models_are_compared_by_readable_names(model: Any, tokenizer: Any) -> None:

@@ -14,15 +14,13 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology import BertologyError, align, compress, finetune, load_encoder, neighbours, probe
+from bertology import BertologyError, align, compress, neighbours, probe
 from bertology.activations import Recipe, read_words
-from bertology.attention import head_statistics
-from bertology.corpora import Sentence, as_sentences
-from bertology.encoders import Encoder, Encoding, Intervention, interventions
-from bertology.encoders.batching import Batch, join_batches, padded, padded_inputs, pieces_in_batch, plan_batches
+from bertology.corpora import as_sentences
+from bertology.encoders import Encoder, Encoding
+from bertology.encoders.batching import Batch, join_batches, padded, padded_inputs, plan_batches
 from bertology.errors import ModelError
 from bertology.families.request import parse_layers
-from bertology.finetuning import FineTuneSettings
 
 Encoders = Callable[[str], Encoder]
 TEXTS = ["nobody knows the lazy fox and why they jump", "she said a day", "the dogs"]
@@ -126,25 +124,25 @@ def test_what_becomes_too_long_is_skipped(encoder: Encoders) -> None:
     own = encoder("bert")
     lengths = own.tokenize(TEXTS).window_lengths
     assert lengths[0] > lengths[1] > lengths[2]
-    encoded = own.encode(TEXTS, Encoding(shift=own.max_pieces - int(lengths[1])))
-    assert encoded.pieces.n_windows == 2
-    assert [one.form for one in encoded.pieces.skipped] == TEXTS[0].split()
-    assert "is longer than the 80 that the model takes" in encoded.pieces.skipped[0].reason
+    encoded = own.tokenize(TEXTS, encoding=Encoding(shift=own.max_pieces - int(lengths[1])))
+    assert encoded.n_windows == 2
+    assert [one.form for one in encoded.skipped] == TEXTS[0].split()
+    assert "is longer than the 80 that the model takes" in encoded.skipped[0].reason
     short = own.tokenize(TEXTS[1:])
-    assert encoded.pieces.ids.tolist() == short.ids.tolist()
+    assert encoded.ids.tolist() == short.ids.tolist()
     n_skipped = len(TEXTS[0].split())
-    assert encoded.pieces.word_window[n_skipped:].tolist() == short.word_window.tolist()
-    assert (encoded.pieces.word_window[:n_skipped] == -1).all()
+    assert encoded.word_window[n_skipped:].tolist() == short.word_window.tolist()
+    assert (encoded.word_window[:n_skipped] == -1).all()
     with pytest.raises(ModelError, match="no sentence fits into the 80 positions"):
-        own.encode(TEXTS, Encoding(shift=79))
+        own.tokenize(TEXTS, encoding=Encoding(shift=79))
     with pytest.raises(ModelError, match="position 80 of 5 pieces is not among its 80 positions"):
         own.hidden_states(torch.ones(1, 5, dtype=torch.long), layers=[0], position_shift=76)
-    assert own.encode([], Encoding(shift=79)).pieces.n_windows == 0
+    assert own.tokenize([], encoding=Encoding(shift=79)).n_windows == 0
 
 
 def test_a_tokenizer_that_joins_no_texts_is_refused(encoder: Encoders) -> None:
     with pytest.raises(ModelError, match="puts no separator between two texts"):
-        encoder("gpt2").encode(TEXTS, Encoding(after=FIRST))
+        encoder("gpt2").tokenize(TEXTS, encoding=Encoding(after=FIRST))
 
 
 def test_encodings_are_stored_apart() -> None:
@@ -169,22 +167,6 @@ def test_each_window_is_read_once_and_padding_stays_small(lengths: list[int], pi
         assert batch.length * len(own) <= max(pieces, batch.length)
 
 
-def test_longest_come_first_so_that_lack_of_memory_shows_at_once() -> None:
-    lengths = np.array([5, 50, 9, 50, 7])
-    batches = plan_batches(lengths, pieces=100)
-    assert [batch.length for batch in batches] == sorted((batch.length for batch in batches), reverse=True)
-    assert sorted(batches[0].windows.tolist()) == [1, 3]
-
-
-def test_a_treebank_comes_in_few_shapes_that_repeat() -> None:
-    lengths = np.clip(np.random.default_rng(0).gamma(2.0, 10.0, 12_000).astype(int) + 3, 3, 200)
-    batches = plan_batches(lengths, pieces=2048)
-    read = sum(batch.length * len(batch.windows) for batch in batches)
-    assert read / lengths.sum() == pytest.approx(1.0, abs=0.01)
-    exact = [batch for batch in batches if not batch.is_padded]
-    assert len(exact) / len(batches) > 0.7
-
-
 @given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(64, 8192))
 def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: int) -> None:
     planned = plan_batches(np.array(lengths), pieces=64)
@@ -197,11 +179,6 @@ def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: in
         assert batch.is_padded == (own.min() < own.max())
         assert own.min() >= 0.75 * own.max()
         assert batch.length * len(own) <= max(pieces, 64, batch.length)
-
-
-def test_batches_are_larger_on_an_accelerator() -> None:
-    assert pieces_in_batch("cpu") == pieces_in_batch(torch.device("cpu")) == 1024
-    assert pieces_in_batch("cuda:0") == pieces_in_batch(torch.device("cuda")) > 1024
 
 
 def test_rows_are_padded_and_masked() -> None:
@@ -229,34 +206,6 @@ def test_on_the_command_line_and_in_files(spec: Any, layers: tuple[int, ...]) ->
         parse_layers("-6", 4)
 
 
-def test_signals_of_an_encoder(tiny_bert: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), device="cpu")
-    signals: list[Callable[[list[int]], dict[int, torch.Tensor]]] = [
-        lambda layers: encoder.hidden_states(IDS, layers=layers),
-        lambda layers: encoder.attentions(IDS, layers=layers),
-        lambda layers: encoder.masked_logits(IDS, torch.tensor([[0, 2]]), layers=layers),
-    ]
-    for signal in signals:
-        ours, plain = signal([-1, -2]), signal([3, 2])
-        assert sorted(ours) == [2, 3]
-        assert all(torch.equal(ours[layer], plain[layer]) for layer in plain)
-        with pytest.raises(BertologyError, match="layer -9"):
-            signal([-9])
-    assert torch.equal(read_words(encoder, [TEXT], layers=[-1]), read_words(encoder, [TEXT], layers=[3]))
-    sentences = [Sentence.from_words(TEXT.split())]
-    assert head_statistics(encoder, sentences, layers=[-1]).layers == (3,)
-
-
-@pytest.mark.parametrize("site", ["hidden_state", "attention_output"])
-def test_interventions(site: Any, tiny_bert: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), device="cpu")
-    runs = [encoder.run(TEXT, interventions=[Intervention(layer, torch.zeros_like, site=site)]) for layer in (-2, 2)]
-    assert (runs[0].vectors.values == runs[1].vectors.values).all()
-    body, blocks = encoder.model.body, encoder.model.blocks
-    with interventions.changing(body, blocks, -1, torch.zeros_like):
-        assert not encoder.hidden_states(IDS, layers=[3])[3].any()
-
-
 def test_results_texts_and_changed_models(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
     found = probe("pos", model=tiny_bert, corpus=tiny_corpus, layers=[0, -1], controls="none", progress=False)
     assert found.predictions("pos", -1).equals(found.predictions("pos", 3))
@@ -271,19 +220,3 @@ def test_results_texts_and_changed_models(tiny_bert: Path, tiny_corpus: Path, tm
     assert shorter.steps[0]["outcome"]["kept"] == [1, 3]
     with pytest.raises(BertologyError, match="rising order"):
         compress(tiny_bert, "layers", keep=[-1, 1], out=tmp_path / "wrong", device="cpu", progress=False)
-
-
-def test_what_is_tuned(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    assert FineTuneSettings(layers="frozen:-2", features="layer:-1").layers == "frozen:-2"
-    plain: dict[str, Any] = {"task": "pos", "epochs": 1, "device": "cpu", "progress": False, "sentences": 20}
-    trained = [
-        finetune(tiny_bert, tiny_corpus, out=tmp_path / name, layers=f"frozen:{layer}", **plain).records[1].n_trained
-        for name, layer in (("one", -2), ("other", 2))
-    ]
-    assert trained[0] == trained[1]
-    settings = {"layers": "none", **plain}
-    heads = [
-        finetune(tiny_bert, tiny_corpus, out=tmp_path / f"head{layer}", features=f"layer:{layer}", **settings)
-        for layer in (-1, 3)
-    ]
-    assert heads[0].predictions().equals(heads[1].predictions())

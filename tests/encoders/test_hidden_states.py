@@ -15,18 +15,17 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 from bertology import probe
 from bertology.attention import head_statistics, stream_maps
-from bertology.attention._measured import Sharpness, row_entropy
-from bertology.attention._viewer import read_attention
 from bertology.attention.importance import MaskedWords, head_importance
-from bertology.cloze import Prompt, ask, distribution, next_sentence
+from bertology.attention.measured import Sharpness, row_entropy
+from bertology.attention.viewer import read_attention
+from bertology.cloze import Prompt, ask, next_sentence
+from bertology.cloze.asking import distribution
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
-from bertology.encoders._faster import can_pack, pack
 from bertology.errors import CorpusError, ModelError, NameNotFoundError, SignalError
 from bertology.pocket import load_corpus
 
@@ -66,14 +65,6 @@ def test_all_layers_equal_hugging_face(family: str, tiny: Callable[[str], Path],
         torch.testing.assert_close(state.cpu()[mask.bool()], expected[layer][mask.bool()], rtol=1e-5, atol=1e-5)
 
 
-def test_without_a_mask_full_rows_are_the_same(family: str, encoder: Encoders) -> None:
-    own = encoder(family)
-    ids, mask = batch(own)
-    with_mask = own.hidden_states(ids[:1], mask[:1], layers=[own.n_layers])
-    without = own.hidden_states(ids[:1], layers=[own.n_layers])
-    torch.testing.assert_close(without[own.n_layers], with_mask[own.n_layers], rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("layers", [[0], [2], [1, 0], [3]])
 def test_blocks_beyond_the_deepest_layer_do_not_run(family: str, encoder: Encoders, layers: list[int]) -> None:
     own = encoder(family)
@@ -111,16 +102,6 @@ def test_attention_maps_equal_hugging_face(family: str, tiny: Callable[[str], Pa
     torch.testing.assert_close(own.hidden_states(ids, mask, layers=[2])[2], before, rtol=0, atol=0)
 
 
-def test_eager_encoder_gives_the_same(tiny: Callable[[str], Path], encoder: Encoders) -> None:
-    eager = load_encoder(str(tiny("bert")), device="cpu", attention="eager")
-    assert eager.model.body.config._attn_implementation == "eager"
-    ids, mask = batch(eager)
-    fast = encoder("bert")
-    torch.testing.assert_close(
-        eager.attentions(ids, mask, layers=[2])[2], fast.attentions(ids, mask, layers=[2])[2], rtol=1e-5, atol=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
@@ -133,11 +114,6 @@ def test_layers_out_of_range(encoder: Encoders, layers: list[int], message: str)
     own = encoder("bert")
     with pytest.raises(ModelError, match=message):
         own.hidden_states(torch.tensor([[5, 6]]), layers=layers)
-
-
-def test_maps_have_no_layer_zero(encoder: Encoders) -> None:
-    with pytest.raises(ModelError, match="layer 0: the model has 3, so layers are 1…3"):
-        encoder("bert").attentions(torch.tensor([[5, 6]]), layers=[0])
 
 
 @pytest.mark.parametrize(("groups", "inner"), [(1, 1), (3, 1), (2, 2)])
@@ -267,15 +243,6 @@ def test_attention_between_words(pocket: Encoder) -> None:
         pocket.attention(TEXTS[0], layers=0)
 
 
-def test_negative_layers_are_counted_from_the_last_of_the_model(pocket: Encoder) -> None:
-    n_layers = pocket.n_layers
-    vectors, maps = pocket.vectors(TEXTS, layers=[0, n_layers]), pocket.attention(TEXTS[0], layers=[1, 2])
-    np.testing.assert_array_equal(vectors.at(layer=-1).values, vectors.at(layer=n_layers).values)
-    np.testing.assert_array_equal(maps.at(layer=1 - n_layers).values, maps.at(layer=2).values)
-    with pytest.raises(NameNotFoundError, match="unknown layer '2'"):
-        vectors.at(layer=1 - n_layers)
-
-
 def test_hidden_states_of_a_fast_twin_are_those_of_the_encoder(family: str, encoder: Encoders) -> None:
     own = encoder(family)
     ids = torch.randint(6, len(own.tokenizer), (4, 23), generator=torch.Generator().manual_seed(1))
@@ -288,37 +255,6 @@ def test_hidden_states_of_a_fast_twin_are_those_of_the_encoder(family: str, enco
         for layer, state in twin.hidden_states(ids, mask, layers=layers).items():
             torch.testing.assert_close(state[mask.bool()], expected[layer][mask.bool()], rtol=1e-5, atol=1e-5)
     assert not any("forward" in module.__dict__ for module in own.model.body.modules())
-
-
-class _Inner(nn.Module):
-    def __init__(self, activation: nn.Module) -> None:
-        super().__init__()
-        self.dense, self.intermediate_act_fn = nn.Linear(16, 48), activation
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.intermediate_act_fn(self.dense(values))
-        return result
-
-
-@pytest.mark.parametrize("activation", [nn.GELU(), nn.GELU("tanh"), nn.ReLU()])
-def test_only_the_exact_gelu_is_joined_to_its_product(activation: nn.Module) -> None:
-    if not can_pack(torch.device("cpu"), torch.float32):
-        pytest.skip("this processor, or this PyTorch, has no packed products")
-    module = _Inner(activation).eval()
-    values = 3 * torch.randn(7, 16)
-    with torch.inference_mode():
-        expected = module(values)
-        pack(module)
-        assert "forward" in module.dense.__dict__
-        assert isinstance(module.intermediate_act_fn, nn.Identity) == (
-            isinstance(activation, nn.GELU) and activation.approximate == "none"
-        )
-        torch.testing.assert_close(module(values), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_other_types_and_devices_are_not_packed() -> None:
-    assert not can_pack(torch.device("cpu"), torch.bfloat16)
-    assert not can_pack(torch.device("meta"), torch.float32)
 
 
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"

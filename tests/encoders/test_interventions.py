@@ -47,15 +47,6 @@ def silence(encoder: Encoder, layer: int, head: int) -> Callable[[], None]:
     return restore
 
 
-def test_gate_of_one_changes_nothing(family: str, encoder: Encoders) -> None:
-    own = encoder(family)
-    ids = ids_for(own)
-    before = own.hidden_states(ids, layers=[3])[3]
-    with own.gated_heads({(1, 1): 1.0, (3, 4): 1.0}):
-        gated = own.hidden_states(ids, layers=[3])[3]
-    torch.testing.assert_close(gated, before, rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.parametrize("family", UNSHARED)
 def test_gate_of_zero_silences_the_head(family: str, tiny: Callable[[str], Path], device: str) -> None:
     own = load_encoder(str(tiny(family)), device=device)
@@ -172,18 +163,6 @@ def test_gradients_reach_the_gates(family: str, encoder: Encoders) -> None:
     assert all(parameter.grad is None for parameter in own.model.body.parameters())
 
 
-def test_gates_act_on_logits_and_attentions(encoder: Encoders) -> None:
-    own = encoder("bert")
-    ids, places = ids_for(own), torch.tensor([[0, 4], [1, 2]])
-    before = own.masked_logits(ids, places)[3]
-    maps = own.attentions(ids, layers=[1, 2])
-    with own.gated_heads({(1, 2): 0.0}):
-        assert (own.masked_logits(ids, places)[3] - before).abs().max() > 1e-3
-        gated = own.attentions(ids, layers=[1, 2])
-    torch.testing.assert_close(gated[1], maps[1], rtol=0, atol=0)
-    assert (gated[2] - maps[2]).abs().max() > 1e-4
-
-
 @pytest.mark.parametrize(
     ("head", "message"),
     [
@@ -247,12 +226,6 @@ def test_gated_encoders_have_no_twins(encoder: Encoders) -> None:
     assert not own.twin().is_gated
 
 
-def test_gates_do_not_nest(encoder: Encoders) -> None:
-    own = encoder("bert")
-    with own.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="gated already"), own.gated_heads({}):
-        raise AssertionError("the second gating should have been refused")
-
-
 def ids_for_change(encoder: Encoder) -> Tensor:
     return torch.randint(6, len(encoder.tokenizer), (2, 13), generator=torch.Generator().manual_seed(5))
 
@@ -278,15 +251,6 @@ def test_one_layer_is_changed_and_what_follows_reads_it(layer: int, family: str,
     for later in range(layer + 1, 4):
         assert (after[later] - before[later]).abs().max() > 1e-3
     torch.testing.assert_close(states(own)[3], before[3], rtol=0, atol=0)
-
-
-def test_the_next_block_reads_the_changed_state(encoder: Encoders) -> None:
-    own = encoder("bert")
-    before, after = states(own), states(own, 1)
-    with torch.inference_mode():
-        found = own.model.blocks[1](before[1] / 2)
-    found = found[0] if isinstance(found, tuple) else found
-    torch.testing.assert_close(after[2], found, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("layer", [0, 2, 3])

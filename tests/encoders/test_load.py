@@ -51,16 +51,6 @@ def refused(folder: Path, message: str, **options: Any) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_what_an_encoder_says_of_itself(tiny: Tiny) -> None:
-    encoder = load_encoder(resolve_model(str(tiny("bert"))), device="cpu")
-    assert (encoder.family, encoder.n_layers, encoder.dim, encoder.n_heads) == ("bert", 3, 32, 4)
-    assert (encoder.init, encoder.dtype, encoder.device) == ("pretrained", "float32", "cpu")
-    assert (encoder.n_prefix, encoder.n_suffix, encoder.mask_token) == (1, 1, "[MASK]")
-    assert "3 layers of 32, 4 heads, float32 on cpu" in repr(encoder)
-    assert not any(parameter.requires_grad for parameter in encoder.model.body.parameters())
-    assert not encoder.model.body.training
-
-
 def test_random_weights(family: str, tiny: Tiny, encoder: Callable[[str], Encoder]) -> None:
     """Same shape, fresh weights: a seed is a model, and the global generator is left as it was."""
     folder = str(tiny(family))
@@ -94,18 +84,6 @@ def test_random_blocks_keep_the_embeddings(family: str, tiny: Tiny, encoder: Cal
     assert names
     assert all(torch.equal(ours[name], drawn[name]) for name in names)
     assert len({one.fingerprint for one in (pretrained, random, mixed)}) == 3
-
-
-def test_random_weights_are_drawn_as_the_authors_draw_them(tiny: Tiny) -> None:
-    body = load_encoder(str(tiny("bert")), device="cpu", init="random").model.body
-    weights = torch.cat([p.flatten() for n, p in body.named_parameters() if n.endswith("query.weight")])
-    assert float(weights.std()) == pytest.approx(body.config.initializer_range, rel=0.05)
-    biases = [p for n, p in body.named_parameters() if n.endswith("query.bias")]
-    assert all(not bias.any() for bias in biases)
-
-
-def test_a_folder_is_named_by_its_path_too(folder: Path) -> None:
-    assert load_encoder(folder, device="cpu").fingerprint == load_encoder(str(folder), device="cpu").fingerprint
 
 
 def test_random_needs_no_weights(folder: Path) -> None:
@@ -143,20 +121,6 @@ def test_sharded_weights(tiny: Tiny, sharded: Path) -> None:
     )
     shards[1].unlink()
     refused(sharded, rf"model.safetensors.index.json: it names '{shards[1].name}', which is no file of its folder")
-
-
-def test_loading_says_nothing(tiny: Tiny, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder) -> None:
-    from transformers.utils import logging
-
-    folders = [tiny(name) for name in ("bert", "t5", "gpt2")]
-    capfd.readouterr()  # of their making
-    level = logging.get_verbosity()
-    for folder in folders:
-        load_encoder(str(folder), device="cpu")
-    assert capfd.readouterr() == ("", "")
-    assert not recwarn.list
-    assert logging.get_verbosity() == level
-    assert logging.is_progress_bar_enabled()
 
 
 def test_the_first_load_of_a_process_says_nothing_either(tiny: Tiny) -> None:
@@ -226,15 +190,12 @@ def vocabulary_of(*pieces: str) -> Callable[[Path], object]:
     return lambda folder: made.save(str(folder / "tokenizer.json"))
 
 
-NO_SHAPE = '{"model_type": "nonsense", "num_hidden_layers": 2, "hidden_size": 4, "num_heads": 2}'
 TRUNCATED = "model.safetensors: not a whole safetensors file .*copy or download the model again"
 DAMAGE: list[tuple[Callable[[Path], object], str]] = [
     (lost("config.json"), "no config.json, so this is not a model folder; give a folder written by save_pretrained"),
     (written("config.json", "{"), "config.json: not readable as JSON"),
-    (written("config.json", "[]"), "should hold a JSON object, not list"),
     (written("config.json", "{}"), "no model_type"),
     (written("config.json", '{"model_type": "nonsense", "hidden_size": 4}'), "model_type 'nonsense' is not known"),
-    (written("config.json", NO_SHAPE), "is not known"),
     (written("config.json", '{"model_type": "vit_mae", "hidden_size": "wide"}'), "config.json"),
     (lost("model.safetensors"), r"no weights \(model.safetensors or pytorch_model.bin\)"),
     *((cut(n_bytes), TRUNCATED) for n_bytes in (0, 4, 100, -1)),
@@ -307,11 +268,6 @@ def test_weights_of_another_shape(folder: Path) -> None:
     refused(folder, "the weights cannot be loaded .*check that they belong to its config.json")
 
 
-def test_weights_of_another_family(tiny: Tiny, folder: Path) -> None:
-    shutil.copy(tiny("gpt2") / "model.safetensors", folder / "model.safetensors")
-    refused(folder, "the weights lack bert")
-
-
 def test_a_missing_pooler_is_nobodys_concern(tiny: Tiny, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny("bert"), tmp_path / "body")
     body = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False)
@@ -338,19 +294,9 @@ def test_truncation_saved_with_a_tokenizer_is_not_obeyed(folder: Path) -> None:
     assert pieces.window_lengths.tolist() == [32, 3]
 
 
-def test_slow_tokenizers_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transformers.PreTrainedTokenizerFast, "is_fast", property(lambda self: False))
-    refused(folder, "gives no character offsets; add a tokenizer.json")
-
-
 @pytest.mark.parametrize("dtype", ["float8", "int8", ""])
 def test_unknown_dtype(tiny: Tiny, dtype: str) -> None:
     refused(tiny("bert"), "give float32, bfloat16, float16", dtype=dtype)
-
-
-def test_no_mask_token(tiny: Tiny) -> None:
-    with pytest.raises(ModelError, match="its tokenizer has no mask token"):
-        _ = load_encoder(str(tiny("gpt2")), device="cpu").mask_id
 
 
 @pytest.mark.parametrize("device", ["tpu9", "cuda:99", "nonsense"])
@@ -487,14 +433,10 @@ def long_numbers(value: Any) -> str:
 
 FIELDS: list[tuple[str, str, Any, str]] = [
     ("config.json", "architectures", [1], r"architectures is .\[1\]., which should be a list of names"),
-    ("config.json", "architectures", "BertForMaskedLM", "which should be a list of names"),
     ("config.json", "is_encoder_decoder", 0.5, "is_encoder_decoder is '0.5', which should be true or false"),
-    ("config.json", "is_decoder", "no", "which should be true or false"),
     ("config.json", "model_type", ["bert"], "model_type is .* which should be a name"),
     ("config.json", "num_hidden_layers", 2**31, "more than 1,000 layers"),
-    ("config.json", "hidden_size", 2**31, "more than 1,000 layers, or than"),
     ("tokenizer_config.json", "model_max_length", 0.5, "model_max_length is '0.5', which should be a number of pieces"),
-    ("tokenizer_config.json", "model_max_length", "long", "model_max_length is 'long'"),
     ("tokenizer_config.json", "model_max_length", float("nan"), "model_max_length is 'nan'"),
     ("tokenizer_config.json", "model_max_length", 2, "its windows hold 2 pieces, special tokens included"),
     ("tokenizer_config.json", "pad_token", "\ud800", "not readable as JSON"),
@@ -529,20 +471,3 @@ def test_an_index_names_files_of_its_folder(name: Any, sharded: Path) -> None:
     path.write_text(json.dumps(index))
     with pytest.raises(ModelError, match=r"index.json: it names ['\"].*['\"], which is no file of its folder"):
         read(sharded)
-
-
-def test_damaged_indexes(sharded: Path) -> None:
-    path = sharded / "model.safetensors.index.json"
-    index = json.loads(path.read_text())
-    read(sharded)
-    for mutant in mutated_tree(index, seed=12, count=COUNT):
-        path.write_text(long_numbers(mutant))
-        accepted(lambda: read(sharded))
-
-
-def test_weights_that_are_read_are_those_that_were_saved(sharded: Path) -> None:
-    """What the checks count is what the shards hold."""
-    from bertology.encoders.sources import check_safetensors, weight_files
-
-    for path in weight_files(sharded):
-        assert check_safetensors(path) == sum(values.numel() for values in load_file(path).values())

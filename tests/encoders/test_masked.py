@@ -13,11 +13,10 @@ import transformers
 from torch import Tensor, nn
 
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, _faster, batching, load_encoder, masked_lm_loss, masked_loss
+from bertology.encoders import Encoder, _faster, load_encoder, masked_lm_loss, masked_loss
 from bertology.encoders._faster import states_at
 from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
 from bertology.encoders.heads import MaskedHead, head_logits
-from bertology.encoders.interventions import changing
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus as load_pocket
 
@@ -91,14 +90,6 @@ def test_earlier_layers_pass_the_same_head(masked_family: str, encoder: Encoders
     torch.testing.assert_close(lens[layer], expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("other", ["t5", "bart", "gpt2"])
-def test_a_model_without_the_head_says_so(encoder: Encoders, other: str) -> None:
-    own = encoder(other)
-    assert not own.has_masked_lm_head
-    with pytest.raises(ModelError, match="no masked-LM head"):
-        own.masked_logits(torch.tensor([[6, 7]]), torch.tensor([[0, 1]]))
-
-
 def test_weights_without_the_head_do_not_get_a_random_one(tmp_path: Path, save_model: Callable[..., Path]) -> None:
     folder = save_model(tmp_path / "bert", "bert")
     body = transformers.AutoModelForMaskedLM.from_pretrained(folder).bert
@@ -132,22 +123,6 @@ def test_lens_of_an_unknown_family(encoder: Encoders, monkeypatch: pytest.Monkey
         own.masked_logits(ids, torch.tensor([[0, 1]]), layers=[1])
 
 
-def test_features_and_projection_make_the_logits(masked_family: str, encoder: Encoders) -> None:
-    own = encoder(masked_family)
-    hidden = torch.randn(5, own.dim, generator=torch.Generator().manual_seed(3))
-    with torch.inference_mode():
-        whole = head_logits(own.model.with_head, hidden)
-        head = own.masked_head
-        features = head.features(hidden)
-    assert whole.shape == (5, head.n_entries)
-    last: Any = own.model.with_head.get_output_embeddings()  # type: ignore[union-attr]
-    assert features.shape == (5, last.in_features)
-    torch.testing.assert_close(head.logits(features), whole, rtol=1e-5, atol=1e-5)
-    some = torch.tensor([9, 6, 9])
-    torch.testing.assert_close(head.logits(features, some), whole[:, some], rtol=1e-5, atol=1e-5)
-    assert "forward" not in last.__dict__
-
-
 class Added(nn.Module):
     """A model whose logits are more than its output embedding's."""
 
@@ -164,21 +139,9 @@ class Added(nn.Module):
         return output
 
 
-class Unused(Added):
-    """A model that names an output embedding it does not run."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__(model)
-        self.spare = nn.Linear(model.config.hidden_size, model.config.vocab_size)
-
-    def get_output_embeddings(self) -> Any:
-        return self.spare
-
-
-@pytest.mark.parametrize("kind", [Added, Unused])
-def test_a_head_that_does_not_come_apart_stays_whole(kind: type[Added], encoder: Encoders) -> None:
+def test_a_head_that_does_not_come_apart_stays_whole(encoder: Encoders) -> None:
     own = encoder("bert")
-    model = kind(own.model.with_head)
+    model = Added(own.model.with_head)
     hidden = torch.randn(4, own.dim, generator=torch.Generator().manual_seed(3))
     with torch.inference_mode():
         head = MaskedHead(model)
@@ -188,12 +151,6 @@ def test_a_head_that_does_not_come_apart_stays_whole(kind: type[Added], encoder:
         torch.testing.assert_close(head.logits(features), whole)
         torch.testing.assert_close(head.logits(features, torch.tensor([7, 8])), whole[:, 7:9])
     assert head.n_entries == whole.shape[1]
-
-
-def test_a_twin_has_a_head_of_its_own(encoder: Encoders) -> None:
-    own = encoder("bert")
-    assert own.masked_head is own.masked_head
-    assert own.twin().masked_head is not own.masked_head
 
 
 FAMILIES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
@@ -263,15 +220,6 @@ def test_equals_the_whole_block(family: str, padded: bool, layers: set[int], nar
     assert narrow == [6]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_whatever_computes_the_attention(family: str, attention: str, narrow: list[int]) -> None:
-    body, blocks = build(family, attn_implementation=attention)
-    at, whole = both(family, body, blocks, {3}, padded=True, positions=POSITIONS)
-    torch.testing.assert_close(at[3], whole[3], rtol=1e-5, atol=1e-5)
-    assert narrow == [6]
-
-
 def relative(body: Any) -> Any:
     body.config.position_embedding_type = "relative_key"
     return body
@@ -297,31 +245,6 @@ def test_what_is_built_otherwise_is_run_whole(
     assert not narrow
 
 
-def test_a_projection_of_another_kind_is_run_whole(narrow: list[int]) -> None:
-    class Doubled(nn.Linear):
-        def forward(self, input: Tensor) -> Tensor:
-            return 2 * super().forward(input)
-
-    block: Any
-    body, blocks = build("bert")
-    block = blocks[2]
-    own = block.attention.self.value
-    block.attention.self.value = Doubled(32, 32)
-    block.attention.self.value.load_state_dict(own.state_dict())
-    at, whole = both("bert", body, blocks, {3}, padded=True, positions=POSITIONS)
-    assert torch.equal(at[3], whole[3])
-    assert not narrow
-
-
-@pytest.mark.parametrize(("n_places", "taken"), [(12, [12]), (13, [])])
-def test_many_places_are_run_whole(n_places: int, taken: list[int], narrow: list[int]) -> None:
-    """Of 48 pieces in 4 rows."""
-    places = torch.cartesian_prod(torch.arange(4), torch.arange(12))[:n_places]
-    at, whole = both("bert", *build("bert"), {3}, padded=False, positions=places)
-    torch.testing.assert_close(at[3], whole[3], rtol=1e-5, atol=1e-5)
-    assert narrow == taken
-
-
 def test_gates_of_heads_are_heeded(encoder: Encoders, narrow: list[int]) -> None:
     own, ids, places = encoder("bert"), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
     open_ = own.masked_features(ids, places)[3]
@@ -334,27 +257,6 @@ def test_gates_of_heads_are_heeded(encoder: Encoders, narrow: list[int]) -> None
     torch.testing.assert_close(gated, expected, rtol=1e-6, atol=1e-6)
     assert (gated - open_).abs().max() > 1e-3
     assert narrow == [1]
-
-
-@pytest.mark.parametrize(("layer", "taken"), [(2, [1]), (3, [])])
-def test_changed_states_are_heeded(layer: int, taken: list[int], encoder: Encoders, narrow: list[int]) -> None:
-    own, ids, places = encoder("bert"), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
-    with changing(own.model.body, own.model.blocks, layer, lambda state: state.flip(-1)):
-        found = own.masked_features(ids, places)[3]
-        expected = own.hidden_states(ids, layers=[3])[3][0, 3][None]
-    with torch.inference_mode():
-        expected = own.masked_head.features(expected)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    assert narrow == taken
-
-
-def test_maps_read_before_do_not_make_it_slow(encoder: Encoders, narrow: list[int]) -> None:
-    """transformers leaves hooks behind that record what blocks make, for its own passes."""
-    own, ids, places = encoder("bert").twin(), torch.arange(6, 18).view(1, 12), torch.tensor([[0, 3]])
-    before = own.masked_features(ids, places)[3]
-    own.attentions(ids, layers=[1])
-    assert torch.equal(own.masked_features(ids, places)[3], before)
-    assert narrow == [1, 1]
 
 
 @pytest.fixture(scope="module")
@@ -419,23 +321,6 @@ def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences,
     np.testing.assert_array_equal(before.sentence_right, after.sentence_right)
     everything = masked_lm_loss(own, sentences, layer=layer, change=torch.zeros_like)
     assert (everything.sentence_bits != before.sentence_bits).all()
-
-
-def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = masked_lm_loss(own, sentences)
-    monkeypatch.setattr(batching, "PIECES_IN_BATCH", 1)
-    np.testing.assert_allclose(masked_lm_loss(own, sentences).sentence_bits, whole.sentence_bits, rtol=1e-4)
-
-
-def test_sums_and_means(own: Encoder, sentences: Sentences) -> None:
-    found = masked_lm_loss(own, sentences, share=1.0)
-    assert found.n_words == sentences.n_words == found.sentence_words.sum()
-    assert found.bits == pytest.approx(found.sentence_bits.sum() / found.n_words)
-    assert 0 <= found.accuracy <= 1
-    assert found.n_skipped == 0
-    long = sentences[:3]
-    monotone = masked_lm_loss(own, long, share=0.5)
-    assert monotone.n_words < masked_lm_loss(own, long, share=1.0).n_words
 
 
 def test_what_cannot_be_asked(own: Encoder, sentences: Sentences, encoder: Callable[[str], Encoder]) -> None:

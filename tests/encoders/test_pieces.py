@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bertology.corpora import MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import Encoder, Pieces, load_encoder
 from bertology.encoders import alignment as pieces_module
-from bertology.encoders.alignment import code_points, trim_spaces, windows_of, words_to_pieces
+from bertology.encoders.alignment import windows_of
 from bertology.errors import CorpusError, ModelError
 
 Encoders = Callable[[str], Encoder]
@@ -61,71 +61,11 @@ def test_padding_that_someone_asked_for_is_not_kept(encoder: Encoders) -> None:
     assert own.tokenize(sentences).window_starts.tolist() == before
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "t5"])
-def test_contractions(name: str, encoder: Encoders) -> None:
-    """Treebanks read ``don't`` as *do* + *n't*, tokenizers in their own way: each word gets what shows any of it."""
-    sentence = Sentence.from_words(["They", "do", "n't", "care", "."], space_after=[True, False, True, False, False])
-    assert sentence.text == "They don't care."
-    pieces, joined = read(encoder(name), sentence)
-    assert joined["do"].replace("|", "") in ("do", "don")
-    assert joined["n't"].replace("|", "") in ("n't", "don't")
-    assert pieces.word_last[1] >= pieces.word_first[2]
-
-
-def test_a_piece_across_two_words_belongs_to_both(encoder: Encoders) -> None:
-    own = encoder("bert")
-    whole = next(
-        piece for piece in sorted(own.tokenizer.get_vocab()) if piece.isalpha() and piece.isascii() and len(piece) >= 4
-    )
-    halves = Sentence.from_words([whole[:2], whole[2:], "x"], space_after=[False, True, True])
-    pieces = own.tokenize([halves])
-    assert [pieces_of(own, pieces, word) for word in (0, 1)] == [[whole], [whole]]
-    assert pieces.word_first.tolist() == [1, 1, 2]
-
-
 def test_words_of_a_multiword_token_share_its_pieces(encoder: Encoders) -> None:
     sentence = Sentence.from_words(["aller", "à", "le", "café"], multiword=[MultiwordToken(1, 2, "au")])
     assert sentence.text == "aller au café"
     pieces = encoder("bert").tokenize([sentence])
     assert pieces.word_first[1] == pieces.word_first[2] < pieces.word_last[1] == pieces.word_last[2]
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_words_spell_themselves(name: str, encoder: Encoders) -> None:
-    """The pieces of each word, put together, are the word: no neighbour's letters, no marks of spaces alone."""
-    own = encoder(name)
-    words = ["Well", "-", "known", "facts", "(", "12:30", ")", "nobody", "doubts", "!"]
-    spaces = [False, False, True, True, False, False, True, True, False, False]
-    sentence = Sentence.from_words(words, space_after=spaces)
-    pieces, joined = read(own, sentence)
-    for form in ("known", "facts", "12:30", "nobody", "doubts"):
-        assert joined[form].replace("|", "").lower() == form.lower()
-        own_pieces = pieces_of(own, pieces, words.index(form))
-        assert all(piece.strip("▁Ġ") for piece in own_pieces)
-    assert not pieces.skipped
-
-
-@pytest.mark.parametrize("name", ["bert", "xlm-roberta", "t5"])
-def test_chinese_characters(name: str, encoder: Encoders) -> None:
-    own = encoder(name)
-    sentence = Sentence.from_words(["今天", "天气", "很", "好"], space_after=[False] * 4)
-    _, joined = read(own, sentence)
-    assert {form: spelled.replace("|", "") for form, spelled in joined.items()} == {form: form for form in joined}
-    assert len(joined) == 4
-
-
-def test_emoji_beyond_the_basic_plane_do_not_shift_their_neighbours(encoder: Encoders) -> None:
-    for name in TOKENIZERS:
-        own = encoder(name)
-        words = ["🙂🙂", "nobody", "👩\u200d👩\u200d👧", "knows", "𝒳"]
-        pieces, joined = read(own, Sentence.from_words(words))
-        assert joined["nobody"].replace("|", "") == "nobody"
-        assert joined["knows"].replace("|", "") == "knows"
-        assert {word.form for word in pieces.skipped} <= {"𝒳"}
-    # A byte-level vocabulary spells one emoji in several pieces, all of them the word's.
-    own = encoder("roberta")
-    _, joined = read(own, Sentence.from_words(["x", "🦜", "y"]))
-    assert joined["🦜"].count("|") >= 1
 
 
 def test_accents_that_the_tokenizer_strips(encoder: Encoders) -> None:
@@ -143,15 +83,6 @@ def test_accents_that_the_tokenizer_strips(encoder: Encoders) -> None:
     assert pieces.word_window.tolist() == [0, 0, -1, 0]
 
 
-def test_characters_that_the_tokenizer_drops(encoder: Encoders) -> None:
-    own = encoder("bert")
-    words = ["no\u200bbody", "\u200d", "\x07", "\xad", "knows"]
-    pieces, joined = read(own, Sentence.from_words(words))
-    assert joined["no\u200bbody"].replace("|", "") == "nobody"
-    assert joined["knows"].replace("|", "") == "knows"
-    assert [word.form for word in pieces.skipped] == ["\u200d", "\x07", "\xad"]
-
-
 def test_a_sentence_of_nothing_has_no_window(encoder: Encoders) -> None:
     own = encoder("bert")
     sentences = [Sentence.from_words(["\u200d"], id="a"), Sentence.from_words([], id="b"), Sentence.from_words(["x"])]
@@ -161,25 +92,6 @@ def test_a_sentence_of_nothing_has_no_window(encoder: Encoders) -> None:
     assert [word.sentence_id for word in pieces.skipped] == ["a"]
     nothing = own.tokenize([])
     assert (nothing.n_windows, nothing.n_words, len(nothing.ids), nothing.skipped) == (0, 0, 0, ())
-
-
-@pytest.mark.parametrize("name", ["xlm-roberta", "t5", "albert"])
-def test_a_lone_boundary_mark_belongs_to_the_word_that_follows(name: str, encoder: Encoders) -> None:
-    own = encoder(name)
-    ids = own.tokenizer("好 好")["input_ids"]
-    tokens = own.tokenizer.convert_ids_to_tokens(ids)
-    assert "▁" in tokens, "the vocabulary should have no piece that joins the mark to this character"
-    pieces, joined = read(own, Sentence.from_words(["好", "好"]))
-    assert joined == {"好": "|好"}
-    assert (pieces.word_last - pieces.word_first).tolist() == [2, 2]
-
-
-def test_unknown_words_are_counted_and_kept(encoder: Encoders) -> None:
-    own = encoder("bert")
-    pieces = own.tokenize([Sentence.from_words(["nobody", "ქართული", "knows"])])
-    assert pieces.n_unknown == 1
-    assert pieces_of(own, pieces, 1) == ["[UNK]"]
-    assert not pieces.skipped
 
 
 def test_half_a_surrogate_pair_names_its_sentence(encoder: Encoders) -> None:
@@ -263,18 +175,6 @@ def test_limits_of_the_families(encoder: Encoders) -> None:
     assert encoder("t5").max_pieces == 512
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "bart", "gpt2", "modernbert", "deberta-v3", "albert"])
-def test_the_longest_window_can_be_read(name: str, encoder: Encoders) -> None:
-    own = encoder(name)
-    words = ["nobody"] * own.max_pieces
-    pieces = own.tokenize([Sentence.from_words(words)])
-    assert pieces.window_lengths.max() == own.max_pieces
-    import torch
-
-    ids = torch.from_numpy(pieces.window(0).astype(np.int64))[None]
-    assert own.hidden_states(ids, layers=[1])[1].shape == (1, own.max_pieces, own.dim)
-
-
 @pytest.mark.parametrize("wrong", [2, 81, 0])
 def test_max_pieces_out_of_range(tiny: Callable[[str], Path], wrong: int) -> None:
     with pytest.raises(ModelError, match=f"max_pieces {wrong}: model .* takes 3 to 80"):
@@ -314,54 +214,6 @@ def test_alignment_equals_brute_force(
 
 
 quick = settings(derandomize=True, max_examples=150, deadline=None, database=None)
-intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=12)
-
-
-def arrays(found: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    starts = np.array([start for start, _ in found], dtype=np.int64)
-    return starts, starts + np.array([length for _, length in found], dtype=np.int64)
-
-
-def brute_force(words: list[tuple[int, int]], pieces: list[tuple[int, int]], owns: list[bool]) -> list[tuple[int, int]]:
-    ranges = []
-    for start, length in words:
-        own = [
-            i
-            for i, (begin, size) in enumerate(pieces)
-            if owns[i] and size and length and begin < start + length and start < begin + size
-        ]
-        ranges.append((own[0], own[-1] + 1) if own else (0, 0))
-    return ranges
-
-
-@quick
-@given(words=intervals, pieces=intervals, data=st.data(), ordered=st.booleans())
-def test_ranges_equal_brute_force(
-    words: list[tuple[int, int]], pieces: list[tuple[int, int]], data: st.DataObject, ordered: bool
-) -> None:
-    """In whatever order pieces come: sorted, as almost always, or running backwards."""
-    if ordered:
-        pieces = sorted(pieces)
-    owns = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
-    first, last = words_to_pieces(arrays(words), arrays(pieces), np.array(owns, dtype=bool))
-    assert list(zip(first.tolist(), last.tolist(), strict=True)) == brute_force(words, pieces, owns)
-
-
-@quick
-@given(text=st.text(alphabet="ab \t\u3000\xa0é\U0001f642", max_size=12), data=st.data())
-def test_trimming_equals_strip(text: str, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    (begin,), (stop,) = trim_spaces(np.array([start]), np.array([end]), code_points(text))
-    assert text[begin:stop] == text[start:end].strip()
-    assert start <= begin <= stop <= end
-
-
-def test_every_white_space_character_is_trimmed() -> None:
-    spaces = "".join(chr(code) for code in range(0x110000) if chr(code).isspace())
-    text = f"{spaces}x{spaces}"
-    (begin,), (stop,) = trim_spaces(np.array([0]), np.array([len(text)]), code_points(text))
-    assert text[begin:stop] == "x"
 
 
 def context(start: int, first: int, last: int, capacity: int, n_pieces: int) -> float:
@@ -393,14 +245,6 @@ def test_each_word_gets_its_best_window(capacity: int, lengths: list[int]) -> No
         assert contexts[chosen[word]] == max(contexts) >= 0
 
 
-def test_windows_overlap_by_half() -> None:
-    first = np.arange(100)
-    starts, chosen = windows_of(100, first, first + 1, capacity=20)
-    assert starts.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80]
-    contexts = np.minimum(first - starts[chosen], starts[chosen] + 20 - first - 1)
-    assert contexts[10:-10].min() >= 4
-
-
 def test_a_book_of_one_sentence_is_cut_in_no_time() -> None:
     first = np.arange(1_000_000)
     starts, chosen = windows_of(1_000_000, first, first + 1, capacity=510)
@@ -408,60 +252,9 @@ def test_a_book_of_one_sentence_is_cut_in_no_time() -> None:
     assert (chosen >= 0).all()
 
 
-TREEBANKS = ("ud_english_ewt", "ud_english_pud", "ud_french_sequoia", "ud_german_gsd", "ud_spanish_gsd")
-
-
 @pytest.fixture(scope="module")
 def real(real_model: Path) -> Encoder:
     return load_encoder(str(real_model), device="cpu")
-
-
-def check_nothing_is_lost(encoder: Encoder, sentences: Sentences) -> None:
-    """No word without pieces goes unlisted, and words with pieces have those that spell them."""
-    pieces = encoder.tokenize(sentences)
-    assert pieces.n_words == sentences.n_words
-    read = pieces.word_window >= 0
-    listed = np.zeros(pieces.n_words, dtype=bool)
-    listed[[word.word for word in pieces.skipped]] = True
-    np.testing.assert_array_equal(listed, ~read)
-    assert all(word.reason for word in pieces.skipped)
-    assert (pieces.word_last[read] > pieces.word_first[read]).all()
-    assert (pieces.word_first[read] >= 1).all()
-    assert (pieces.word_last[read] < pieces.window_lengths[pieces.word_window[read]]).all()
-    sentence_of_word = np.repeat(np.arange(len(sentences)), np.diff(sentences.starts))
-    np.testing.assert_array_equal(pieces.window_sentence[pieces.word_window[read]], sentence_of_word[read])
-    check_spelling(encoder, sentences, pieces.ids, pieces.window_starts[pieces.word_window], pieces.word_first, read)
-
-
-def check_spelling(
-    encoder: Encoder,
-    sentences: Sentences,
-    ids: np.ndarray,
-    window_starts: np.ndarray,
-    first: np.ndarray,
-    read: np.ndarray,
-) -> None:
-    """Words that stand alone between spaces begin with their first piece."""
-    spelled = encoder.tokenizer.convert_ids_to_tokens(list(range(len(encoder.tokenizer))))
-    checked = 0
-    for number in range(0, len(sentences), 7):
-        text = sentences.text(number)
-        for word in range(int(sentences.starts[number]), int(sentences.starts[number + 1])):
-            start, end = sentences.char_spans[word].tolist()
-            form = text[start:end].lower()
-            alone = (start == 0 or text[start - 1] == " ") and (end == len(text) or text[end] == " ")
-            if alone and form.isascii() and form.isalpha() and read[word]:
-                piece = spelled[ids[window_starts[word] + first[word]]]
-                assert form.startswith(piece), (sentences.id(number), form, piece)
-                checked += 1
-    assert checked > len(sentences)
-
-
-@pytest.mark.parametrize("name", TREEBANKS)
-def test_every_word_of_a_treebank(name: str, real: Encoder, real_data: Callable[[str], Path]) -> None:
-    corpus = load_corpus(real_data(name))
-    for split in corpus.splits:
-        check_nothing_is_lost(real, corpus[split])
 
 
 @pytest.fixture(scope="module")
@@ -486,16 +279,6 @@ def test_ranges_equal_brute_force_real(
     expected = [(places[0], places[-1] + 1) if places else (0, 0) for places in found]
     assert list(zip(pieces.word_first.tolist(), pieces.word_last.tolist(), strict=True)) == expected
     assert [word.word for word in pieces.skipped] == [number for number, places in enumerate(found) if not places]
-
-
-def test_contractions_as_bert_reads_them(real: Encoder) -> None:
-    words = ["I", "do", "n't", "think", "they", "'d", "care", "."]
-    spaces = [True, False, True, True, False, True, False, False]
-    pieces = real.tokenize([Sentence.from_words(words, space_after=spaces)])
-    tokens = real.tokenizer.convert_ids_to_tokens(pieces.window(0).tolist())
-    own = [tokens[a:b] for a, b in zip(pieces.word_first, pieces.word_last, strict=True)]
-    assert own[:4] == [["i"], ["don"], ["don", "'", "t"], ["think"]]
-    assert own[4:] == [["they"], ["'", "d"], ["care"], ["."]]
 
 
 def test_hidden_states_and_logits_of_the_real_model(real: Encoder, real_model: Path) -> None:

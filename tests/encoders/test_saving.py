@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -18,12 +17,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from bertology import compress, finetune
-from bertology._files import explained_system_errors, explained_write_errors, system_error
-from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
+from bertology import finetune
+from bertology._files import explained_write_errors, system_error
+from bertology.encoders import load_classifier, load_encoder, model_fingerprint, resolve_model
 from bertology.encoders.resolving import model_copies
 from bertology.encoders.sources import quiet_loading, save_model
-from bertology.errors import BertologyError, ModelError, StoreError
+from bertology.errors import ModelError, StoreError
 
 
 @contextlib.contextmanager
@@ -78,13 +77,6 @@ def test_what_is_an_error_of_the_system(error: Exception, code: int | None) -> N
     assert (None if found is None else found.errno) == code
 
 
-def test_half_of_a_surrogate_pair_is_one_line() -> None:
-    with pytest.raises(BertologyError, match=r"a .ud800 b': half of a surrogate pair in it"), explained_system_errors():
-        "a \ud800 b".encode()
-    with pytest.raises(UnicodeEncodeError), explained_system_errors():
-        "é".encode("ascii")
-
-
 def test_fine_tuning_goes_on_where_the_disk_was_full(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
     def tuned(out: str) -> Any:
         settings: dict[str, Any] = {"epochs": 2, "lr": 1e-3, "batch_size": 16, "keep_checkpoints": "none"}
@@ -99,43 +91,6 @@ def test_fine_tuning_goes_on_where_the_disk_was_full(tiny_bert: Path, tiny_corpu
     again, whole = tuned("full"), tuned("whole")
     assert (again.folder() / "model.safetensors").read_bytes() == (whole.folder() / "model.safetensors").read_bytes()
     assert not [path for path in folder.rglob("*") if path.suffix == ".tmp"]
-
-
-def test_compressing_and_copies_of_models_on_a_full_disk(tiny_bert: Path, own_cache: Path, tmp_path: Path) -> None:
-    out = tmp_path / "small"
-
-    def compressed() -> Any:
-        return compress(tiny_bert, "magnitude", share=0.5, out=out, device="cpu", progress=False)
-
-    refused(compressed)
-    assert not out.exists()
-    assert not list(tmp_path.glob(".*"))
-    done = compressed()
-    assert not done.is_found
-    model: Any = AutoModelForMaskedLM.from_pretrained(tiny_bert)
-    with torch.no_grad():
-        model.bert.encoder.layer[0].output.dense.weight.zero_()
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
-    with contextlib.suppress(StoreError), short_files(100_000):
-        in_memory(model, tokenizer)  # where it is copied at all
-    assert not [path for path in own_cache.rglob("*.tmp") if os.path.lexists(path)]
-
-
-def test_what_is_compressed_already_is_left(tiny_bert: Path, tmp_path: Path) -> None:
-    out = tmp_path / "small"
-    settings: dict[str, Any] = {"out": out, "device": "cpu", "progress": False}
-    first = compress(tiny_bert, "magnitude", share=0.5, **settings)
-    before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
-    again = compress(tiny_bert, "magnitude", share=0.5, **settings)
-    assert again.is_found
-    assert again.record == first.record
-    assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
-    assert "nothing to do: the model is finished in" in again.summary()
-    for method, other in (("magnitude", {"share": 0.4}), ("quantise", {"bits": 8})):
-        with pytest.raises(BertologyError, match="holds something already"):
-            compress(tiny_bert, method, **other, **settings)
-    with pytest.raises(BertologyError, match="holds something already"):
-        compress("pocket", "magnitude", share=0.5, **settings)
 
 
 IDS = torch.tensor([[6, 9, 12, 30, 8]])

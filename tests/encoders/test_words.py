@@ -13,14 +13,12 @@ import transformers
 from torch import Tensor
 
 from bertology.activations import read_words
-from bertology.activations._store import Recipe
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._pass import HeadStatistic
-from bertology.attention._viewer import read_attention
+from bertology.attention.maps import HeadStatistic
+from bertology.attention.viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
-from bertology.encoders import Encoder, Pieces, load_encoder
-from bertology.encoders.alignment import word_attentions
-from bertology.encoders.masked_loss import MaskedText
+from bertology.encoders import Encoder, Pieces
+from bertology.encoders.alignment import column_weights, row_weights
 from bertology.measures.sums import Scope
 
 Encoders = Callable[[str], Encoder]
@@ -56,6 +54,12 @@ SENTENCES = Sentences(
         number_with(" "),
     ]
 )
+
+
+def word_attentions(maps: Tensor, first: Any, last: Any, *, specials: tuple[int, ...] = ()) -> Tensor:
+    spans = [*zip(first, last, strict=True), *((place, place + 1) for place in specials)]
+    member = torch.tensor([[float(low <= place < high) for place in range(maps.shape[-1])] for low, high in spans])
+    return row_weights(member) @ maps @ column_weights(member).mT
 
 
 class Kept(HeadStatistic):
@@ -164,81 +168,3 @@ def test_attention_to_a_shared_piece_is_divided(encoder: Encoders) -> None:
     words = word_attentions(maps, pieces.word_first, pieces.word_last, specials=(0, maps.shape[-1] - 1))
     for word in (1, 2):
         torch.testing.assert_close(words[:, len(sentence), word], to_token / 2)
-
-
-@pytest.mark.parametrize("name", ["roberta", "xlm-roberta"])
-def test_a_masked_word_is_masked_whole(name: str, encoder: Encoders) -> None:
-    own, sentence = encoder(name), number_with("\u00a0")
-    text = MaskedText(own, Sentences([sentence]), share=1.0, seed=0, on_long="error")
-    pieces = own.tokenize([sentence])
-    expected = list(range(int(pieces.word_first[2]), int(pieces.word_last[2])))
-    assert len(expected) > 2
-    assert text.places.piece[text.places.word == 2].tolist() == expected
-
-
-def test_windows_and_pairs_keep_it(tiny: Callable[[str], Path], encoder: Encoders) -> None:
-    short = load_encoder(str(tiny("roberta")), device="cpu", max_pieces=24)
-    pieces = short.tokenize([Sentence.from_words(number_with("\u00a0").words * 6)])
-    assert pieces.n_windows > 1
-    for word in range(2, pieces.n_words, 5):
-        inside = pieces.window(int(pieces.word_window[word]))[pieces.word_first[word] : pieces.word_last[word]]
-        assert {"Â", "ł"} <= set(short.tokenizer.convert_ids_to_tokens(inside.tolist()))
-    for words in (6, 60):
-        long = Sentence.from_words(number_with("\u00a0").words * words)
-        (kept,) = stream_maps(short, [long], [Kept], layers=[1]).results
-        assert sum(int(batch.units.word_rows.sum()) for batch in kept) == len(long)
-        for batch in kept:
-            for row, length in enumerate(batch.units.lengths.tolist()):
-                sums = batch.maps[row, :, :length].sum(-1)
-                torch.testing.assert_close(sums, torch.ones_like(sums))
-    (kept,) = stream_maps(
-        encoder("roberta"), [SENTENCES[0], number_with("\u00a0")], [Kept], layers=[1], pairs=True
-    ).results
-    sums = kept[0].maps[0].sum(-1)
-    torch.testing.assert_close(sums, torch.ones_like(sums))
-
-
-def test_what_was_stored_before_every_piece_had_a_word_is_not_read() -> None:
-    assert Recipe("model", "text").key != "cff7148814019f2207d0c19d9194714c"
-
-
-def test_fingerprints_of_texts_are_those_they_were() -> None:
-    plain = Sentence.from_words(["It", "cost", "5000", "francs", "."])
-    assert Sentences([plain]).text_fingerprint == "f9d2a18d6f90ee06af7929548e9990b4"
-
-
-def by_loops(attention: Tensor, groups: list[list[int]]) -> Tensor:
-    out = torch.zeros(len(groups), len(groups))
-    of = [sum(piece in group for group in groups) for piece in range(attention.shape[-1])]
-    for i, source in enumerate(groups):
-        for j, target in enumerate(groups):
-            out[i, j] = sum(attention[p, q] / of[q] for p in source for q in target) / len(source)
-    return out
-
-
-def test_sum_to_and_mean_from() -> None:
-    maps = torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    first, last = [1, 2, 4, 4, 7], [2, 5, 5, 7, 8]  # words 1 and 2 share piece 4, so do 2 and 3
-    groups = [list(range(a, b)) for a, b in zip(first, last, strict=True)]
-    cropped = word_attentions(maps, first, last)
-    kept = word_attentions(maps, first, last, specials=(0, 8))
-    assert cropped.shape == (2, 3, 5, 5)
-    assert kept.shape == (2, 3, 7, 7)
-    for layer in range(2):
-        for head in range(3):
-            torch.testing.assert_close(cropped[layer, head], by_loops(maps[layer, head], groups))
-            torch.testing.assert_close(kept[layer, head], by_loops(maps[layer, head], [*groups, [0], [8]]))
-
-
-def test_rows_sum_to_one_when_every_piece_has_an_owner() -> None:
-    maps = torch.rand(4, 6, 6, generator=torch.Generator().manual_seed(1)).softmax(-1)
-    words = word_attentions(maps, [1, 2, 4], [2, 4, 5], specials=(0, 5))
-    torch.testing.assert_close(words.sum(-1), torch.ones(4, 5))
-    shared = word_attentions(maps, [1, 1, 3], [3, 4, 5], specials=(0, 5))
-    torch.testing.assert_close(shared.sum(-1), torch.ones(4, 5))
-
-
-@pytest.mark.parametrize(("first", "last"), [([1, 3], [2, 3]), ([-1], [1]), ([2], [5])])
-def test_words_outside_the_map(first: list[int], last: list[int]) -> None:
-    with pytest.raises(ValueError, match="at least one piece"):
-        word_attentions(torch.rand(4, 4), first, last)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import stream_maps
+from bertology.attention.probes import ReadText
 from bertology.corpora import Corpus, Sentence, Sentences, write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
@@ -57,7 +58,7 @@ def test_planted_roles_are_named(tiny_bert: Path) -> None:
                     own[name] = value
     offsets = {
         name: float(ratios.of(name)[0, 0])
-        for ratios in PROBE.baseline("offset", chosen_on=text, sentences=text)
+        for ratios in PROBE.baseline("offset", ReadText(text), ReadText(text))
         for name in ratios.names
     }
     assert sorted(offsets) == sorted([*RELATIONS, "rarest word"])
@@ -113,13 +114,13 @@ def test_shuffled_gold_is_no_role() -> None:
         for one, heads in zip(whole["test"][:250], random_trees(whole["test"][:250], 1), strict=True)
     )
     results = stream_maps(encoder, text, PROBE.statistics(text)).results
-    offsets = PROBE.baseline("offset", chosen_on=text, sentences=text)
+    offsets = PROBE.baseline("offset", ReadText(text), ReadText(text))
     named = PROBE.by_head([found for (found,) in results], offsets)
     assert not [role for roles in named.values() for role in roles if role.startswith("syntactic")]
     own = stream_maps(encoder, whole["test"][:250], PROBE.statistics(whole["test"][:250])).results
     truly = PROBE.by_head(
         [found for (found,) in own],
-        PROBE.baseline("offset", chosen_on=whole["dev"][:250], sentences=whole["test"][:250]),
+        PROBE.baseline("offset", ReadText(whole["test"][:250]), ReadText(whole["dev"][:250])),
     )
     # The embedded encoder has heads that look at subjects and objects; what they do is no matter of the trees by lot.
     assert {role for roles in truly.values() for role in roles} >= {f"syntactic: obj: {UP}", f"syntactic: nsubj: {UP}"}

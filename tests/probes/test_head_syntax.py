@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import AttentionProbe, GateProbe, stream_maps
+from bertology.attention.probes import ReadText
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.encoders import load_encoder
@@ -95,7 +96,7 @@ def test_planted_heads_stand_out(tiny_bert: Path) -> None:
     heads = [up, down_to_determiner, lambda s, n, place: max(place - 1, 0), lambda s, n, place: None]
     (make,) = probe("head_syntax").statistics(text)
     (found,) = planted_ratios(encoder, make, text, heads)  # type: ignore[arg-type]
-    (offsets,) = probe("head_syntax").baseline("offset", chosen_on=text, sentences=text)
+    (offsets,) = probe("head_syntax").baseline("offset", ReadText(text), ReadText(text))
     assert found.names == offsets.names
     for name in found.names:
         if name.endswith(UP):
@@ -113,7 +114,7 @@ def test_shuffled_gold_is_not_found() -> None:
     dev, test = (with_heads(whole[split][:250], random_trees(whole[split][:250], 1)) for split in ("dev", "test"))
     (by_dev,) = stream_maps(encoder, dev, asked.with_settings({"fewest_arcs": 1}).statistics(dev)).results[0]
     (found,) = stream_maps(encoder, test, asked.statistics(test)).results[0]
-    (offsets,) = asked.baseline("offset", chosen_on=dev, sentences=test)
+    (offsets,) = asked.baseline("offset", ReadText(test), ReadText(dev))
     assert len(found.names) >= 12
     for number, name in enumerate(found.names):
         best = int(np.argmax(by_dev.of(name)))
@@ -153,7 +154,7 @@ def test_planted_trees_are_found(tiny_bert: Path) -> None:
     asked = probe("head_syntax:trees")
     (make,) = asked.statistics(text)
     (found,) = planted_ratios(encoder, make, text, [up, lambda s, n, place: None])  # type: ignore[arg-type]
-    (chain,) = asked.baseline("offset", chosen_on=text, sentences=text)
+    (chain,) = asked.baseline("offset", ReadText(text), ReadText(text))
     assert found.of("maximum attention")[0, 0] == 1.0
     assert chain.of("maximum attention")[0, 0] < 0.6
     assert found.of("maximum attention")[0, 1] < 0.6
@@ -197,7 +198,7 @@ def test_antecedents() -> None:
         [(0, False), (4, True), (6, False), (8, False)],
     ]
     nearest, same, rule = (
-        probe("head_syntax:coreference").baseline(name, chosen_on=with_mentions(), sentences=with_mentions())[0]
+        probe("head_syntax:coreference").baseline(name, ReadText(with_mentions()), ReadText(with_mentions()))[0]
         for name in ("nearest", "head_match", "rule")
     )
     assert nearest.of("all")[0, 0] == pytest.approx(1 / 3)
@@ -273,7 +274,7 @@ def test_heads_of_a_real_encoder(real_data: Callable[[str], Path], real_model: P
     dev, test = (Sentences(itertools.islice(read_conllu(path), 150)) for path in paths)
     encoder, asked = load_encoder(str(real_model), device="cpu"), probe("head_syntax")
     by_dev, found = (stream_maps(encoder, text, asked.statistics(text)).results[0][0] for text in (dev, test))
-    (offsets,) = asked.baseline("offset", chosen_on=dev, sentences=test)
+    (offsets,) = asked.baseline("offset", ReadText(test), ReadText(dev))
     for relation, gain in (("obj", 0.3), ("det", 0.2), ("nsubj", 0.1), ("all", 0.05)):
         name = f"{relation}: {UP}"
         best = np.unravel_index(np.argmax(by_dev.of(name)), by_dev.of(name).shape)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bertology.activations import Progress
-from bertology.attention import AttentionProbe, GateProbe, HeadBaseline, Windows
+from bertology.attention import AttentionProbe, GateProbe
+from bertology.attention.probes import ReadText
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import Metric, share_metric, sum_metric
@@ -17,7 +18,7 @@ from bertology.measures.sums import HeadRatios
 from bertology.probing import ControlNote
 
 if TYPE_CHECKING:
-    from bertology.attention import MakeStatistic
+    from bertology.attention.maps import MakeStatistic
     from bertology.encoders import Encoder
 
 
@@ -39,22 +40,14 @@ class LooksAt(AttentionProbe):
     least_words: int = 1
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        from bertology.attention._measured import Masses
+        from bertology.attention.measured import Masses
 
         if sentences.n_words < self.least_words:
             raise CorpusError(f"only {sentences.n_words} words: give {self.least_words}")
         return (Masses,)
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
-        lengths = np.diff(sentences.starts).astype(np.float64)[None, None, None]
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
+        lengths = np.diff(text.sentences.starts).astype(np.float64)[None, None, None]
         return (HeadRatios(("previous",), (), lengths - 1, lengths, "attention_mass", "model"),)
 
 

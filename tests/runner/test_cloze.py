@@ -15,7 +15,6 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import load_corpus
 from bertology.cloze import pseudo_log_likelihood
-from bertology.cloze.family import kind_of, read_vocabulary
 from bertology.corpora import write_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
@@ -120,16 +119,6 @@ def test_what_is_left_out_is_kept_with_its_reason(asking: Asking, facts: Path, t
     assert (line.n_items, line.n_skipped) == (1, 1)
 
 
-def test_a_group_of_which_nothing_could_be_asked_is_shown_empty(asking: Asking, facts: Path) -> None:
-    (facts / "TREx" / "P2.jsonl").write_text(json.dumps({"sub_label": "river", "obj_label": "chrysanthemum"}) + "\n")
-    found = asking("lama", facts, layers="-1")
-    lines = {line.name: line for line in found.view().groups[0].lines}
-    empty = lines["N-1 P2 sees"]
-    assert (empty.n_items, empty.n_skipped, dict(empty.by_layer)) == (0, 1, {})
-    assert lines["N-1 P1 sees"].by_layer
-    assert found.per_group("lama", 4).loc["N-1 P2 sees", "skipped"] == 1
-
-
 def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
     found = asking("lama", facts, controls=("blind",), layers="-1")
     (cell,) = {row.cell_id for row in found.only(control="blind").rows}
@@ -139,15 +128,6 @@ def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path,
         if not reason:
             answer = entry(kept.labels[kept.gold[place]])
             assert kept.extra["rank"][place] == 1 + int((log_probs > log_probs[answer]).sum())
-
-
-def test_a_mean_over_relations_of_a_type_is_as_sure_as_its_own_facts(asking: Asking, facts: Path) -> None:
-    found = asking("lama", facts, layers="0", controls=("blind",))
-    rows = {row.metric: row for row in found.only(control="none").rows if row.group is None}
-    of_type = rows["p_at_1 N-1"]
-    assert (of_type.n_items, of_type.n_clusters) == (5, rows["p_at_1"].n_clusters)
-    assert "p_at_1 1-1" not in rows
-    assert of_type.value == rows["p_at_1"].value
 
 
 def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:
@@ -188,32 +168,6 @@ def test_the_majority_among_the_items_that_are_asked_of_a_model(asking: Asking, 
     assert found.per_group("lama", 0, metric="mrr")["value"].to_dict() != by_group["value"].to_dict()
 
 
-def test_where_all_items_are_asked_one_majority_is_for_all_models(asking: Asking, facts: Path) -> None:
-    lines = (facts / "TREx" / "P2.jsonl").read_text().replace("chrysanthemum", "house")
-    (facts / "TREx" / "P2.jsonl").write_text(lines)
-    found = asking("lama", facts, controls=("majority",), layers="0,4")
-    assert majorities(found, "pocket") == {}
-    (table,) = found.view().tables
-    assert [(line.n_items, line.model) for line in table.baselines] == [(6, None)]
-
-
-def test_each_reading_has_the_majority_of_its_own_items(asking: Asking, facts: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("dog\nking\n")
-    readings = {"lama": (ReadoutConfig(), ReadoutConfig(settings={"vocabulary": str(words)}))}
-    found = asking("lama", facts, controls=("majority",), layers="0,4", configs=readings)
-    tables = found.view().tables
-    assert [table.about.n_items for table in tables] == [5, 4]
-    assert [line.n_items for table in tables for line in table.baselines] == [5, 4]
-    # Of the vocabulary of two words: king, dog, dog; dog.
-    assert [line.main.value for table in tables for line in table.baselines] == [
-        pytest.approx((2 / 4 + 1) / 2),
-        pytest.approx((2 / 3 + 1) / 2),
-    ]
-    grid = found.view().models().tables[0]
-    assert [line.label.partition(",")[0] for line in grid.lines if line.baseline] == ["majority (oracle)"] * 2
-
-
 def test_blind_texts_are_scored_on_the_items_of_the_layers(asking: Asking, facts: Path) -> None:
     # With its subject the text is too long, without it not.
     long = {"sub_label": "king of the old house of the dog", "obj_label": "house", "uuid": "long", "predicate_id": "P1"}
@@ -246,14 +200,6 @@ def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_
     words.write_text("dog\nking\nhouse\n")
     again = asking("lama", facts, layers="-1", configs=reading)
     assert again.rows[0].cell_id != found.rows[0].cell_id
-
-
-def test_a_vocabulary_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"words\.txt: no such file; it should be a vocabulary, one word a line"):
-        read_vocabulary(str(tmp_path / "words.txt"))
-    (tmp_path / "words.txt").write_text("\n")
-    with pytest.raises(CorpusError, match="no word in it"):
-        read_vocabulary(str(tmp_path / "words.txt"))
 
 
 def pairs_file(folder: Path, pairs: list[tuple[str, str]]) -> Path:
@@ -299,21 +245,11 @@ def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, t
         assert row.value == pytest.approx(right / 3)
 
 
-def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
-    path = pairs_file(tmp_path, PAIRS)
-    forms = tuple(ReadoutConfig(settings={"form": form}) for form in ("original", "within_word_l2r"))
-    found = asking("minimal_pairs", path, layers="-1", configs={"minimal_pairs": forms})
-    assert {json.loads(row.params_json)["form"] for row in found.rows} == {"original", "within_word_l2r"}
-    assert [table.reading for table in layer_tables(found.rows, ())] == [
-        "masked_lm.v1, form original",
-        "masked_lm.v1, form within word l2r",
-    ]
-
-
 def test_the_tuned_lens_stands_beside_the_logit_lens(
     asking: Asking, tmp_path: Path, counted_forwards: list[int]
 ) -> None:
-    from bertology.cloze import ClozeProbe, Prompt, ask, load_lens
+    from bertology.cloze import ClozeProbe, Prompt, ask
+    from bertology.cloze.lens import load_lens
     from bertology.probing import get_probe
 
     agreement = get_probe("agreement")
@@ -373,37 +309,6 @@ def test_what_is_finished_is_not_asked_again(
     assert path.read_bytes() == before
 
 
-def test_only_the_first_items_of_each_group(asking: Asking, facts: Path) -> None:
-    found = asking("lama", facts, max_items=1, layers="-1")
-    assert (found.rows[0].n_items, found.rows[0].n_skipped) == (2, 0)
-
-
-def test_random_weights_know_nothing_of_the_pocket_world(asking: Asking) -> None:
-    found = asking("lama", "pocket", controls=("random",), layers="-1")
-    values = {row.init: row.value for row in found.rows if row.metric == "p_at_1" and row.group is None}
-    assert values["pretrained"] is not None
-    assert values["pretrained"] > 0.7
-    assert values["random"] is not None
-    assert values["random"] < 0.05
-
-
-def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_path: Path) -> None:
-    found = asking("lama:negated", "pocket", max_items=2, layers="-1")
-    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
-    from bertology_probes.lama import Negated
-
-    items = {item.id: item for item in Negated().items("pocket").items}
-    for place, name in enumerate(kept.item_ids):
-        before, after = own_log_probs(items[name].text), own_log_probs(items[name].other)
-        best = int(before.argmax())
-        assert kept.extra["rank"][place] == 1 + int((after > after[best]).sum())
-        assert kept.score[place] == pytest.approx(float(after[best]), abs=1e-5)
-        assert kept.extra["rival"][place] == pytest.approx(float(before[best]), abs=1e-5)
-        assert (kept.gold[place] == kept.pred[place]) == (int(after.argmax()) == best)
-    # nothing is best at being moved
-    assert not found.comparisons
-
-
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
@@ -423,11 +328,6 @@ def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict
     assert "\n" not in str(caught.value)
 
 
-def test_labels_cannot_be_read_by_a_head(asking: Asking) -> None:
-    with pytest.raises(BertologyError, match="unknown readout 'masked_lm'"):
-        asking("pos", "pocket", readout="masked_lm")
-
-
 def test_what_texts_are_about_cannot_be_erased(asking: Asking) -> None:
     with pytest.raises(FitError, match="puts texts to the model"):
         asking("pos", "pocket", configs={"pos": (ReadoutConfig(erase="lama"),)}, layers="0")
@@ -436,9 +336,3 @@ def test_what_texts_are_about_cannot_be_erased(asking: Asking) -> None:
 def test_a_corpus_without_anything_to_ask(asking: Asking, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"task lama: .*nowhere"):
         asking("lama", tmp_path / "nowhere")
-
-
-def test_reasons_are_counted_without_the_words_they_are_about() -> None:
-    assert kind_of("'a b' not in the vocabulary: 2 pieces (x y)") == "not in the vocabulary"
-    assert kind_of("too long: 600 pieces, the model takes 512") == "too long"
-    assert kind_of("\"it's\" it runs together with 'x' before it") == "it runs together with 'x' before it"

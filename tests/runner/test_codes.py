@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from bertology.corpora import Corpus, write_conllu
+from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
-from bertology.measures.baselines import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout
-from bertology.results import read_results
 from bertology.results.predictions import read_predictions
-from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment, run_probes
-from bertology.runner.experiment import load_experiment
+from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors
 
 LINEAR = {"strengths": [0.1]}
@@ -128,20 +123,6 @@ def test_what_is_planted_is_told_shortly_and_noise_is_not(
     assert by_metric(told, 0, "control_task")["compression"].value == pytest.approx(planted.value, rel=0.35)
 
 
-def test_a_share_of_train_is_what_is_coded(asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors) -> None:
-    request = asking(ReadoutConfig("linear", LINEAR, 0.5, codelength="online"))
-    frame = run_probes(request, corpus=toy).to_pandas()
-    clusters = np.repeat(np.arange(50), 6)
-    keep = fraction_mask(clusters, 0.5, seed=0)
-    assert set(frame.n_items) == set(frame.n_train) == {150}
-    assert set(frame.n_clusters) == {25}
-    weights = keep[None].astype(np.float32)
-    readout = LinearReadout(strengths=(0.1,))
-    code = codes_alone(request, toy, vectors, online_codelength, readout, weights=weights)
-    for place, layer in enumerate((0, 1)):
-        assert by_metric(frame, layer)["codelength_bits"].value == pytest.approx(code.bits[0, place], rel=1e-4)
-
-
 def test_what_is_kept_is_a_sentence_and_its_bits(
     asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
 ) -> None:
@@ -196,51 +177,3 @@ def test_what_cannot_be_coded_is_said_in_a_line(
 
 
 # In an experiment
-
-
-@pytest.fixture
-def experiment(toy: Corpus, tiny_bert: Path, tmp_path: Path) -> Path:
-    """An experiment that measures codes of two kinds beside plain accuracy."""
-    folder = tmp_path / "toy"
-    folder.mkdir()
-    for split, sentences in toy.splits.items():
-        write_conllu(folder / f"toy-ud-{split}.conllu", [_with_heads(sentence) for sentence in sentences])
-    readouts = [
-        {"name": "linear", "settings": {"strengths": [[0.1]]}},
-        {"name": "linear", "settings": {"strengths": [[0.1]]}, "codelength": "online"},
-        {"name": "bayes", "settings": BAYES, "codelength": "variational"},
-    ]
-    content = {
-        "name": "codes",
-        "models": [{"name": str(tiny_bert), "id": "tiny"}],
-        "corpora": [{"name": str(folder), "id": "toy"}],
-        "tasks": [{"name": "pos", "readout": readouts}],
-        "layers": "0-1",
-        "controls": ["control_task"],
-        "statistics": {"resamples": 100},
-        "outputs": {"plots": []},
-    }
-    path = tmp_path / "codes.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
-
-
-def _with_heads(sentence: Any) -> Any:
-    heads = tuple(range(len(sentence.words)))
-    return replace(sentence, heads=heads, layers={**sentence.layers, "deprel": ("dep",) * len(heads)})
-
-
-def test_codes_stand_beside_accuracy_in_an_experiment(experiment: Path, tmp_path: Path) -> None:
-    summary = run_experiment(load_experiment(experiment), tmp_path / "run", options=RunOptions(engine="serial"))
-    assert summary.failures == ()
-    frame = read_results(tmp_path / "run").to_pandas()
-    kinds = frame.groupby(["readout", "control"]).metric.unique().map(set).to_dict()
-    codes = {"compression", "codelength_bits"}
-    assert kinds == {
-        ("linear", "none"): {"accuracy", "macro_f1", "selectivity"} | codes,
-        ("linear", "control_task"): {"accuracy"} | codes,
-        ("bayes", "none"): codes,
-        ("bayes", "control_task"): codes,
-    }
-    by_split = frame.groupby("metric").split.unique().map(list).to_dict()
-    assert {metric for metric, splits in by_split.items() if splits == ["train"]} == codes

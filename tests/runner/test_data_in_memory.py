@@ -7,14 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from bertology import probe
-from bertology.activations import read_words
-from bertology.attention import sentence_maps
-from bertology.corpora import Sentences, sentence_of_text
-from bertology.encoders import load_encoder
-from bertology.encoders.masked_loss import masked_lm_loss
 from bertology.errors import CorpusError
 from bertology.runner import RunOptions, rerun, run_experiment
 from bertology.runner.experiment import Experiment
@@ -76,29 +70,6 @@ def test_a_run_on_a_table_of_items_is_run_again(tiny_bert: Path, tmp_path: Path)
     assert not again.moved
 
 
-def test_whole_numbers_with_gaps_are_classes(tiny_bert: Path, frame: pd.DataFrame) -> None:
-    stars = [float(number % 2) if number % 5 else np.nan for number in range(len(frame))]
-    found = probe(
-        "sentence_label:stars", model=tiny_bert, corpus=frame.assign(stars=stars), controls="none", layers="0",
-        columns="words=words,label=stars",
-    )  # fmt: skip
-    assert set(found.to_pandas()["n_classes"]) == {2}
-
-
 def test_columns_that_are_wrong_are_named(tiny_bert: Path, frame: pd.DataFrame) -> None:
     with pytest.raises(CorpusError, match="no column of texts or words among w, upos, document"):
         probe("pos", model=tiny_bert, corpus=frame.rename(columns={"words": "w"}))
-
-
-def test_a_corpus_in_memory_is_not_annotated(tiny_bert: Path, frame: pd.DataFrame) -> None:
-    with pytest.raises(CorpusError, match="annotate labels a file of raw text, not data in memory"):
-        probe("pos", model=tiny_bert, corpus=frame, columns=COLUMNS, annotate="en_core_web_sm")
-
-
-def test_plain_texts_are_read_as_their_sentences(tiny_bert: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), attention="eager")
-    texts = ["the dogs chased the cats", "the cats saw it"]
-    sentences = Sentences(map(sentence_of_text, texts))
-    assert torch.equal(read_words(encoder, texts, layers=(1,)), read_words(encoder, sentences, layers=(1,)))
-    assert sentence_maps(encoder, texts[0]).units == sentence_maps(encoder, sentences[0]).units
-    assert masked_lm_loss(encoder, texts).bits == masked_lm_loss(encoder, sentences).bits

@@ -15,9 +15,8 @@ from bertology.families.model_corpus import Weights, control_seeds
 from bertology.families.request import ALL_CONTROLS, Controls
 from bertology.probing import get_probe
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
+from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._plan import make_plan
-from bertology.runner.experiment import load_experiment
 from tests.runner.requests import but
 
 
@@ -124,41 +123,7 @@ def test_several_seeds_have_means_over_seeds_and_sentences(finished: Any) -> Non
     assert "not over seeds of the fit" in " ".join(finished.results.only(seed=1).view().to_text().split())
 
 
-def test_draws_and_seeds_make_one_mean(request_of: ProbeRequest) -> None:
-    frame = run_probes(but(request_of, seeds=2, random_draws=2, layers="1")).to_pandas()
-    fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
-    assert sorted(zip(fresh.init_seed, fresh.seed, strict=True)) == [(0, 0), (0, 1), (10_000, 0), (10_000, 1)]
-    assert set(fresh.n_runs) == {4}
-    assert fresh["mean"].iloc[0] == pytest.approx(fresh.value.mean())
-
-
 @pytest.mark.parametrize("number", [0, -3, "many", 1.5])
 def test_an_impossible_number_of_draws_is_refused(number: Any) -> None:
     with pytest.raises(BertologyError, match=r"random_draws: should be "):
         ProbeRequest(random_draws=number)
-
-
-def test_an_experiment_keeps_draws_together(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one unit, so that each part of a run has what the mean takes; seed 1 is free for a model of its own."""
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "trial.yaml"
-    path.write_text(
-        f"name: trial\nmodels: [{{name: {tiny_bert}, id: tiny}}, {{name: {tiny_bert}, id: fresh, init: random}}]\n"
-        "corpora: [{name: pocket, sentences: 40}]\ntasks: [pos]\nlayers: 1\ncontrols: [random]\nrandom_draws: 3\n"
-        "statistics: {resamples: 200}\noutputs: {plots: []}\n"
-    )
-    experiment, options = load_experiment(path), RunOptions(engine="serial")
-    summary = run_experiment(experiment, tmp_path / "run", options=options)
-    assert not summary.failures
-    assert summary.n_cells == summary.n_computed == 1 + 3 + 1
-    frame = read_results(tmp_path / "run").to_pandas()
-    rows = frame[(frame.model == "tiny") & (frame.init == "random") & (frame.metric == "accuracy")]
-    assert set(rows.n_runs) == {3}
-    own = frame[frame.model == "fresh"]
-    assert set(own.init_seed) == {1}
-    # Intervals are made of finished cells: of other resamples, with nothing computed.
-    more = load_experiment(path, changes=["statistics.resamples=300"])
-    again = run_experiment(more, tmp_path / "run", options=options)
-    assert again.n_computed == 0
-    methods = set(read_results(tmp_path / "run").to_pandas().ci_method)
-    assert methods == {"cluster-bootstrap-bca-300"}

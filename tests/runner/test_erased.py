@@ -83,14 +83,6 @@ def test_another_task_is_left_alone(asking: Callable[..., ProbeRequest], same_ev
     assert found["xpos leace"] > 0.9
 
 
-def test_the_same_erasure_meets_spans_and_words(asking: Callable[..., ProbeRequest], same_everywhere: Corpus) -> None:
-    # Two tasks ask about the same words, one as words and one as spans of a word, by one linear readout.
-    reading = ReadoutConfig("linear", {"strengths": [0.1]}, erase="pos")
-    words = accuracies(asking(reading), same_everywhere)
-    frame = run_probes(asking(reading, task="edge_pos"), corpus=same_everywhere).to_pandas()
-    assert words["pos leace"] == frame[frame.metric == "micro_f1"].value.item()
-
-
 @pytest.mark.parametrize("labels", [("A0", "A1"), (("moved",), ("moved", "aware"))])
 def test_only_tasks_of_words_can_be_erased(
     asking: Callable[..., ProbeRequest],

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology import Corpus, Results, load_corpus, probe, read_results
+from bertology import Corpus, Results, load_corpus, probe
 from bertology.cli import main
 from bertology.corpora import Sentence, Sentences, Target, write_conllu
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.model_corpus import choose_folds
 from bertology.results import Predictions, ResultRow
-from bertology.results.report import write_report
-from bertology.runner import RunOptions, estimate, resolve_work, run_experiment, verify_run
-from bertology.runner.experiment import experiment_of, load_experiment
+from bertology.runner import verify_run
 
 N, DOCUMENT = 72, 4
 
@@ -61,27 +59,12 @@ def test_each_sentence_is_tested_once_and_no_group_is_seen(n_folds: int, documen
     assert max(sizes) - min(sizes) <= max(document, 1)
 
 
-def test_folds_do_not_depend_on_the_order(corpus: Corpus) -> None:
-    def tested(of: Corpus) -> set[frozenset[str]]:
-        _, splits = choose_folds(of, 4, train="train", test="test")
-        texts = np.array([sentence.id for sentence in splits.test])
-        return {frozenset(texts[fold.within["test"]]) for fold in splits.folds}
-
-    assert tested(corpus) == tested(one_piece(in_documents()[::-1]))
-
-
 def test_too_few_for_so_many_folds() -> None:
     with pytest.raises(CorpusError, match="mine: 6 documents are too few for 8 folds; ask for at most 6 folds"):
         choose_folds(one_piece(in_documents(document=12)), 8, train="train", test="test")
     # two documents are none to speak of: sentences are divided, and tables say so
     read, _ = choose_folds(one_piece(in_documents(document=36)), 4, train="train", test="test")
     assert list(read.splits) == ["4-fold cross-validation over sentences"]
-
-
-def test_splits_that_were_made_before_are_not_spoken_of() -> None:
-    made = replace(one_piece(in_documents()).divided(), name="mine")
-    assert "8 : 1 : 1" in made.notes["splits"]
-    assert "splits" not in choose_folds(made, 3, train="train", test="test")[0].notes
 
 
 # What is fitted in them
@@ -171,14 +154,6 @@ def test_scores_are_over_all_items(tiny_bert: Path, corpus: Corpus) -> None:
     assert frame["text"].notna().all()
 
 
-def test_seeds_and_fractions_are_of_what_a_fold_is_fitted_on(tiny_bert: Path, corpus: Corpus) -> None:
-    readout = {"name": "linear", "fraction": [0.5, 1.0]}
-    results = ask(tiny_bert, corpus, "pos", folds=3, seeds=2, readout=readout, controls="none")
-    n_train = {row.params_json.count("fraction"): row.n_train for row in results.rows}
-    assert n_train[1] == pytest.approx(n_train[0] / 2, rel=0.1)
-    assert {row.n_runs for row in results.rows} == {2}
-
-
 # Stopped and gone on with
 
 
@@ -213,60 +188,7 @@ def test_a_run_goes_on_in_the_fold_where_it_was_stopped(
     assert len(fitted) == 9
 
 
-def test_other_folds_are_other_cells(tiny_bert: Path, corpus: Corpus) -> None:
-    runs = [ask(tiny_bert, corpus, "pos", controls="majority", folds=n) for n in (3, 4)]
-    assert not {row.cell_id for row in runs[0].rows} & {row.cell_id for row in runs[1].rows}
-    moved = [replace(one, group=f"d{place % 18}") for place, one in enumerate(corpus["test"])]
-    other = ask(tiny_bert, one_piece(moved), "pos", controls="majority", folds=3)
-    assert not {row.cell_id for row in runs[0].rows} & {row.cell_id for row in other.rows}
-
-
 # Files and commands
-
-
-@pytest.mark.parametrize("engine", ["serial", "joblib"])
-def test_an_experiment_with_folds(tiny_bert: Path, tmp_path: Path, engine: Any) -> None:
-    write_conllu(tmp_path / "mine.conllu", newdocs(in_documents()))
-    (tmp_path / "e.yaml").write_text(
-        f"name: e\nmodels: [{{name: {tiny_bert}, id: m}}]\nlayers: 0,1\nrandom_draws: 1\n"
-        "statistics: {resamples: 200}\ncontrols: [majority, random]\n"
-        f"corpora: [{{name: {tmp_path / 'mine.conllu'}, folds: 3}}]\ntasks: [pos, 'feats:Number']\n"
-        "outputs: {plots: []}\n"
-    )
-    experiment = load_experiment(tmp_path / "e.yaml")
-    options = RunOptions(engine=engine, jobs=2)
-    summary = run_experiment(experiment, tmp_path / "run", options=options)
-    assert summary.failures == ()
-    rows = read_results(tmp_path / "run").rows
-    assert {(row.split, row.n_clusters) for row in rows if row.task == "pos"} == {
-        ("3-fold cross-validation over documents", N)
-    }
-    assert run_experiment(experiment, tmp_path / "run", options=options).n_computed == 0
-    assert verify_run(tmp_path / "run") == ()
-    write_report([tmp_path / "run"], tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "3-fold cross-validation over documents" in page
-    assert "is not the one that was scored" not in page
-
-
-def test_more_folds_take_more_time(tiny_bert: Path, tmp_path: Path) -> None:
-    write_conllu(tmp_path / "mine.conllu", newdocs(in_documents()))
-
-    def flops(n_folds: int) -> float:
-        corpus = {"name": str(tmp_path / "mine.conllu"), "folds": n_folds}
-        plain = {"name": "e", "models": [str(tiny_bert)], "corpora": [corpus], "tasks": ["pos"], "controls": "none"}
-        (pair,) = estimate(resolve_work(experiment_of(plain, where="e")), tmp_path / "run").pairs
-        return pair.fitting_flops
-
-    assert flops(6) == pytest.approx(3 * flops(2), rel=0.01)
-
-
-def newdocs(sentences: list[Sentence]) -> list[Sentence]:
-    """Sentences with the comments that make their groups documents."""
-    return [
-        replace(one, comments=(f" newdoc id = {one.group}",) if place % DOCUMENT == 0 else ())
-        for place, one in enumerate(sentences)
-    ]
 
 
 def test_the_command(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

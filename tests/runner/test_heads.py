@@ -12,15 +12,14 @@ import pandas as pd
 import pytest
 
 from bertology.attention import stream_maps
-from bertology.attention._measured import Masses
+from bertology.attention.measured import Masses
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import load_encoder
-from bertology.errors import BertologyError, CorpusError, FitError, NameNotFoundError
+from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig
-from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, RunOptions, Shard, merge_runs, run_experiment, run_probes
+from bertology.results import Results
+from bertology.runner import ProbeRequest, run_probes
 from bertology.runner import _plan as finder
-from bertology.runner.experiment import load_experiment
 from tests.runner.head_probes import LooksAt, Lost
 
 Asking = Callable[..., Results]
@@ -106,16 +105,6 @@ def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> N
     assert "| best offset |" in results.to_markdown()
 
 
-def test_a_line_that_dev_lacks_says_so(asking: Asking) -> None:
-    results = asking()
-    rows = tuple(row for row in results.rows if row.split == "test" or row.group != "previous")
-    (table, _) = Results(rows).view().head_tables
-    assert {line.name for line in table.lines if not line.chosen_apart} == {"previous"}
-    text = Results(rows).to_markdown()
-    assert "| previous † " in text
-    assert "- †: too few on dev: named by the scores shown" in text
-
-
 @pytest.mark.usefixtures("asking")
 def test_without_a_split_to_choose_on_the_table_says_so(tiny_corpus: Path) -> None:
     whole = load_corpus(str(tiny_corpus))
@@ -140,42 +129,6 @@ def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Askin
     assert {step: scores[""].value for step, scores in steps.lines.items()} == {"10 % off": 10, "20 % off": 20}
     (table,) = results.view().tables
     assert [line.main.value for line in table.lines if line.main] == pytest.approx(worth)
-
-
-def test_what_is_there_is_not_computed_again(asking: Asking, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    first = asking("looks_at,lost", controls=("offset",), out=run)
-    from bertology import attention
-
-    monkeypatch.setattr(attention, "stream_maps", None)
-    monkeypatch.setattr(Lost, "measure", None)
-    again = asking("looks_at,lost", controls=("offset",), out=run)
-    assert first.to_pandas().equals(again.to_pandas())
-    assert read_results(run).to_pandas().equals(again.to_pandas())
-    assert str(read_results(run).view()) == str(again.view())
-
-
-def test_one_pass_for_all_that_is_asked_of_maps(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bertology import attention
-
-    passes = []
-    once = attention.stream_maps
-
-    def counted(*given: Any, **chosen: Any) -> Any:
-        passes.append(chosen["level"])
-        return once(*given, **chosen)
-
-    monkeypatch.setattr(attention, "stream_maps", counted)
-    known = finder.get_probe
-    pieces = LooksAt(task="at_pieces", level="piece")
-    also = LooksAt(task="also", chooses=False)
-    more = {"at_pieces": pieces, "also": also}
-    monkeypatch.setattr(finder, "get_probe", lambda name: more.get(name) or known(name))
-    results = asking("looks_at,also,at_pieces")
-    assert sorted(passes) == ["piece", "piece", "word", "word"], "dev and test, of words and of pieces"
-    assert set(of(results, task="also")["split"]) == {"test"}
-    one, other = (of(results, task=task, split="test")["value"].to_numpy() for task in ("looks_at", "also"))
-    np.testing.assert_array_equal(one, other)
 
 
 def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
@@ -209,11 +162,6 @@ def test_what_cannot_be_asked_is_said(asking: Asking, chosen: dict[str, str], me
         asking(**chosen)
 
 
-def test_a_text_without_what_is_asked_about_is_said(asking: Asking) -> None:
-    with pytest.raises(CorpusError, match=r"task looks_at: only \d+ words: give 1000000"):
-        asking(configs={"looks_at": (ReadoutConfig("attention", {"least_words": 1_000_000}),)})
-
-
 @pytest.fixture
 def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> Path:
     file = tmp_path / "heads.yaml"
@@ -223,17 +171,3 @@ def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> Path:
         "outputs: {tables: [md, csv], plots: []}\n"
     )
     return file
-
-
-def test_an_experiment_in_parts_is_the_whole(experiment: Path, tmp_path: Path) -> None:
-    run_experiment(load_experiment(experiment), tmp_path / "whole", options=RunOptions(engine="serial"))
-    whole = read_results(tmp_path / "whole")
-    assert (tmp_path / "whole" / "heads.csv").stat().st_size > 0
-    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
-    for number, part in enumerate(parts, start=1):
-        run_experiment(load_experiment(experiment), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    merge_runs(parts, tmp_path / "merged")
-    merged = read_results(tmp_path / "merged")
-    same = [name for name in whole.to_pandas() if name not in ("wall_s", "started_utc")]
-    assert merged.to_pandas()[same].equals(whole.to_pandas()[same])
-    assert set(whole.to_pandas()["model"].dropna()) == {"tiny"}

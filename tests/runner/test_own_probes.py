@@ -5,25 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from bertology import Corpus, Results, probe, register_probe
-from bertology.attention import AttentionProbe, GateProbe
-from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.request import ReadoutConfig
-from bertology.probing import Examples, Probe, RepresentationProbe, tree_examples, word_examples
+from bertology.probing import Examples, Probe, RepresentationProbe, word_examples
 from bertology.probing._probes import OF_PROCESS
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
-from bertology_probes.head_statistics import PROBE as HEAD_STATISTICS
 from tests.runner.conftest import fits_of
 from tests.test_house import fenced
 
@@ -72,12 +68,6 @@ def test_an_object_is_asked_alone_and_among_names(ask: Callable[..., Results]) -
     assert {row.cell_id for row in ask("letter,pos").rows} == set(by_name.values())
 
 
-def test_models_are_compared_by_it(ask: Callable[..., Results], tiny_bert: Path) -> None:
-    results = probe(Letter(), model=[tiny_bert, "pocket"], corpus="pocket", sentences=60, layers="0", controls="none")
-    families = {row.family for row in results.comparisons}
-    assert any(name.startswith("letter on pocket: models at each layer by accuracy") for name in families)
-
-
 def test_two_objects_of_one_task_are_refused(ask: Callable[..., Results]) -> None:
     for both in ([Letter("a"), Letter("e")], [Letter, "letter"]):
         with pytest.raises(BertologyError, match="task letter is asked for twice: give each probe a task of its own"):
@@ -114,63 +104,6 @@ def test_an_edited_probe_never_meets_old_cells(tiny_bert: Path, corpus: Corpus, 
     assert ask(Letter("a"), controls="majority").rows[-1].value == pytest.approx(max(n_a, 240 - n_a) / 240)
 
 
-def test_identities_of_installed_probes_have_nothing_more(tiny_bert: Path, corpus: Corpus) -> None:
-    plan = make_plan(ProbeRequest(tasks=("pos",), model=str(tiny_bert), controls=()), corpus=corpus)
-    assert not {"items_fingerprint", "source_fingerprint"} & set(next(iter(fits_of(plan)[0].cells.values())).identity)
-
-
-@dataclass(frozen=True)
-class Depths(RepresentationProbe):
-    asks: Literal["depths", "distances"] = "depths"
-    task = "own_depths"
-    version = 1
-    question = reference = "?"
-    readout = "structural.v1"
-    metrics = ("root_accuracy",)
-
-    def examples(self, sentences: Sentences) -> Examples:
-        return tree_examples(sentences, self.asks)
-
-
-def test_trees_are_guarded_by_their_items(tiny_bert: Path, tiny_corpus: Path) -> None:
-    from bertology import load_corpus
-
-    corpus = load_corpus(str(tiny_corpus))
-    assert not cells_of(tiny_bert, corpus, Depths()) & cells_of(tiny_bert, corpus, Depths("distances"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Colours(ClozeProbe):
-    answer: str = "red"
-    task = "colours"
-    version = 1
-    question = reference = "?"
-    metrics = ("p_at_1",)
-    asks = "answers"
-
-    def items(self, source: str) -> ClozeItems:
-        return ClozeItems((ClozeItem("1", "1", "1", "the dog is {mask} .", answer=self.answer),))
-
-
-class Statistics(type(HEAD_STATISTICS)):  # type: ignore[misc]
-    task = "own_statistics"
-
-
-def test_probes_of_texts_and_heads_are_guarded_by_their_source(tiny_bert: Path, corpus: Corpus, tmp_path: Path) -> None:
-    assert not cells_of(tiny_bert, corpus, Colours()) & cells_of(tiny_bert, corpus, Colours(answer="blue"))
-    assert issubclass(Statistics, AttentionProbe | GateProbe)
-    own = Statistics()
-    first = cells_of(tiny_bert, corpus, own)
-    assert first == cells_of(tiny_bert, corpus, own)
-    (tmp_path / "edited.py").write_text("another source")
-    with patch("bertology.probing._probes.inspect.getfile", lambda kind: str(tmp_path / "edited.py")):
-        assert not first & cells_of(tiny_bert, corpus, own)
-    namespace: dict[str, Any] = {"Statistics": Statistics, "__name__": "typed"}
-    exec("class Typed(Statistics): task = 'typed'", namespace)
-    with pytest.raises(BertologyError, match=r"task typed: the source of Typed cannot be read; define it in a file"):
-        cells_of(tiny_bert, corpus, namespace["Typed"]())
-
-
 def answering(answer: Callable[[Sentences], Any]) -> Probe:
     class Answering(Letter):
         def examples(self, sentences: Sentences) -> Any:
@@ -201,33 +134,6 @@ def test_mistakes_of_examples_are_one_line(ask: Callable[..., Results], answer: 
     with pytest.raises((CorpusError, FitError), match=f"^task letter, {message}") as caught:
         ask(answering(answer))
     assert "\n" not in str(caught.value)
-
-
-class Trees(Letter):
-    task = "own_trees"
-
-    def examples(self, sentences: Sentences) -> Examples:
-        return tree_examples(sentences, "distances")
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({"readout": "structural.v1", "metrics": ("uuas",)}, "does not read its items, which are labels: take linear"),
-        ({"readout": "structural.v1"}, "accuracy is no metric of trees: take uuas, dspr"),
-        ({"metrics": ("uuas",)}, "uuas is no metric of labels: take accuracy, macro_f1"),
-        ({"metrics": ("r2",)}, "r2 is no metric of labels"),
-        ({"readout": "ridge_regression.v1"}, "accuracy is no metric of numbers: take r2, spearman"),
-    ],
-)
-def test_parts_of_other_families_are_one_line(ask: Callable[..., Results], parts: Any, message: str) -> None:
-    with pytest.raises(BertologyError, match=message):
-        ask(type("Other", (Letter,), parts))
-
-
-def test_trees_are_not_read_as_labels(tiny_bert: Path, tiny_corpus: Path) -> None:
-    with pytest.raises(FitError, match=r"readout linear.v1 does not read its items, which are trees: take structural"):
-        probe(Trees(), model=tiny_bert, corpus=tiny_corpus, layers="0", controls="none")
 
 
 def test_a_task_of_this_process_is_not_erased(ask: Callable[..., Results]) -> None:

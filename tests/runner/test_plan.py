@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bertology.corpora import Corpus, load_corpus
-from bertology.errors import BertologyError, CorpusError, NameNotFoundError
+from bertology.errors import BertologyError, NameNotFoundError
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
@@ -41,14 +41,6 @@ def test_a_plan_has_one_cell_for_every_score(request_: ProbeRequest) -> None:
             expected |= {("random", "none", seed, layer)}
     assert set(found) == {(task, *rest) for task in ("pos", "deprel") for rest in expected}
     assert len(set(found.values())) == len(found)
-
-
-def test_controls_choose_the_cells(request_: ProbeRequest) -> None:
-    assert set(cells(make_plan(but(request_, controls=())))) == {
-        ("pos", "pretrained", "none", 0, 0),
-        ("pos", "pretrained", "none", 0, 2),
-    }
-    assert ("pos", "majority") in cells(make_plan(but(request_, controls=("majority",))))
 
 
 def test_names_places_and_device_do_not_change_a_cell(request_: ProbeRequest, tmp_path: Path) -> None:
@@ -93,11 +85,6 @@ def test_a_setting_that_moves_numbers_changes_every_cell_of_a_layer(
     assert all(before[key] != after[key] for key in layers)
     # What looks at no vector does not depend on how vectors are made.
     assert all(before[key] == after[key] for key in before if key not in layers)
-
-
-def test_the_splits_change_a_cell(request_: ProbeRequest) -> None:
-    before, after = cells(make_plan(request_)), cells(make_plan(but(request_, test_split="dev")))
-    assert all(before[key] != after[key] for key in before)
 
 
 def test_one_label_or_one_word_changes_every_cell(request_: ProbeRequest, tmp_path: Path) -> None:
@@ -168,12 +155,6 @@ def test_what_there_is_not_is_told(request_: ProbeRequest, change: dict[str, Any
         make_plan(but(request_, **change))
 
 
-def test_a_corpus_in_hand_cannot_be_annotated(request_: ProbeRequest) -> None:
-    corpus = load_corpus(request_.corpus)
-    with pytest.raises(BertologyError, match="annotate labels a raw text file"):
-        make_plan(but(request_, annotate="en_core_web_sm"), corpus=corpus)
-
-
 def test_an_unknown_metric_of_a_probe_is_told_before_anything_is_computed(
     request_: ProbeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,10 +198,3 @@ def test_raw_text_is_labelled_and_split(request_: ProbeRequest, pipeline: Path, 
     assert any("made by a hash of text (1 document: too few to keep whole), 8 : 1 : 1" in one for one in plan.notes)
     assert plan.pair.corpus.is_silver
     assert plan.pair.splits.test.layers["upos"].decoded(0, 5) == ("DET", "NOUN", "VERB", "DET", "NOUN")
-
-
-def test_too_little_raw_text_is_refused(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:
-    text = tmp_path / "raw.txt"
-    text.write_text("The cat sees a dog . " * 4)
-    with pytest.raises(CorpusError, match=r"raw: 4 sentences, .* give 10 or more"):
-        make_plan(but(request_, corpus=str(text), annotate=str(pipeline)))

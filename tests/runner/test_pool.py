@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from bertology import probe
-from bertology.activations import WordVectors, read_words
+from bertology.activations import read_words
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
@@ -23,21 +22,13 @@ from bertology.families.request import ReadoutConfig
 from bertology.results.predictions import read_predictions
 from bertology.runner import (
     ProbeRequest,
-    RunOptions,
-    Shard,
     make_plan,
-    merge_runs,
-    resolve_work,
-    run_experiment,
     run_probes,
 )
-from bertology.runner.experiment import load_experiment
-from tests.encoders.conftest import save_model
 from tests.runner.conftest import fits_of
 
 TASK = "edge_entities"
 """Its items are labelled spans: here whole sentences."""
-Scores = Callable[[Path], pa.Table]
 
 
 @pytest.fixture
@@ -61,27 +52,6 @@ def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
         return ProbeRequest(model=str(tiny_bert), **given)
 
     return request
-
-
-@pytest.fixture
-def written(labelled: Corpus, tiny_bert: Path, tmp_path: Path) -> Path:
-    """The corpus as files of the edge-probing format, and an experiment on it."""
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    for split, sentences in labelled.splits.items():
-        lines = (
-            {"text": one.text, "targets": [{"span1": [0, len(one)], "label": one.targets["entities"][0].label}]}
-            for one in sentences
-        )
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    path = tmp_path / "pools.yaml"
-    path.write_text(
-        f"name: pools\nmodels: [{{name: {tiny_bert}, id: tiny}}]\ncorpora: [{{name: '{folder}#entities', id: made}}]\n"
-        f"tasks: [{{name: {TASK}, readout: {{name: linear, pool: [mean, cls]}}}}]\nlayers: 0-1\n"
-        "controls: [majority, control_task, random]\nrandom_draws: 2\n"
-        "statistics: {resamples: 200}\noutputs: {plots: []}\n"
-    )
-    return path
 
 
 def pooled_by_hand(encoder: Any, sentences: Sentences, pool: str) -> np.ndarray:
@@ -138,21 +108,6 @@ def test_several_make_a_sweep_and_the_mean_is_called_as_ever(
     assert [cell.id for cell in plain.cells.values()] == [cell.id for cell in fits_of(named)[0].cells.values()]
 
 
-def test_rows_and_tables_name_it(labelled: Corpus, tiny_bert: Path) -> None:
-    asked: dict[str, Any] = {"model": str(tiny_bert), "corpus": labelled, "layers": "0-1", "progress": False}
-    results = probe(TASK, readout={"name": "linear", "pool": ["mean", "cls"]}, controls=["majority"], **asked)
-    fits = results.to_pandas().query("layer == layer")
-    settings = [json.loads(params).get("settings", {}) for params in fits.params_json]
-    assert {one.get("pool", "mean") for one in settings} == {"mean", "cls"}
-    text = results.view().to_text()
-    assert "linear.v1, pool cls" in text
-    assert "the special token before the text" in text
-    # In the embeddings nothing has reached the token yet: the label most frequent in training is all there is.
-    values = fits[[one == {"pool": "cls"} for one in settings]].query("layer == 0 and main_metric").value
-    majority = results.to_pandas().query("control == 'majority' and main_metric").value
-    assert values.tolist() == majority.tolist()
-
-
 @pytest.mark.parametrize("pool", ["max", "cls"])
 def test_a_fit_reads_the_same_vector_of_new_text(labelled: Corpus, tiny_bert: Path, tmp_path: Path, pool: str) -> None:
     asked: dict[str, Any] = {"model": tiny_bert, "corpus": labelled, "layers": "2", "controls": "majority"}
@@ -205,68 +160,3 @@ def test_what_is_not_a_sentence_has_no_cls(
         asking(readout={"pool": "max"}, pool="cls")
     with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
         asking(configs={}, readout={"name": "linear", "pool": "clss"})
-
-
-@pytest.mark.parametrize("family", ["gpt2"])
-def test_a_model_without_the_token_refuses(labelled: Corpus, tmp_path: Path, family: str) -> None:
-    folder = save_model(tmp_path / family, family)
-    with pytest.raises(BertologyError, match="no special token before the text, so no cls: pool mean, max or last"):
-        probe(TASK, model=folder, corpus=labelled, readout="linear", pool="cls", progress=False)
-
-
-def test_two_spans_may_share_a_sentence(asking: Callable[..., ProbeRequest], labelled: Corpus) -> None:
-    def halved(sentence: Sentence) -> Sentence:
-        (target,) = sentence.targets["entities"]
-        pair = Target((0, 2), target.label, (2, len(sentence)))
-        return replace(sentence, targets={"relations": (pair,)})
-
-    pairs = replace(labelled, splits={name: Sentences(map(halved, labelled[name])) for name in labelled.splits})
-    task = "edge_relations"
-    configs = tuple(ReadoutConfig("linear", pool=pool) for pool in ("max", "cls"))
-    rows = run_probes(asking(tasks=(task,), configs={task: configs}), corpus=pairs).to_pandas()
-    assert set(rows.n_params) == {2 * (2 * 32 + 1), 2 * (32 + 1)}
-
-
-def test_words_that_are_not_read_leave_out_the_same_items(
-    asking: Callable[..., ProbeRequest], labelled: Corpus
-) -> None:
-    first, *rest = labelled["test"]
-    words = ["\u200b", *first.words]
-    unread = replace(Sentence.from_words(words), id=first.id, targets={"entities": (Target((0, len(words)), "good"),)})
-    corpus = replace(labelled, splits={**labelled.splits, "test": Sentences([unread, *rest])})
-    for pools in ("cls", "mean,cls"):
-        rows = run_probes(asking(configs={}, readout="linear", pool=pools), corpus=corpus).to_pandas()
-        assert set(rows.n_items) == {len(rest)}
-        assert set(rows.n_skipped) == {1}
-
-
-def test_parts_give_the_same(written: Path, tmp_path: Path, scores: Scores, counted_forwards: list[int]) -> None:
-    experiment, serial = load_experiment(written), tmp_path / "serial"
-    assert run_experiment(experiment, serial, options=RunOptions(engine="serial")).failures == ()
-    parts = [tmp_path / f"part{number}" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        run_experiment(experiment, part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    merge_runs(parts, out=tmp_path / "merged")
-    assert scores(tmp_path / "merged").equals(scores(serial))
-    counted_forwards.clear()
-    again = run_experiment(experiment, serial, options=RunOptions(engine="serial"))
-    assert (again.n_computed, counted_forwards) == (0, [])
-
-
-def test_a_plan_counts_sentences(written: Path, tmp_path: Path, labelled: Corpus) -> None:
-    from bertology.runner import estimate
-
-    work = resolve_work(load_experiment(written, changes=["controls=none"]))
-    (pair,) = estimate(work, tmp_path / "none").pairs
-    n_vectors = sum(split.n_words + len(split) for split in labelled.splits.values())
-    assert (pair.vectors, pair.vectors_missing, pair.problems) == (n_vectors * 2 * 32 * 2, n_vectors * 2 * 32 * 2, ())
-
-
-def test_stored_vectors_are_those_of_the_plan(asking: Callable[..., ProbeRequest], labelled: Corpus) -> None:
-    plan = make_plan(asking(ReadoutConfig("linear", pool="cls")), corpus=labelled)
-    run_probes(asking(ReadoutConfig("linear", pool="cls")), corpus=labelled)
-    (weights,) = plan.pair.fingerprints
-    assert plan.pair.recipe(weights, labelled["test"]).find((1,)) is None
-    entry = plan.pair.recipe(weights, labelled["test"], "cls").find((1, 2, 3))
-    assert entry is not None
-    assert WordVectors(entry, np.arange(len(labelled["test"]))).n_items == len(labelled["test"])

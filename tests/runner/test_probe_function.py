@@ -8,9 +8,6 @@ import pytest
 
 import bertology
 from bertology import BertologyError, load_corpus, read_results
-from bertology.encoders import Encoder
-from bertology.errors import ShortMemoryError
-from bertology.readouts import LinearReadout
 from bertology.results import Results
 from bertology.runner import rerun, resolve_work
 from bertology.runner.experiment import Experiment
@@ -98,42 +95,3 @@ def test_the_first_sentences_of_each_split(tiny_bert: Path, tiny_corpus: Path, t
         bertology.probe("pos", corpus=corpus, sentences=1, **chosen)
     repeated = rerun(tmp_path / "run", tmp_path / "again")
     assert not repeated.moved
-
-
-def test_names_of_the_package_are_found_when_used() -> None:
-    for name in bertology.__all__:
-        assert getattr(bertology, name) is not None
-        assert name in dir(bertology)
-    with pytest.raises(AttributeError, match="no attribute 'prob'"):
-        _ = bertology.prob
-
-
-@pytest.mark.parametrize(
-    ("task", "where", "error"),
-    [
-        ("pos", (LinearReadout, "fit"), MemoryError("std::bad_alloc")),
-        (
-            "head_statistics",
-            (Encoder, "check_finite"),
-            RuntimeError("can't allocate memory: 4.3 GB"),
-        ),
-    ],
-)
-def test_want_of_memory_in_a_fit_or_in_maps_is_one_line(
-    task: str,
-    where: tuple[type, str],
-    error: Exception,
-    tiny_bert: Path,
-    tiny_corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(*where, full)
-    with pytest.raises(ShortMemoryError) as refused:
-        bertology.probe(task, model=tiny_bert, corpus=tiny_corpus, layers="1", controls="none")
-    message = str(refused.value)
-    assert "not enough memory (" in message
-    assert "(--dtype)" in message
-    assert "\n" not in message

@@ -21,7 +21,6 @@ from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
-from tests.runner.requests import but
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -136,23 +135,6 @@ def test_heads_and_their_baselines_are_asked_the_same(
     assert frame.n_items.min() > 0
 
 
-@pytest.mark.parametrize("task", [task for task, (_, _, controls) in HEAD_TASKS.items() if controls])
-def test_cells_of_head_baselines_go_by_what_is_read(task: str, tiny_bert: Path, damaged: Corpus, toy: Corpus) -> None:
-    def cells(corpus: Corpus, **reading: Any) -> tuple[set[str], set[str]]:
-        plan = make_plan(asking_heads(tiny_bert, task, **reading), corpus=corpus)
-        found = [{cell.id for cell in one.cells.values()} for (one,) in (plan.baselines, plan.baselines_of_all)]
-        return found[0], found[1]
-
-    whole, of_all = cells(toy)
-    assert whole == of_all
-    read, of_all = cells(damaged)
-    assert read.isdisjoint(of_all)
-    assert read.isdisjoint(cells(damaged, on_long="skip", max_pieces=14)[0])
-    # Train is not read for heads.
-    only_train = Corpus("damaged", {**toy.splits, "train": damaged["train"]})
-    assert cells(only_train) == (whole, whole)
-
-
 def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
     plan = make_plan(request, corpus=damaged)
@@ -172,23 +154,6 @@ def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) 
         assert {row.control for row in results.only(**chosen).rows} >= {"majority", "word_majority"}
 
 
-def test_cells_of_baselines_go_by_what_is_read(
-    tiny_bert: Path, damaged: Corpus, toy: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", **FEW)
-    (readable,) = make_plan(request, corpus=toy).baselines
-    assert readable.unreadable == {}
-    assert all("unreadable_fingerprint" not in cell.identity for cell in readable.cells.values())
-    plan = make_plan(request, corpus=damaged)
-    (found,), (others,) = plan.baselines, make_plan(request, corpus=damaged).baselines_of_all
-    assert set(found.unreadable) == {"train", "dev", "test"}
-    assert {cell.id for cell in found.cells.values()}.isdisjoint(cell.id for cell in others.cells.values())
-    # What is known from the tokenizer is what the store knows afterwards.
-    run_probes(but(request, readout="ridge"), corpus=damaged)
-    monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
-    assert make_plan(request, corpus=damaged).baselines == (found,)
-
-
 def test_one_word_does_not_take_its_sentence_out_of_trees(tiny_bert: Path, damaged: Corpus) -> None:
     test = damaged["test"]
     frame = frame_of(asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",)), damaged)
@@ -204,27 +169,6 @@ def test_one_word_does_not_take_its_sentence_out_of_trees(tiny_bert: Path, damag
     assert uuas.n_items.iloc[0] > len(whole) - sum(NOTHING in sentence.words for sentence in test)
     reasons = json.loads(uuas.skip_reasons.iloc[0])
     assert all("its sentence" not in reason for reason in reasons)
-
-
-def test_reasons_of_sentences_are_about_sentences(tiny_bert: Path, damaged: Corpus) -> None:
-    request = asking(tiny_bert, "x", "structural_distance", on_long="skip", max_pieces=14)
-    frame = frame_of(request, damaged)
-    reasons = set(json.loads(frame[frame.metric == "uuas"].skip_reasons.iloc[0]))
-    assert "sentence with too few words to read: it has … pieces, the model takes …" in reasons
-
-
-def test_correlations_count_the_sentences_that_enter(tiny_bert: Path, tiny_corpus: Path) -> None:
-    splits = dict(load_corpus(str(tiny_corpus)).splits)
-    short = replace(
-        Sentence.from_words(["the", "dog", "runs"]), heads=(2, 3, 0), layers={"upos": ("DET", "NOUN", "VERB")}
-    )
-    splits["test"] = Sentences([*splits["test"], *(replace(short, id=f"short-{n}") for n in range(4))])
-    corpus = Corpus("some are short", splits)
-    frame = frame_of(asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",)), corpus)
-    expected = sum(5 <= len(sentence) <= 50 for sentence in corpus["test"])
-    assert set(frame[frame.metric == "dspr"].n_items) == {expected}
-    assert set(frame[frame.metric == "uuas"].n_items) == {expected + 4}
-    assert {json.loads(reasons)["no part of dspr"] for reasons in frame[frame.metric == "dspr"].skip_reasons} == {4}
 
 
 @pytest.mark.parametrize(

@@ -118,29 +118,6 @@ def test_a_sweep_is_every_combination_once() -> None:
     assert found[0].title == "mlp hidden=4 max_epochs=2 fraction=0.5"
 
 
-def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    readings = SWEEP.configs
-    results = run_probes(asking(*readings), corpus=toy)
-    frame = results.to_pandas()
-    settings = [json.dumps(params["settings"], sort_keys=True) for params in params_of(frame)]
-    found = frame.assign(settings=settings).groupby("settings").cell_id.nunique()
-    assert found.to_dict() == {json.dumps(one.changes, sort_keys=True): 2 for one in readings}
-    assert frame.cell_id.nunique() == 2 * len(readings)
-    assert len(layer_tables(results.rows, results.comparisons)) == len(readings)
-    # 32 inputs and a bias to each hidden unit, and from those to each of 3 labels.
-    assert set(frame.n_params) == {(32 + 1) * hidden + (hidden + 1) * 3 for hidden in (4, 8)}
-
-
-def test_one_way_is_asked_for_once(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    twice = asking(ReadoutConfig("linear", fraction=0.5), ReadoutConfig("linear.v1", fraction=0.5))
-    with pytest.raises(
-        BertologyError, match=r"^task pos is read twice by linear\.v1 fraction=0\.5: name each way once$"
-    ):
-        run_probes(twice, corpus=toy)
-    with pytest.raises(BertologyError, match=r"^task pos is read twice by linear\.v1: name each way once$"):
-        run_probes(asking(ReadoutConfig(None), ReadoutConfig("linear")), corpus=toy)
-
-
 @pytest.mark.parametrize(
     ("reading", "error", "message"),
     [
@@ -184,12 +161,6 @@ def test_what_is_not_there_is_found_before_anything_is_computed(
     assert counted_forwards == []
 
 
-@pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
-def test_a_share_is_over_0_and_at_most_1(fraction: float) -> None:
-    with pytest.raises(BertologyError, match=r"^fraction: .*(should be|greater than) (over|at most|0)"):
-        ProbeRequest(readout={"name": "linear", "fraction": fraction})
-
-
 # A share of train
 
 
@@ -221,19 +192,6 @@ def test_a_share_is_as_if_the_rest_were_not_there(
         labels = np.array(data.labels)[expected.labels[0, layer]]
         assert (np.array(kept.labels)[kept.pred] == labels).mean() > 0.99
         np.testing.assert_allclose(kept.score, expected.log_prob[0, layer], atol=2e-3)
-
-
-def test_what_a_seed_fits_on_is_counted(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    # A long sentence comes early or late in the order of a seed, so that a share of the items differs.
-    short = toy["train"]
-    uneven = type(short)(sentence for place, sentence in enumerate(short) if place % 7)
-    corpus = Corpus("toy", {**toy.splits, "train": uneven})
-    request = asking(ReadoutConfig("ridge", fraction=0.35), layers="0", seeds=4)
-    frame = run_probes(request, corpus=corpus).to_pandas()
-    plan = make_plan(request, corpus=corpus)
-    clusters = TaskData.of(plan.probes[0], plan.pair.splits).train.clusters
-    for seed, rows in frame.groupby("seed"):
-        assert set(rows.n_train) == {int(fraction_mask(clusters, 0.35, seed=seed).sum())}
 
 
 # Mixtures of layers
@@ -301,28 +259,6 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
     assert table.reading.startswith("edge_cumulative")
 
 
-def test_one_layer_alone_has_no_layer_at_which_mixtures_gain(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    frame = run_probes(asking(ReadoutConfig("edge_cumulative", SMALL), layers="1"), corpus=toy).to_pandas()
-    assert "expected_layer" not in set(frame.metric)
-    assert set(frame[frame.readout == "edge_cumulative"].layer) == {1}
-
-
-def test_deeper_layers_change_nothing_below_them(
-    asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
-) -> None:
-    readings = ReadoutConfig("edge_cumulative", SMALL)
-    few, more = asking(readings, layers="0-1"), asking(readings, layers="0-3")
-    cells, others = cells_of(few, toy), cells_of(more, toy)
-    assert {layer: others[layer] for layer in cells} == cells
-    assert [others[layer]["mixed_layers"] for layer in range(4)] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
-    for request, name in ((few, "few"), (more, "more")):
-        run_probes(request, corpus=toy, out=tmp_path / name)
-    for identity in cells.values():
-        found = [read_predictions(tmp_path / name, digest_of(identity)) for name in ("few", "more")]
-        assert found[0].pred.tolist() == found[1].pred.tolist()
-        np.testing.assert_allclose(found[0].score, found[1].score, atol=1e-4)
-
-
 def test_a_task_of_words_is_the_same_for_spans_of_one_word(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
     # Without a projection and with any pooling, a span of one word is that word.
     settings: dict[str, Any] = {"projection": 0, "classifier": "linear", "max_epochs": 4}
@@ -343,24 +279,3 @@ def test_fits_that_stop_early_are_told_of(
 
 
 # Paths of strengths
-
-
-@pytest.mark.parametrize(("extensions", "end"), [(1, "weakest"), (9, None)])
-def test_an_end_of_the_path_that_is_best_is_told(
-    asking: Callable[..., ProbeRequest],
-    toy: Corpus,
-    extensions: int,
-    end: str | None,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    settings = {"strengths": [1e-5, 1e-4], "extensions": extensions}
-    request = but(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
-    results = run_probes(request, corpus=toy)
-    frame = results.to_pandas()
-    (params,) = params_of(frame[(frame.control == "none") & (frame.metric == "accuracy")])
-    assert params.get("path_end") == end
-    assert all("path_end" not in found for found in params_of(frame[frame.control == "control_task"]))
-    expected = "pos, pretrained: dev accuracy is best at the weakest strength tried: layer 0 of the task itself, seed 0"
-    assert (expected in capsys.readouterr().err) == (end is not None)
-    line = "dev accuracy still rises at the end of the path (weakest): layer 0"
-    assert (line in results.to_markdown()) == (end is not None)

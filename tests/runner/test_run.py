@@ -18,7 +18,6 @@ from sklearn.metrics import accuracy_score, f1_score
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.families import labels
 from bertology.families.cells import Stopwatch
-from bertology.results import read_results
 from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
@@ -28,7 +27,6 @@ Scores = Callable[[Path], pa.Table]
 
 # Fits stop where their gradient is small, not at the same bits whatever is fitted beside them: one item in 269 may fall
 # to the other side.
-ONE_ITEM = 0.005
 
 
 @pytest.fixture
@@ -163,24 +161,6 @@ def test_times_of_rows_add_up_to_what_was_taken(
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
 
 
-def test_layers_are_compared_in_pairs(finished: Any) -> None:
-    frame = finished.results.comparisons_to_pandas()
-    assert len(frame) == 2 * 6
-    assert frame.groupby("family").size().tolist() == [6, 6]
-    assert (frame.p_adj >= frame.p_raw).all()
-
-
-def test_a_second_run_computes_nothing(
-    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: Scores
-) -> None:
-    mine = finished.copy(tmp_path, monkeypatch)
-    refuse_to_compute(monkeypatch)
-    again = run_probes(mine.request, out=mine.out)
-    assert again.rows == finished.results.rows
-    assert again.comparisons == finished.results.comparisons
-    assert scores(mine.out).equals(scores(finished.out))
-
-
 def test_a_second_run_loads_neither_encoder_nor_its_libraries(finished: Any, one_thread: dict[str, str]) -> None:
     command = ["bertology", "probe", "--task", "pos,feats:Number", "--seeds", "2", "--out", str(finished.out)]
     command += ["--random-draws", "1"]
@@ -269,26 +249,6 @@ def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytes
     assert len(ran) == 1
 
 
-def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: ProbeRequest) -> None:
-    some = run_probes(but(few, layers="1,3", seeds=2, controls=finished.request.controls)).to_pandas()
-    every = frame_of(finished)
-    both = some.merge(every, on=["cell_id", "metric"], suffixes=("", "_all"), how="left")
-    assert len(both) == 2 * 2 * 6 + 4  # layers, seeds, scores of a layer; baselines
-    assert both.value_all.notna().all()
-    assert both.value.to_numpy() == pytest.approx(both.value_all.to_numpy(), abs=ONE_ITEM)
-    assert both.ci_low.to_numpy() == pytest.approx(both.ci_low_all.to_numpy(), abs=ONE_ITEM)
-
-
-def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequest) -> None:
-    alone = run_probes(but(few, layers="all")).to_pandas()
-    every = frame_of(finished).query("task == 'pos' and init == 'pretrained' and control == 'none'")
-    every = every[every.metric != "selectivity"]
-    first = every[every.seed == 0].sort_values(["layer", "metric"])
-    assert alone.sort_values(["layer", "metric"]).value.tolist() == pytest.approx(first.value.tolist(), abs=ONE_ITEM)
-    second = every[every.seed == 1].sort_values(["layer", "metric"])
-    assert second.value.tolist() != first.value.tolist()
-
-
 def test_baselines_by_hand(few: ProbeRequest) -> None:
     def sentence(name: str, words: str, tags: str) -> Sentence:
         forms = tuple(words.split())
@@ -305,16 +265,6 @@ def test_baselines_by_hand(few: ProbeRequest) -> None:
     assert accuracy["majority"] == pytest.approx(1 / 5)
     # the → D (right), bark → V (wrong, right), cats and The were never seen → V (wrong, wrong).
     assert accuracy["word_majority"] == pytest.approx(2 / 5)
-
-
-def test_dev_is_held_out_and_said(few: ProbeRequest, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = load_corpus(few.corpus)
-    corpus = Corpus("without-dev", {"train": whole["train"], "test": whole["test"]})
-    results = run_probes(few, corpus=corpus)
-    assert {row.n_train for row in results.rows} == {
-        sum(len(found) for number, found in enumerate(whole["train"]) if number % 10 != 9)
-    }
-    assert capsys.readouterr().err.count("every 10th sentence of train is held out") == 1
 
 
 def test_words_without_vectors_are_counted_with_their_reason(few: ProbeRequest) -> None:
@@ -344,21 +294,6 @@ def test_sentences_too_long_are_read_in_windows_or_skipped_and_counted(few: Prob
     assert row.n_skipped > 0
     assert row.n_items + row.n_skipped == n_words
     assert json.loads(row.skip_reasons) == {"its sentence has … pieces, the model takes …": row.n_skipped}
-
-
-def test_a_label_never_seen_in_train_is_counted_and_wrong(few: ProbeRequest, tmp_path: Path) -> None:
-    whole = load_corpus(few.corpus)
-    odd = whole["test"][0]
-    tags = ("SYM", *(tag or "X" for tag in odd.layers["upos"][1:]))
-    test = Sentences([replace(odd, layers={"upos": tags}), *whole["test"][1:]])
-    results = run_probes(few, corpus=Corpus("odd", {**whole.splits, "test": test}), out=tmp_path / "out")
-    assert {row.n_unseen_label for row in results.rows} == {1}
-    assert {row.n_classes for row in results.rows} == {len(set(whole["train"].layers["upos"].values))}
-    found = read_predictions(tmp_path / "out", results.rows[0].cell_id)
-    first = list(found.item_ids).index(f"{odd.id}:1")
-    assert found.labels[found.gold[first]] == "SYM"
-    assert found.labels[found.pred[first]] != "SYM"
-    assert "1 with a label unseen in training" in " ".join(str(results).split())
 
 
 def test_fits_that_did_not_converge_are_one_note_a_group(
@@ -399,14 +334,6 @@ def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cach
     assert {path.name for path in run.iterdir()} == {"cells", "fits", "predictions", "locks"}
     cell = results.rows[0].cell_id
     assert results.kept[cell].item_ids == read_predictions(run, cell).item_ids
-
-
-def test_two_settings_share_a_folder(few: ProbeRequest, tmp_path: Path) -> None:
-    run_probes(few, out=tmp_path)
-    run_probes(but(few, pooling="first"), out=tmp_path)
-    assert len(list((tmp_path / "cells").iterdir())) == 2
-    # The tables are those of the last request.
-    assert {row.pooling for row in read_results(tmp_path).rows} == {"first"}
 
 
 def test_random_weights_lack_what_the_pretrained_know(few: ProbeRequest, tmp_path: Path) -> None:

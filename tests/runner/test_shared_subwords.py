@@ -10,18 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology import neighbours
-from bertology.attention.arcs import Arcs, Candidates, TextTrees
+from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
 from bertology.encoders.alignment import NOT_APART, SHARED
-from bertology.families.model_corpus import DIVIDED, Splits, fingerprint_of
+from bertology.families.model_corpus import DIVIDED, Splits
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.requests import but
-from tests.runner.test_readable import HEAD_TASKS, asking_heads, with_mentions
-from tests.runner.tree_runs import asking
 
 DU = ("le", "chat", "de", "le", "voisin", "dort")
 TAGS = ("DET", "NOUN", "ADP", "DET", "NOUN", "VERB")
@@ -91,14 +88,6 @@ def test_a_span_is_left_out_if_it_divides_words_that_share_all_subwords() -> Non
     assert fewer.skipped == {DIVIDED: 3}
 
 
-def test_which_words_share_with_which_names_baselines() -> None:
-    """Of four words left out the span of the last two is divided where all share one subword, and else is not."""
-    left_out = {"test": dict.fromkeys(range(4), SHARED)}
-    pairs, four, none = (fingerprint_of(left_out, {}, {"test": frozenset(some)}) for some in ((1, 3), (1, 2, 3), ()))
-    assert len({pairs, four, none}) == 3
-    assert none == fingerprint_of(left_out, {}) == fingerprint_of(left_out, {}, {"train": frozenset({1})})
-
-
 def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corpus) -> None:
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
     n_words, shared = french["test"].n_words, n_shared(french["test"])
@@ -152,42 +141,6 @@ def test_word_majority_and_control_labels_see_what_is_written(tiny_bert: Path) -
         assert frame[(frame.control == "none") & (frame.metric == "accuracy")].value.max() == pytest.approx(value)
 
 
-def test_they_are_in_no_tree(tiny_bert: Path, french: Corpus) -> None:
-    request = asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",))
-    frame = run_probes(request, corpus=french).to_pandas()
-    params = [json.loads(text).get("words_left_out", 0) for text in frame[frame.metric == "uuas"].params_json]
-    assert set(params) == {n_shared(french["test"])}
-    assert frame[frame.metric == "uuas"].n_items.nunique() == 1
-
-
-@pytest.mark.parametrize("task", ["head_syntax", "head_syntax:trees", "head_syntax:coreference", "head_roles"])
-def test_heads_are_not_asked_about_them_and_nor_are_baselines(task: str, tiny_bert: Path, french: Corpus) -> None:
-    corpus = Corpus("x", {name: Sentences(map(with_mentions, one)) for name, one in french.splits.items()})
-    results = run_probes(asking_heads(tiny_bert, task), corpus=corpus)
-    frame = results.to_pandas()
-    frame = frame[frame.split == "test"]
-    counts = frame.groupby(["metric", "group"])[["n_items", "n_clusters", "n_skipped", "skip_reasons"]].nunique()
-    assert (counts == 1).all(axis=None)
-    assert json.loads(frame.skip_reasons.iloc[0]) == {SHARED: n_shared(corpus["test"])}
-    assert set(frame.control) > {"none"}
-    asked = {one: run_probes(asking_heads(tiny_bert, task, shared_subwords=one), corpus=corpus) for one in ("include",)}
-    assert set(asked["include"].to_pandas().n_skipped) == {0}
-    assert HEAD_TASKS[task]
-
-
-def test_rows_of_maps_sum_to_one_where_shared_words_are_one_unit(tiny_bert: Path) -> None:
-    from bertology.attention import stream_maps
-    from tests.attention.recorder import Recorder
-
-    du = Sentence.from_words(DU, multiword=(MultiwordToken(2, 3, "du"),))
-    (batches,) = stream_maps(load_encoder(str(tiny_bert)), [du], [Recorder], exclude_shared=True).results
-    one = batches[0]
-    assert one.maps.sum(-1).numpy() == pytest.approx(1, abs=1e-5)
-    assert one.units.word[0].tolist() == [-1, 0, 1, 2, 4, 5, -1]
-    # The unit of du is attended to, and not asked about.
-    assert one.units.counts[0].tolist() == [True, True, True, False, True, True, True]
-
-
 def test_questions_about_words_that_are_not_told_apart_are_left_out() -> None:
     windows = np.array([0, 0, NOT_APART, NOT_APART, 0])
     arcs = Arcs(np.array([0, 1, 2, 4, 4]), np.array([1, 2, 4, 3, 0]), np.zeros(5, np.int64), ("x",))
@@ -215,22 +168,3 @@ def test_what_the_store_knows_is_what_the_tokenizer_says(
     run_probes(request, corpus=french)
     monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
     assert make_plan(request, corpus=french).pair.alignments == tokenized
-
-
-def test_real_treebanks_have_as_many_as_are_known(real_data: Any, real_model: Path) -> None:
-    """Those of the test splits of Sequoia, German GSD and EWT."""
-    encoder = load_encoder(str(real_model))
-    for name, percent in (("ud_french_sequoia", 6.17), ("ud_german_gsd", 3.32), ("ud_english_ewt", 0.18)):
-        test = load_corpus(str(real_data(name)))["test"]
-        assert 100 * len(encoder.tokenize(test).shared) / test.n_words == pytest.approx(percent, abs=0.005)
-
-
-def test_neighbours_are_not_words_that_share_all_subwords(tiny_bert: Path, french: Corpus) -> None:
-    """Both words of a contraction would be nearest to what is written so, each with the same vector."""
-    one = next(one for one in french["test"] if one.multiword)
-    found = neighbours(one.text, one.text.split()[0], corpus=french, model=str(tiny_bert), k=3, occurrence=1)
-    n_left_out = sum(n_shared(sentences) for sentences in french.splits.values())
-    assert found.text.n_shared == n_left_out > 0
-    assert found.text.n_skipped == 0
-    assert len(found.text.words) == sum(len(one) for split in french.splits.values() for one in split) - n_left_out
-    assert (found.cosines[0] < 0.999).all()

@@ -58,13 +58,6 @@ def test_a_label_never_seen_in_train_is_counted_and_cannot_be_fitted_to(data: Ta
     assert data.targets("train").tolist() == data.train.codes.tolist()
 
 
-def test_word_forms_are_numbered_as_in_train(data: TaskData) -> None:
-    train, test, n_words = data.word_forms()
-    assert n_words == 4
-    assert train.tolist() == [0, 1, 2, 0, 1, 1]
-    assert test.tolist() == [1, 1, -1, -1]
-
-
 def test_control_labels_are_one_a_word_form_in_all_splits(data: TaskData) -> None:
     # Hewitt & Liang 2019, §2.1: a type has one label wherever it stands.
     label_of: dict[str, set[int]] = {}
@@ -98,11 +91,6 @@ def test_items_without_a_vector_are_left_out_and_counted_by_reason(data: TaskDat
     assert fewer.n_unseen_label == 0
     with pytest.raises(CorpusError, match=r"task pos: no word of the test split has a vector \(too long\)"):
         data.without({"train": {}, "dev": {}, "test": dict.fromkeys(range(4), "too long")})
-
-
-def test_a_split_without_labels_is_named(splits: Splits) -> None:
-    with pytest.raises(CorpusError, match="task xpos, train split: no word has a label in layer 'xpos'"):
-        TaskData.of(get_probe("xpos"), splits)
 
 
 def test_one_label_is_nothing_to_learn(splits: Splits) -> None:
@@ -165,13 +153,6 @@ def test_items_may_have_any_number_of_labels(pairs: Splits) -> None:
     assert any((control[0] == row).all() for row in data.targets("train"))
 
 
-def test_splits_are_those_of_the_corpus(splits: Splits) -> None:
-    corpus = Corpus("c", {**splits.by_name, "odd": splits.test})
-    chosen = choose_splits(corpus, train="train", test="odd")
-    assert chosen.by_name == {"train": splits.train, "dev": splits.dev, "test": splits.test}
-    assert chosen.notes == ()
-
-
 @pytest.mark.parametrize("test_split", ["test", "dev"])
 def test_without_a_dev_split_every_tenth_training_sentence_is_held_out(test_split: str) -> None:
     whole = Sentences([sentence(f"s{number}", "dogs bark", ["NOUN", "VERB"]) for number in range(25)])
@@ -203,20 +184,6 @@ def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
         # Of n drawn from n with replacement, a share of 1/e is never drawn.
         assert np.mean(drawn == 0) == pytest.approx(np.exp(-1), abs=0.1)
     assert (weights[1] != weights[2]).any()
-
-
-def test_only_training_items_are_resampled(data: TaskData) -> None:
-    problems = [Problem("none", 0), Problem("none", 1), Problem("control_task", 1)]
-    assert targets_of(data, problems, "dev").weights is None
-    assert targets_of(data, problems[:1], "train").weights is None
-    assert targets_of(data, problems, "train").names[2] == "task pos: the control task, seed 1"
-    assert targets_of(data, problems, "train").strength_sources == (0, 1, 1)
-
-
-def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:
-    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
-    assert list(found.item_ids) == ["e1:1", "e1:2", "e2:1", "e2:2"]
-    assert [found.cluster_ids[number] for number in found.cluster] == ["e1", "e1", "e2", "e2"]
 
 
 def test_sentences_of_one_name_stay_apart(splits: Splits) -> None:

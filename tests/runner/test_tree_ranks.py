@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from bertology.corpora import Corpus, load_corpus
-from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
 from bertology.runner import RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
@@ -109,19 +108,6 @@ def test_a_sweep_is_its_ranks_one_by_one(
     assert fitted_ranks == [[1], [2], [4]]
 
 
-def test_a_family_is_fitted_once(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    experiment = load_experiment(path)
-    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[1, 2, 4]]
-    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[1, 2, 4]]
-
-
 def kept_files(run: Path, *folders: str) -> dict[str, bytes]:
     return {f"{folder}/{path.name}": path.read_bytes() for folder in folders for path in (run / folder).iterdir()}
 
@@ -148,32 +134,6 @@ def test_resuming_fits_only_the_ranks_that_are_missing(
     assert fitted_ranks == [[2], [8]]
     assert summary.n_cells == 9
     assert set(ranks_of(read_results(run).to_pandas().dropna(subset="layer"))) == {1, 2, 4, 8}
-
-
-def test_a_request_resumes_with_the_ranks_that_are_missing(
-    ran: Ran, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    readings = tuple(ReadoutConfig("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
-    request = but(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), configs={TASKS[1]: readings[:1]})
-    run_probes(request, out=tmp_path / "run")
-    both = but(request, configs={TASKS[1]: readings})
-    found = run_probes(both, out=tmp_path / "run").to_pandas()
-    assert fitted_ranks == [[3], [5]]
-    assert set(ranks_of(found)) == {3, 5}
-    run_probes(both, out=tmp_path / "run")
-    assert fitted_ranks == [[3], [5]]
-
-
-def test_an_experiment_gives_the_same_bytes(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="serial"))
-    assert scores(tmp_path / "run").equals(scores(swept[1]))
-    assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
 
 
 def test_kept_probes_belong_to_the_run(

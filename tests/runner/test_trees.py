@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.readouts import TreeProbe
 from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
-from tests.runner.tree_runs import LAYERS, QUICK, TASKS, Floats, Ran, asking
+from tests.runner.tree_runs import LAYERS, TASKS, Floats, Ran, asking
 
 # Definitions, word by word
 
@@ -192,30 +190,6 @@ def test_predictions_are_kept_as_trees(ran: Ran) -> None:
     assert (row.n_items, row.n_clusters) == (len(kept.item_ids), len(kept.item_ids))
 
 
-def test_rows_say_what_they_are_of(ran: Ran) -> None:
-    frame = ran.frame
-    metrics = [set(frame[frame.task == task].metric) for task in TASKS]
-    assert metrics == [{"uuas", "dspr"}, {"root_accuracy", "nspr"}, {"uas", "las"}]
-    fitted = frame[frame.layer.notna()]
-    assert fitted.groupby(["task", "init", "seed", "layer"]).size().tolist() == [2] * (3 * 2 * 2)
-    assert set(fitted.control) == {"none"}
-    assert set(fitted.readout) == {"structural"}
-    baselines = frame[frame.layer.isna()]
-    assert set(baselines.control) == {"linear_chain"}
-    assert len(baselines) == 6
-    assert (frame.status == "ok").all()
-    assert ((frame.ci_low <= frame.value) & (frame.value <= frame.ci_high)).all()
-    assert set(frame[frame.main_metric].metric) == {"uuas", "root_accuracy", "uas"}
-    assert set(frame.n_classes) == {0}
-    sizes = dict(zip(fitted.task, fitted.n_params, strict=True))
-    n_relations = len(TreeProbe.load(ran.run / "probes" / ran.row(TASKS[2], "uas", layer=0).cell_id).origin.relations)
-    assert sizes == {TASKS[0]: 192, TASKS[1]: 192, TASKS[2]: 2 * 192 + 33 * n_relations}
-    params = json.loads(ran.row(TASKS[0], "uuas", layer=2).params_json)
-    assert params["rank"] == 6
-    assert params["epochs"] == {"distances": 4}
-    assert params["settings"] == QUICK
-
-
 def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
     def value(task: str, metric: str) -> float:
         found: float = ran.row(task, metric, control="linear_chain", seed=None, init=None).value
@@ -277,27 +251,11 @@ def test_a_rank_above_the_width(tiny_bert: Path, tiny_corpus: Path, counted_forw
     assert counted_forwards == []
 
 
-def test_the_usual_rank_is_no_more_than_the_width(tiny_bert: Path, tiny_corpus: Path, capsys: Any) -> None:
-    """And fits that are cut short are told."""
-    found = run_probes(asking(tiny_bert, str(tiny_corpus), TASKS[0], settings={"max_epochs": 1}))
-    assert {json.loads(row.params_json)["rank"] for row in found.rows if row.control == "none"} == {32}
-    told = "structural_distance, pretrained, rank 32: dev losses that were still falling in the last epoch: layers 0, 2"
-    assert told in capsys.readouterr().err
-
-
 def test_a_corpus_that_is_no_treebank(tiny_bert: Path, toy: Corpus, counted_forwards: list[int]) -> None:
     for task in TASKS:
         with pytest.raises(BertologyError, match=f"task {task}, train split: no word has a head: give a treebank"):
             run_probes(asking(tiny_bert, "x", task), corpus=toy)
     assert counted_forwards == []
-
-
-def test_sentences_that_are_too_long_are_left_out_and_counted(tiny_bert: Path, tiny_corpus: Path) -> None:
-    whole = load_corpus(str(tiny_corpus))
-    request = asking(tiny_bert, "x", TASKS[0], on_long="skip", max_pieces=14)
-    row = run_probes(request, corpus=whole).to_pandas().iloc[0]
-    assert 0 < row.n_items < len(whole["test"])
-    assert row.n_items + row.n_skipped == len(whole["test"])
 
 
 def test_a_test_set_on_which_a_root_is_punctuation(tiny_bert: Path, tiny_corpus: Path) -> None:

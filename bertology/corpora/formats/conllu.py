@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from bertology._files import write_atomically
 from bertology.corpora._corpus import Corpus, Format
 from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
-from bertology.corpora._sentences import MultiwordToken, Sentence, Sentences, Target
+from bertology.corpora._sentences import MultiwordToken, Sentence, Target
 from bertology.corpora._words import Mention, Span, coreference
 from bertology.errors import CorpusError, cut, quoted
 
@@ -21,7 +21,6 @@ _N_COLUMNS = len(_NAMES)
 _LAYERS = {name.lower(): _NAMES.index(name) for name in _NAMES if name not in ("ID", "FORM", "HEAD")}
 _UNSPACED = "SpaceAfter=No"
 _ENTITY = "Entity="
-_GLOBAL_ENTITY, _GLOBAL_COLUMNS = "global.Entity", "global.columns"
 # More digits than a counter holds are no number of a word.
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
@@ -32,11 +31,7 @@ _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
 _Row = list[str]
 
 
-class _CircleError(CorpusError):
-    """Following the heads of a sentence leads in a circle."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Block:
     """A sentence's lines as they stand in the file."""
 
@@ -45,6 +40,12 @@ class _Block:
     """Number of its first line that is no comment, from 1."""
     comments: list[str]
     lines: list[str]
+    stated: dict[str, str] = field(init=False)
+    """What comments state, by key: ``sent_id``, ``text`` …."""
+
+    def __post_init__(self) -> None:
+        parts = (comment.partition("=") for comment in self.comments)
+        self.stated = {key.strip(): value.strip() for key, _, value in parts}
 
     @property
     def where(self) -> str:
@@ -59,104 +60,12 @@ class _Block:
         """The columns of each line, however many."""
         return [line.rstrip("\n").split("\t") for line in self.lines]
 
-    def check_width(self, rows: Sequence[_Row]) -> None:
-        """Raise the error for a line that has more or fewer columns than CoNLL-U has."""
-        for place, row in enumerate(rows):
-            if len(row) != _N_COLUMNS:
-                columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
-                if len(row) < _N_COLUMNS <= len(self.lines[place].split()):
-                    what = f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all"
-                    raise self.error(place, what)
-                what = f"{columns} where CoNLL-U has {_N_COLUMNS}, parted by tabs; write _ for no value"
-                raise self.error(place, what)
 
-    def empty_cell(self, rows: Sequence[_Row], places: Sequence[int]) -> CorpusError:
-        """The error for the first column of a word that holds nothing at all."""
-        place, index = next((place, row.index("")) for place, row in zip(places, rows, strict=True) if "" in row)
-        return self.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
-
-    def split_by_kind(
-        self, rows: Sequence[_Row]
-    ) -> tuple[list[_Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
-        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes."""
-        words: list[_Row] = []
-        places: list[int] = []
-        multiword: list[MultiwordToken] = []
-        empty_nodes: list[str] = []
-        covered, minor, last_place = 0, 0, 0
-        for place, row in enumerate(rows):
-            due = len(words) + 1
-            if row[0] == str(due):
-                words.append(row)
-                places.append(place)
-                minor = 0
-            elif match := _RANGE.fullmatch(row[0]):
-                first, last = int(match[1]), int(match[2])
-                if first != due or last <= first or first <= covered:
-                    raise self.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
-                multiword.append(self._multiword(place, row, first, last))
-                covered, last_place = last, place
-            elif match := _DECIMAL.fullmatch(row[0]):
-                if int(match[1]) != due - 1 or int(match[2]) <= minor:
-                    raise self.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
-                minor = int(match[2])
-                empty_nodes.append("\t".join(row))
-            elif not _NATURAL.fullmatch(row[0]):
-                what = f"ID {quoted(row[0])} where word {due} was due; write a number, 1-2 or 1.1"
-                raise self.error(place, what)
-            else:
-                hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ", in order"
-                raise self.error(place, f"ID {row[0]} where {due} was due; number words from 1{hint}")
-        if covered > len(words):
-            token = rows[last_place][0]
-            raise self.error(last_place, f"multiword token {token} reaches past word {len(words)}, the last")
-        if not words:
-            raise self.error(0, "a sentence without words; give it some, or take it out")
-        return words, places, tuple(multiword), tuple(empty_nodes)
-
-    def _multiword(self, place: int, row: _Row, first: int, last: int) -> MultiwordToken:
-        for index, value in enumerate(row):
-            if value == "":
-                raise self.empty_cell([row], [place])
-            if index > 1 and index not in (_FEATS, _MISC) and value != "_":
-                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there")
-        misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
-        return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
-
-    def heads(self, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
-        """The heads of a sentence's words, or ``None`` where it has none."""
-        try:
-            heads = tuple(map(_NUMBERS.__getitem__, column))
-        except ValueError:
-            if all(head == "_" for head in column):
-                return None
-            index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
-            what = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
-            raise self.error(places[index], what) from None
-        if max(heads) > len(heads):
-            index = next(i for i, head in enumerate(heads) if head > len(heads))
-            what = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
-            raise self.error(places[index], what)
-        if circle := _circle(heads):
-            words = cut(" → ".join(map(str, circle)))
-            what = f"heads in a circle: {words}; let one of these words lead to a root"
-            raise _CircleError(str(self.error(places[circle[0] - 1], what)))
-        return heads
-
-
-class _Numbers(dict[str, int]):
-    """Numbers by their numerals, learnt as they come: quicker than ``int``, and stricter."""
-
-    def __missing__(self, numeral: str) -> int:
-        if not _NATURAL.fullmatch(numeral):
-            raise ValueError(numeral)
-        number = int(numeral)
-        if len(numeral) < 4:
-            self[numeral] = number
-        return number
-
-
-_NUMBERS = _Numbers()
+@lru_cache(maxsize=4096)
+def _number(numeral: str) -> int:
+    if not _NATURAL.fullmatch(numeral):
+        raise ValueError(numeral)
+    return int(numeral)
 
 
 @lru_cache(maxsize=1024)
@@ -216,16 +125,15 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
 
 def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[_Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
-    fields, count, documents, group = _EntityFields(), 0, 0, ""
+    fields: tuple[int, int | None] = (0, 1)
+    count, documents, group = 0, 0, ""
     names: tuple[str, ...] = ()
-    circles: list[_CircleError] = []
-    for block in _blocks(path):
-        begun = next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None)
-        if begun:
-            documents += 1 + bool(count and not documents)
+    circles: list[CorpusError] = []
+    for count, block in enumerate(_blocks(path), 1):
+        if begun := next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None):
+            documents += 1 + (count > 1 and not documents)
             group = begun["id"] or f"document-{documents}"
-        count += 1
-        names = _further_names(block) or names
+        names, fields = _further_names(block) or names, _entity_fields(block) or fields
         rows, further = block.rows(), dict[str, tuple[str | None, ...]]()
         if wider:
             rows = [row[:_N_COLUMNS] for row in rows]
@@ -233,14 +141,20 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
             further = _further_layers(block, rows, names)
             places = [names.index(name) if name in names else None for name in _NAMES]
             rows = [["_" if place is None else row[place] for place in places] for row in rows]
-            block = replace(block, comments=[one for one in block.comments if not _is_global(one, _GLOBAL_COLUMNS)])
-        try:
-            sentence = _sentence(block, rows, count, oddities, fields, group)
-        except _CircleError as error:
-            circles.append(error)
+            block.comments = [one for one in block.comments if one.partition("=")[0].strip() != "global.columns"]
+        sentence = _sentence(block, rows, count, oddities, fields, group)
+        if sentence.heads is not None and (circle := _circle(sentence.heads)):
+            place = next(place for place, row in enumerate(rows) if row[0] == str(circle[0]))
+            words = cut(" → ".join(map(str, circle)))
+            circles.append(block.error(place, f"heads in a circle: {words}; let one of these words lead to a root"))
             oddities.skip("sentences whose heads form a circle", block.where)
-        else:
-            yield block, replace(sentence, layers={**sentence.layers, **further}) if further else sentence
+            continue
+        if sentence.heads is not None and sentence.heads.count(0) > 1:
+            oddities.note("sentences with several roots", block.where)
+        text = block.stated.get("text")
+        if text is not None and text != sentence.text and text.split() != sentence.text.split():
+            oddities.note("sentences whose words do not spell their `# text`", block.where)
+        yield block, replace(sentence, layers={**sentence.layers, **further}) if further else sentence
     if circles and len(circles) == count:
         raise circles[0]
     if not count:
@@ -269,15 +183,11 @@ def _blocks(path: Path) -> Iterator[_Block]:
         raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
 
 
-def _is_global(comment: str, name: str) -> bool:
-    return comment.strip().startswith(name)
-
-
 def _further_names(block: _Block) -> tuple[str, ...]:
     """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none."""
-    stated = next((one for one in block.comments if _is_global(one, _GLOBAL_COLUMNS)), "")
-    names = tuple(stated.partition("=")[2].split())
-    if not stated or names == _NAMES:
+    stated = block.stated.get("global.columns")
+    names = tuple((stated or "").split())
+    if stated is None or names == _NAMES:
         return ()
     double = next((name for name in names if names.count(name) > 1), None)
     if double or not {"ID", "FORM"} <= set(names):
@@ -299,40 +209,96 @@ def _further_layers(block: _Block, rows: Sequence[_Row], names: Sequence[str]) -
 
 
 def _sentence(
-    block: _Block, rows: list[_Row], count: int, oddities: Oddities, fields: _EntityFields, group: str
+    block: _Block, lines: list[_Row], count: int, oddities: Oddities, fields: tuple[int, int | None], group: str
 ) -> Sentence:
     """Read one block; ordinary sentences are read by column, without a look at each word."""
-    block.check_width(rows)
-    lines, columns = rows, list(zip(*rows, strict=True))
-    multiword: tuple[MultiwordToken, ...] = ()
-    empty_nodes: tuple[str, ...] = ()
-    places: Sequence[int] = range(len(rows))
-    if columns[0] != _plain_ids(len(rows)):
-        rows, places, multiword, empty_nodes = block.split_by_kind(rows)
-        columns = list(zip(*rows, strict=True))
-    if any("" in column for column in columns):
-        raise block.empty_cell(rows, places)
-    stated = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in block.comments)}
-    fields.read(block.comments)
+    for place, row in enumerate(lines):
+        if (n := len(row)) != _N_COLUMNS:
+            columns, what = f"{n} column{'s' * (n > 1)}", f"where CoNLL-U has {_N_COLUMNS}, parted by tabs"
+            if n < _N_COLUMNS <= len(block.lines[place].split()):
+                raise block.error(place, f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all")
+            raise block.error(place, f"{columns} {what}; write _ for no value")
+    by_column = list(zip(*lines, strict=True))
+    places, multiword, empty_nodes = list(range(len(lines))), list[MultiwordToken](), list[str]()
+    if by_column[0] != _plain_ids(len(lines)):
+        places, multiword, empty_nodes = _by_kind(block, lines)
+        by_column = list(zip(*(lines[place] for place in places), strict=True))
+    for column, name in zip(by_column, _NAMES, strict=True):
+        if "" in column:
+            what = f"column {_NAMES.index(name) + 1} ({name}) is empty; write _ for no value"
+            raise block.error(places[column.index("")], what)
     has_entities = any(_ENTITY in line for line in block.lines)
-    sentence = Sentence.from_words(
-        columns[_FORM],
-        id=stated.get("sent_id") or str(count),
-        space_after=_spacing(columns[_MISC], multiword),
+    return Sentence.from_words(
+        by_column[_FORM],
+        id=block.stated.get("sent_id") or str(count),
+        space_after=_spacing(by_column[_MISC], multiword),
         multiword=multiword,
-        layers=_layers(columns),
-        heads=block.heads(columns[_HEAD], places),
+        layers=_layers(by_column),
+        heads=_heads(block, by_column[_HEAD], places),
         targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
         comments=tuple(block.comments),
-        empty_nodes=empty_nodes,
+        empty_nodes=tuple(empty_nodes),
         group=group,
     )
-    if sentence.heads is not None and sentence.heads.count(0) > 1:
-        oddities.note("sentences with several roots", block.where)
-    text = stated.get("text")
-    if text is not None and text != sentence.text and text.split() != sentence.text.split():
-        oddities.note("sentences whose words do not spell their `# text`", block.where)
-    return sentence
+
+
+def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[MultiwordToken], list[str]]:
+    """The places of words among the rows, the multiword tokens, and the lines of empty nodes."""
+    places: list[int] = []
+    multiword: list[MultiwordToken] = []
+    empty_nodes: list[str] = []
+    covered, minor, last_place = 0, 0, 0
+    for place, row in enumerate(rows):
+        due = len(places) + 1
+        if row[0] == str(due):
+            places.append(place)
+            minor = 0
+        elif match := _RANGE.fullmatch(row[0]):
+            first, last = int(match[1]), int(match[2])
+            if first != due or last <= first or first <= covered:
+                raise block.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
+            for index, value in enumerate(row):
+                if not value:
+                    raise block.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
+                if index > 1 and index not in (_FEATS, _MISC) and value != "_":
+                    what = f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there"
+                    raise block.error(place, what)
+            misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
+            multiword.append(MultiwordToken(first - 1, last - 1, row[1], misc, feats))
+            covered, last_place = last, place
+        elif match := _DECIMAL.fullmatch(row[0]):
+            if int(match[1]) != due - 1 or int(match[2]) <= minor:
+                raise block.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
+            minor = int(match[2])
+            empty_nodes.append("\t".join(row))
+        elif not _NATURAL.fullmatch(row[0]):
+            raise block.error(place, f"ID {quoted(row[0])} where word {due} was due; write a number, 1-2 or 1.1")
+        else:
+            hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ", in order"
+            raise block.error(place, f"ID {row[0]} where {due} was due; number words from 1{hint}")
+    if covered > len(places):
+        what = f"multiword token {rows[last_place][0]} reaches past word {len(places)}, the last"
+        raise block.error(last_place, what)
+    if not places:
+        raise block.error(0, "a sentence without words; give it some, or take it out")
+    return places, multiword, empty_nodes
+
+
+def _heads(block: _Block, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
+    """The heads of a sentence's words, or ``None`` where it has none."""
+    try:
+        heads = tuple(map(_number, column))
+    except ValueError:
+        if all(head == "_" for head in column):
+            return None
+        index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
+        what = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
+        raise block.error(places[index], what) from None
+    if max(heads) > len(heads):
+        index = next(i for i, head in enumerate(heads) if head > len(heads))
+        what = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
+        raise block.error(places[index], what)
+    return heads
 
 
 def _layers(columns: Sequence[tuple[str, ...]]) -> dict[str, tuple[str | None, ...]]:
@@ -359,88 +325,46 @@ def _spacing(misc: Sequence[str], multiword: Sequence[MultiwordToken]) -> list[b
     return spaced
 
 
-@dataclass
-class _EntityFields:
-    """Places of the fields of ``Entity=(e1-person-…``, which a file's ``# global.Entity`` comment may change."""
-
-    id: int = 0
-    type: int | None = 1
-
-    def read(self, comments: Iterable[str]) -> None:
-        """Take the order of fields from a comment, if there is one."""
-        for comment in comments:
-            if _is_global(comment, _GLOBAL_ENTITY):
-                names = comment.partition("=")[2].strip().split("-")
-                self.id = next((names.index(name) for name in ("eid", "GRP") if name in names), 0)
-                self.type = next((names.index(name) for name in ("etype", "entity") if name in names), None)
-
-    def opened(self, written: str) -> tuple[str, str]:
-        """Name and type of the entity of an opening bracket."""
-        cells = written.split("-")
-        name = cells[self.id] if self.id < len(cells) else cells[0]
-        return name, cells[self.type] if self.type is not None and self.type < len(cells) else ""
-
-    def closed(self, written: str) -> str:
-        """Name of the entity of a closing bracket: alone, or in older releases of GUM after the type."""
-        cells = written.split("-")
-        return cells[self.id] if len(cells) > max(self.id, 1) else cells[-1]
-
-
-@dataclass
-class _Mentions:
-    """Collects the mentions of a sentence whose MISC column holds ``Entity=``."""
-
-    block: _Block
-    fields: _EntityFields
-    opened: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
-    """First word, line and type of the mentions that are open, by entity."""
-
-    def read(self, value: str, first: int, place: int) -> Iterator[tuple[str, int, str]]:
-        """The mentions that end in one value: entity, first word, type; those that begin are kept."""
-        reach = 0
-        for match in _BRACKET.finditer(value):
-            if match.start() != reach:
-                break
-            reach = match.end()
-            if match["opened"]:
-                name, kind = self.fields.opened(match["opened"])
-                self.opened.setdefault(name, []).append((first, place, kind))
-            else:
-                name = self.fields.closed(match["closed"])
-            if match["closed_at_once"] or match["closed"]:
-                if not self.opened.get(name):
-                    what = f"Entity closes {cut(name)}), which is not open; open it in this sentence"
-                    raise self.block.error(place, what)
-                start, _, kind = self.opened[name].pop()
-                yield name, start, kind
-        if reach != len(value):
-            what = f"Entity={cut(value)} is not brackets as in (e1-person … e1); check it from {quoted(value[reach:])}"
-            raise self.block.error(place, what)
-
-    def check_closed(self) -> None:
-        """Raise the error for a mention that is still open at the end of the sentence."""
-        for name, stack in self.opened.items():
-            if stack:
-                what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
-                raise self.block.error(stack[-1][1], what)
+def _entity_fields(block: _Block) -> tuple[int, int | None] | None:
+    """Places of name and type in ``Entity=(e1-person-…``, where a ``# global.Entity`` comment states them."""
+    if (stated := block.stated.get("global.Entity")) is None:
+        return None
+    names = stated.split("-")
+    name = next((names.index(name) for name in ("eid", "GRP") if name in names), 0)
+    return name, next((names.index(name) for name in ("etype", "entity") if name in names), None)
 
 
 def _mention_targets(
-    block: _Block, rows: Sequence[_Row], fields: _EntityFields, oddities: Oddities
-) -> Mapping[str, tuple[Target, ...]]:
+    block: _Block, rows: Sequence[_Row], fields: tuple[int, int | None], oddities: Oddities
+) -> dict[str, tuple[Target, ...]]:
     """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
 
     ``rows`` are all its lines, those of tokens and empty nodes too. Mentions that are not spans of words, discontinuous
     ones and those of empty nodes alone, are counted in ``oddities``.
     """
-    open_mentions, mentions, n_words = _Mentions(block, fields), list[Mention](), 0
+    opened: dict[str, list[tuple[int, int, str]]] = {}  # first word, line and type of open mentions, by entity
+    mentions: list[Mention] = []
+    n_words, (of_id, of_type) = 0, fields
     for place, row in enumerate(rows):
-        n_words += row[0].isdecimal()
-        first = n_words - row[0].isdecimal()
+        first, n_words = n_words, n_words + row[0].isdecimal()
         for value in row[_MISC].split("|") if _ENTITY in row[_MISC] else ():
-            if not value.startswith(_ENTITY):
-                continue
-            for name, start, kind in open_mentions.read(value.removeprefix(_ENTITY), first, place):
+            text, reach = value.removeprefix(_ENTITY), 0
+            for match in _BRACKET.finditer(text) if value.startswith(_ENTITY) else ():
+                if match.start() != reach:
+                    break
+                reach, cells = match.end(), (match["opened"] or match["closed"]).split("-")
+                if match["opened"]:
+                    name = cells[of_id] if of_id < len(cells) else cells[0]
+                    kind = cells[of_type] if of_type is not None and of_type < len(cells) else ""
+                    opened.setdefault(name, []).append((first, place, kind))
+                else:  # the name is alone, or in older releases of GUM after the type
+                    name = cells[of_id] if len(cells) > max(of_id, 1) else cells[-1]
+                if not (match["closed_at_once"] or match["closed"]):
+                    continue
+                if not opened.get(name):
+                    what = f"Entity closes {cut(name)}), which is not open; open it in this sentence"
+                    raise block.error(place, what)
+                start, _, kind = opened[name].pop()
                 where = f"{block.path.name}:{block.first_line + place}"
                 if _DISCONTINUOUS.search(name):
                     oddities.skip("discontinuous mentions", where)
@@ -448,7 +372,15 @@ def _mention_targets(
                     oddities.skip("mentions of empty nodes alone", where)
                 else:
                     mentions.append(Mention((start, n_words), name, kind))
-    open_mentions.check_closed()
+            if value.startswith(_ENTITY) and reach != len(text):
+                what = (
+                    f"Entity={cut(text)} is not brackets as in (e1-person … e1); check it from {quoted(text[reach:])}"
+                )
+                raise block.error(place, what)
+    for name, stack in opened.items():
+        if stack:
+            what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
+            raise block.error(stack[-1][1], what)
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
     return {layer: spans for layer, spans in targets.items() if spans}
@@ -488,141 +420,40 @@ def _lines(sentence: Sentence) -> Iterator[str]:
     nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
     for line in sentence.empty_nodes:
         nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+    layers, covered = sentence.layers, -1
+    further = sorted(layers.keys() - _LAYERS.keys())
     yield from nodes.get(0, ())
-    covered = -1
-    for index in range(len(sentence)):
+    for index, word in enumerate(sentence.words):
         if token := tokens.get(index):
             covered = token.last
-            yield _token_line(sentence, token)
-        yield _word_line(sentence, index, inside=index <= covered)
+            ids, misc = f"{token.first + 1}-{token.last + 1}", token.misc.split("|") if token.misc else []
+            cells = [ids, token.form, *"___", token.feats or "_", *"___"]
+            yield _joined(sentence, cells, misc, None if _is_spaced(sentence, token.last) else _UNSPACED)
+        values = {name: value for name, layer in layers.items() if (value := layer[index]) is not None}
+        misc = values["misc"].split("|") if values.get("misc") else []
+        misc += [f"{name}={values[name]}" for name in further if name in values]
+        head = "_" if sentence.heads is None else str(sentence.heads[index])
+        lemma, upos, xpos, feats, deprel, deps, _ = (values.get(name) or "_" for name in _LAYERS)
+        cells = [str(index + 1), word, lemma, upos, xpos, feats, head, deprel, deps]
+        is_spaced = index <= covered or _is_spaced(sentence, index)  # of a word in a token its spacing is the token's
+        yield _joined(sentence, cells, misc, None if is_spaced else _UNSPACED)
         yield from nodes.get(index + 1, ())
 
 
-def _token_line(sentence: Sentence, token: MultiwordToken) -> str:
-    parts = token.misc.split("|") if token.misc else []
-    if not _spaced(sentence, token.last) and _UNSPACED not in parts:
-        parts.append(_UNSPACED)
-    ids, feats = f"{token.first + 1}-{token.last + 1}", token.feats or "_"
-    return _joined(sentence, [ids, token.form, *"___", feats, *"___", "|".join(parts) or "_"])
-
-
-def _word_line(sentence: Sentence, index: int, *, inside: bool) -> str:
-    """One word; ``inside`` a multiword token its spacing is the token's."""
-    layers = sentence.layers
-    misc = layers["misc"][index] if "misc" in layers else None
-    parts = misc.split("|") if misc else []
-    for name in sorted(layers.keys() - _LAYERS.keys()):
-        if (value := layers[name][index]) is not None:
-            parts.append(f"{name}={value}")
-    if not inside and not _spaced(sentence, index) and _UNSPACED not in parts:
-        parts.append(_UNSPACED)
-
-    def cell(name: str) -> str:
-        return (layers[name][index] if name in layers else None) or "_"
-
-    head = "_" if sentence.heads is None else str(sentence.heads[index])
-    cells = [
-        str(index + 1),
-        sentence.words[index],
-        *map(cell, ("lemma", "upos", "xpos", "feats")),
-        head,
-        cell("deprel"),
-        cell("deps"),
-    ]
-    return _joined(sentence, [*cells, "|".join(parts) or "_"])
-
-
-def _spaced(sentence: Sentence, index: int) -> bool:
+def _is_spaced(sentence: Sentence, index: int) -> bool:
     """Whether white space, or nothing at all, follows a word."""
     end = sentence.spans[index][1]
     return end >= len(sentence.text) or sentence.text[end].isspace()
 
 
-def _joined(sentence: Sentence, cells: list[str]) -> str:
-    for cell in cells:
-        if cell == "" or "\t" in cell:
-            raise CorpusError(
-                f"sentence {quoted(sentence.id)}: {quoted(cell)} cannot stand in a column of CoNLL-U; take it out"
-            )
+def _joined(sentence: Sentence, cells: list[str], misc: list[str], spacing: str | None) -> str:
+    if spacing and spacing not in misc:
+        misc = [*misc, spacing]
+    cells = [*cells, "|".join(misc) or "_"]
+    if (wrong := next((cell for cell in cells if cell == "" or "\t" in cell), None)) is not None:
+        what = f"{quoted(wrong)} cannot stand in a column of CoNLL-U; take it out"
+        raise CorpusError(f"sentence {quoted(sentence.id)}: {what}")
     return "\t".join(cells)
-
-
-_ROLESET, _FIRST_ROLE = _N_COLUMNS, _N_COLUMNS + 1
-_PREDICATE = "V"
-_NONE = frozenset(["", "_"])
-_UNANNOTATED = "propbank = no-up"
-_WORDLESS = 0.9
-
-
-def _with_roles(sentence: Sentence, block: _Block, oddities: Oddities) -> Sentence:
-    rows = block.rows()
-    places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
-    words = [rows[place] for place in places]
-    width = len(words[0])
-    for place, row in zip(places, words, strict=True):
-        if len(row) <= _ROLESET:
-            raise block.error(place, f"{len(row)} columns, but the eleventh should hold a roleset; write _ for none")
-        if len(row) != width:
-            raise block.error(place, f"{len(row)} columns where the sentence has {width}; give each predicate one")
-    predicates = [index for index, row in enumerate(words) if row[_ROLESET] not in _NONE]
-    columns = list(zip(*(row[_FIRST_ROLE:] for row in words), strict=True))
-    while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
-        columns.pop()  # files end lines in a tab where a sentence has no predicate
-    if len(columns) != len(predicates):
-        raise block.error(
-            places[0], f"{len(predicates)} rolesets but {len(columns)} columns of roles; give each predicate one"
-        )
-    targets: list[Target] = []
-    for predicate, column in zip(predicates, columns, strict=True):
-        roles = [(index, role) for index, role in enumerate(column) if role not in _NONE and role != _PREDICATE]
-        where = f"{block.path.name}:{block.first_line + places[predicate]}"
-        if not roles:
-            oddities.skip("predicates without arguments", where)
-        if roles and sentence.heads is None:
-            raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
-        for argument, role in roles:
-            inside = _below(sentence.heads or (), argument, predicate)
-            span = (min(inside), max(inside) + 1)
-            if span[1] - span[0] > len(inside):
-                oddities.note("arguments not in one piece, given by the piece around their head word", where)
-                span = _piece(inside, argument, sentence.layers.get("deprel") or (None,) * len(sentence))
-            targets.append(Target((predicate, predicate + 1), role, span))
-    rolesets = tuple(None if row[_ROLESET] in _NONE else row[_ROLESET] for row in words)
-    return replace(
-        sentence,
-        layers={**sentence.layers, "roleset": rolesets} if any(rolesets) else sentence.layers,
-        targets={**sentence.targets, "srl": tuple(targets)} if targets else sentence.targets,
-    )
-
-
-def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
-    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``."""
-    if argument == predicate:
-        return {argument}
-    branch, above = predicate, heads[predicate] - 1
-    while above not in (argument, -1):
-        branch, above = above, heads[above] - 1
-    left_out = branch if above == argument else None
-    inside = {argument}
-    more = inside
-    while more:
-        more = {i for i, head in enumerate(heads) if head - 1 in more and i != left_out}
-        inside = inside | more
-    return inside
-
-
-def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
-    """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
-    start, end = head, head + 1
-    while start - 1 in inside:
-        start -= 1
-    while end in inside:
-        end += 1
-    while start < head and relations[start] == "punct":
-        start += 1
-    while end - 1 > head and relations[end - 1] == "punct":
-        end -= 1
-    return start, end
 
 
 class CoNLLU(Format):
@@ -652,6 +483,7 @@ class PropBank(Format):
     """
 
     title, suffixes, names_language = "CoNLL-U", (".conllu",), True
+    _roleset, _most_wordless = _N_COLUMNS, 0.9
 
     def is_at(self, path: Path) -> bool:
         """Whether the first word of the first CoNLL-U file has more columns than CoNLL-U has."""
@@ -662,10 +494,14 @@ class PropBank(Format):
         return first.count("\t") >= _N_COLUMNS
 
     def load(self, path: Path, *, joined: bool = False) -> Corpus:
-        """The corpus in a folder of such files, one a split, or in one file."""
+        """The corpus in a folder of such files, one a split, or in one file.
+
+        Treebanks under licence are without their words, unless they are ``joined`` to a corpus that has them.
+        """
         corpus = super().load(path)
-        for split, sentences in corpus.splits.items():
-            if not joined and _is_wordless(sentences):
+        for split, sentences in () if joined else corpus.splits.items():
+            codes = [code for code, form in enumerate(sentences.forms.values) if form == "_"]
+            if codes and float((sentences.forms.codes == codes[0]).mean()) > self._most_wordless:
                 file = split_files(path, self.suffixes, what=self.title)[split][0]
                 remedy = f"name the treebank that has them: {path}+path/to/treebank"
                 raise CorpusError(f"{file}: its words are all _; {remedy}")
@@ -674,16 +510,76 @@ class PropBank(Format):
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences with their predicates and arguments."""
         for block, sentence in _read_blocks(file, oddities, wider=True):
-            if any(comment.strip() == _UNANNOTATED for comment in block.comments):
+            if any(comment.strip() == "propbank = no-up" for comment in block.comments):
                 oddities.skip("sentences without PropBank annotation", sentence.id)
                 yield sentence
             else:
-                yield _with_roles(sentence, block, oddities)
+                yield self._with_roles(sentence, block, oddities)
+
+    def _with_roles(self, sentence: Sentence, block: _Block, oddities: Oddities) -> Sentence:
+        rows, none = block.rows(), ("", "_")
+        places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
+        words = [rows[place] for place in places]
+        for place, row in zip(places, words, strict=True):
+            if len(row) <= self._roleset:
+                raise block.error(
+                    place, f"{len(row)} columns, but the eleventh should hold a roleset; write _ for none"
+                )
+            if len(row) != len(words[0]):
+                what = f"{len(row)} columns where the sentence has {len(words[0])}; give each predicate one"
+                raise block.error(place, what)
+        rolesets, *columns = zip(*(row[self._roleset :] for row in words), strict=True)
+        predicates = [index for index, roleset in enumerate(rolesets) if roleset not in none]
+        while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
+            columns.pop()  # files end lines in a tab where a sentence has no predicate
+        if len(columns) != len(predicates):
+            what = f"{len(predicates)} rolesets but {len(columns)} columns of roles; give each predicate one"
+            raise block.error(places[0], what)
+        targets: list[Target] = []
+        for predicate, column in zip(predicates, columns, strict=True):
+            roles = [(index, role) for index, role in enumerate(column) if role not in (*none, "V")]
+            where = f"{block.path.name}:{block.first_line + places[predicate]}"
+            if not roles:
+                oddities.skip("predicates without arguments", where)
+            if roles and sentence.heads is None:
+                raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
+            for argument, role in roles:
+                inside = _below(sentence.heads or (), argument, predicate)
+                span = (min(inside), max(inside) + 1)
+                if span[1] - span[0] > len(inside):
+                    oddities.note("arguments not in one piece, given by the piece around their head word", where)
+                    span = _piece(inside, argument, sentence.layers.get("deprel") or (None,) * len(sentence))
+                targets.append(Target((predicate, predicate + 1), role, span))
+        layer = tuple(None if roleset in none else roleset for roleset in rolesets)
+        layers = {**sentence.layers, **({"roleset": layer} if any(layer) else {})}
+        return replace(
+            sentence, layers=layers, targets={**sentence.targets, **({"srl": tuple(targets)} if targets else {})}
+        )
 
 
-def _is_wordless(sentences: Sentences) -> bool:
-    """Whether nearly all words were taken out, as treebanks under licence do."""
-    if "_" not in sentences.forms.values:
-        return False
-    code = sentences.forms.values.index("_")
-    return float((sentences.forms.codes == code).mean()) > _WORDLESS
+def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
+    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``."""
+    if argument == predicate:
+        return {argument}
+    branch, above = predicate, heads[predicate] - 1
+    while above not in (argument, -1):
+        branch, above = above, heads[above] - 1
+    inside = more = {argument}
+    while more:
+        more = {i for i, head in enumerate(heads) if head - 1 in more and not (i == branch and above == argument)}
+        inside = inside | more
+    return inside
+
+
+def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
+    """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
+    start, end = head, head + 1
+    while start - 1 in inside:
+        start -= 1
+    while end in inside:
+        end += 1
+    while start < head and relations[start] == "punct":
+        start += 1
+    while end - 1 > head and relations[end - 1] == "punct":
+        end -= 1
+    return start, end

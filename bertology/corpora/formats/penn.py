@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -15,34 +15,70 @@ from bertology.corpora._words import Mention, Span, coreference, penn_words
 from bertology.errors import CorpusError, cut, quoted
 
 _FEWEST_DOCUMENTS = 20
+_TOPS = frozenset(["", "TOP", "ROOT"])
 _SPACING = "sentences without spacing, words joined by the rules of Penn tokens"
 
 
 @dataclass(slots=True)
-class _Node:
-    """A bracket as it stands in the file."""
+class _Bracket:
+    """An open bracket, and how many phrases and words came before it."""
 
-    line: int
+    n_phrases: int
+    n_words: int
     label: str | None = None
     word: str | None = None
-    children: list[_Node] = field(default_factory=list)
+    has_children: bool = False
 
-    def add_bracket(self, child: _Node) -> str:
-        """Add a bracket; returns what is wrong with it, if anything."""
-        if self.word is not None:
-            return f"a bracket opens after the word {quoted(self.word)}; close ({cut(self.label or '')} first"
-        self.label = self.label or ""
-        self.children.append(child)
+
+@dataclass(slots=True)
+class _Tree:
+    """The words, tags and phrases of a tree, as far as it is read."""
+
+    line: int
+    opened: list[_Bracket] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    phrases: list[tuple[int, int, str]] = field(default_factory=list)
+    """First word, end and category, each before those inside it."""
+    n_doubled: int = 0
+
+    def read(self, token: str) -> str:
+        """Take a bracket, label or word; returns what is wrong with it, if anything."""
+        inner = self.opened[-1] if self.opened else None
+        if token == ")" and inner is not None:
+            return self._close(self.opened.pop())
+        if token == "(" and inner is not None and inner.word is not None:
+            return f"a bracket opens after the word {quoted(inner.word)}; close ({cut(inner.label or '')} first"
+        if token == "(":
+            if inner is not None:
+                inner.label, inner.has_children = inner.label or "", True
+            self.opened.append(_Bracket(len(self.phrases), len(self.words)))
+        elif inner is None:
+            outside = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
+            return "a bracket closes that was not opened; take it out" if token == ")" else outside
+        elif inner.label is None:
+            inner.label = token
+        elif inner.word is None and not inner.has_children:
+            inner.word = token
+        else:
+            return f"{quoted(token)} stands beside other parts of ({cut(inner.label)}; give it a tag"
         return ""
 
-    def add_token(self, token: str) -> str:
-        """Add a label or word; returns what is wrong with it, if anything."""
-        if self.label is None:
-            self.label = token
-        elif self.word is None and not self.children:
-            self.word = token
-        else:
-            return f"{quoted(token)} stands beside other parts of ({cut(self.label)}; give it a tag"
+    def _close(self, node: _Bracket) -> str:
+        label = node.label or ""
+        if node.word is not None:
+            if label != "-NONE-":
+                self.words.append(node.word)
+                self.tags.append(label)
+            return ""
+        if not node.has_children:
+            return f"a bracket ({cut(label)}) that holds nothing; fill it"
+        phrase = (node.n_words, len(self.words), _category(label))
+        if node.n_words < len(self.words) and (self.opened or label not in _TOPS):
+            if phrase in self.phrases[node.n_phrases :]:
+                self.n_doubled += 1
+            else:
+                self.phrases.insert(node.n_phrases, phrase)
         return ""
 
 
@@ -60,7 +96,6 @@ class Trees(Format):
 
     title, suffixes = "trees in brackets", (".mrg", ".ptb")
     _token = re.compile(r"[()]|[^\s()]+")
-    _tops = frozenset(["", "TOP", "ROOT"])
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file of bracketed trees, or in a folder of such files.
@@ -91,83 +126,39 @@ class Trees(Format):
                 blocks.setdefault(block, []).append(sentence)
         return list(blocks.values())
 
-    def _trees(self, path: Path) -> Iterator[tuple[_Node, int]]:
+    def _trees(self, path: Path) -> Iterator[tuple[_Tree, int]]:
         """The trees of a file, each with the number of blank lines between trees before it."""
-        open_nodes: list[_Node] = []
-        blanks = 0
+        tree, blanks = _Tree(0), 0
         for number, line in enumerate(text_lines(path), 1):
-            blanks += not open_nodes and line.isspace()
+            blanks += not tree.opened and line.isspace()
             for token in self._token.findall(line):
-                trouble = ""
-                if token == "(":
-                    node = _Node(number)
-                    trouble = open_nodes[-1].add_bracket(node) if open_nodes else ""
-                    open_nodes.append(node)
-                elif not open_nodes and token == ")":
-                    trouble = "a bracket closes that was not opened; take it out"
-                elif not open_nodes:
-                    trouble = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
-                elif token != ")":
-                    trouble = open_nodes[-1].add_token(token)
-                elif (node := open_nodes.pop()).word is None and not node.children:
-                    trouble = f"a bracket ({cut(node.label or '')}) that holds nothing; fill it"
-                elif not open_nodes:
-                    yield node, blanks
-                if trouble:
+                tree = tree if tree.opened else _Tree(number)
+                if trouble := tree.read(token):
                     raise CorpusError(f"{path}:{number}: {trouble}")
-        if open_nodes:
-            what = "the tree that opens here does not close; add the missing bracket"
-            raise CorpusError(f"{path}:{open_nodes[0].line}: {what}")
+                if not tree.opened:
+                    yield tree, blanks
+        if tree.opened:
+            raise CorpusError(f"{path}:{tree.line}: the tree that opens here does not close; add the missing bracket")
 
-    def _sentence(self, tree: _Node, number: int, path: Path, oddities: Oddities) -> Sentence | None:
-        words, tags, phrases, n_doubled = list[str](), list[str](), list[tuple[int, int, str]](), 0
-
-        def walk(node: _Node, *, top: bool = False) -> None:
-            """Note words and phrases, left to right."""
-            nonlocal n_doubled
-            label = node.label or ""
-            if node.word is not None:
-                if label != "-NONE-":
-                    words.append(node.word)
-                    tags.append(label)
-                return
-            place, start = len(phrases), len(words)
-            for child in node.children:
-                walk(child)
-            phrase = (start, len(words), _category(label))
-            if start == len(words) or (top and label in self._tops):
-                return
-            if phrase in phrases[place:]:
-                n_doubled += 1
-            else:
-                phrases.insert(place, phrase)
-
-        try:
-            walk(tree, top=True)
-        except RecursionError:
-            raise CorpusError(f"{path}:{tree.line}: brackets nested too deeply to be a tree; check them") from None
+    def _sentence(self, tree: _Tree, number: int, path: Path, oddities: Oddities) -> Sentence | None:
         where = f"{path.name}:{tree.line}"
-        if not words:
+        if not tree.words:
             oddities.skip("trees of traces only", where)
             return None
-        if n_unlabelled := sum(not label for _, _, label in phrases):
+        if n_unlabelled := sum(not label for _, _, label in tree.phrases):
             oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
-        if n_doubled:
-            oddities.note("phrases over one phrase of the same label, counted once", where, times=n_doubled)
-        targets = tuple(Target((start, end), label) for start, end, label in phrases if label)
-        plain, spaced = _plain(words, tags, where, oddities)
+        if tree.n_doubled:
+            oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
+        targets = tuple(Target((start, end), label) for start, end, label in tree.phrases if label)
+        oddities.note(_SPACING, where)
+        plain, spaced = penn_words(tree.words, tree.tags)
         return Sentence.from_words(
             plain,
             id=f"{path.stem}-{number}",
             space_after=spaced,
-            layers={"xpos": tuple(tags)},
+            layers={"xpos": tuple(tree.tags)},
             targets={"constituents": targets} if targets else {},
         )
-
-
-def _plain(tokens: Sequence[str], tags: Sequence[str], where: str, oddities: Oddities) -> tuple[list[str], list[bool]]:
-    oddities.note(_SPACING, where)
-    return penn_words(tokens, tags)
 
 
 def _category(label: str) -> str:
@@ -193,26 +184,6 @@ def _divided(documents: Sequence[Sequence[Sentence]], path: Path, oddities: Oddi
     return corpus_at(path, splits, oddities, notes={"splits": note})
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The lines of one sentence."""
-
-    path: Path
-    first_line: int
-    name: str
-    cells: list[list[str]]
-
-    @property
-    def where(self) -> str:
-        return f"{self.path.name}:{self.first_line}"
-
-    def column(self, index: int) -> list[str]:
-        return [row[index] for row in self.cells]
-
-    def error(self, place: int, message: str) -> CorpusError:
-        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
-
-
 class OntoNotes(Format):
     """Files of the CoNLL-2012 shared task (Pradhan et al. 2012), ``*_conll``.
 
@@ -226,8 +197,8 @@ class OntoNotes(Format):
     _end = "#end document"
     _number, _word, _tag, _parse, _lemma, _names, _first_role = 2, 3, 4, 5, 6, 10, 11
     _fewest_columns, _taken_out = 12, "[WORD]"
-    _bracket = re.compile(r"\(([^()*\s]+)|(\*)|(\))")
-    _mention = re.compile(r"(\()?(\d+)(\))?")
+    _coreference = "coreference"
+    _bracket, _mention = re.compile(r"\([^()*\s]+|\*|\)"), re.compile(r"\(\d+\)?|\d+\)")
 
     def files(self, path: Path) -> list[Path]:
         """The files of CoNLL-2012 in a folder or below it, in order of name."""
@@ -266,38 +237,35 @@ class OntoNotes(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of a file; those of a document are a group."""
-        sentences = (replace(self._sentence(rows, oddities), group=name) for name, rows in self._sentences(file))
-        return at_least_one(sentences, f"{file}: no sentence in it; give a file of CoNLL-2012 with words")
+        return at_least_one(
+            self._read(file, oddities), f"{file}: no sentence in it; give a file of CoNLL-2012 with words"
+        )
 
-    def _sentences(self, path: Path) -> Iterator[tuple[str, _Rows]]:
+    def _read(self, path: Path, oddities: Oddities) -> Iterator[Sentence]:
         cells: list[list[str]] = []
         document, part, begun, count, number = "", "", 0, 0, 0
         for number, line in enumerate(text_lines(path), 1):
-            if cells and (not line.strip() or line.startswith(self._end)):
+            is_end = line.startswith(self._end)
+            if cells and (is_end or not line.strip()):
                 count += 1
-                yield document, _Rows(path, number - len(cells), f"{document}{part}-{count}", cells)
+                sentence = self._sentence(cells, path, number - len(cells), oddities)
+                yield replace(sentence, id=f"{document}{part}-{count}", group=document)
                 cells = []
-            if not line.strip():
-                continue
-            if match := self._begin.fullmatch(line):
-                if begun:
-                    raise CorpusError(f"{path}:{number}: a document begins inside that of line {begun}; end it first")
+            match = self._begin.fullmatch(line)
+            trouble = f"a document begins inside that of line {begun}; end it first" if match and begun else ""
+            if match:
                 document, part = match["name"], f"/{match['part']}" if match["part"] else ""
-                begun, count = number, 0
-            elif line.startswith(self._end):
+                begun, count = begun or number, 0
+            elif is_end:
                 begun = 0
-            elif not begun:
-                raise CorpusError(
-                    f"{path}:{number}: a line outside of any document; #begin document should come before"
-                )
-            else:
+            elif line.strip():
                 cells.append(line.split())
-                if trouble := self._trouble(cells):
-                    raise CorpusError(f"{path}:{number}: {trouble}")
+                trouble = self._trouble(cells) if begun else "a line outside of any document; #begin document is due"
+            if trouble:
+                raise CorpusError(f"{path}:{number}: {trouble}")
         if begun:
-            raise CorpusError(
-                f"{path}:{number}: the document of line {begun} has no #end document; it may be cut short"
-            )
+            what = f"the document of line {begun} has no #end document; it may be cut short"
+            raise CorpusError(f"{path}:{number}: {what}")
 
     def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
         """The mistake in the last of the rows of a sentence; empty if there is none."""
@@ -308,90 +276,78 @@ class OntoNotes(Format):
             return f"{len(cells)} columns where the sentence has {len(before[0])}"
         if cells[self._number] != str(len(before)):
             return f"word number {cut(cells[self._number])} where {len(before)} was due; count from 0"
-        if cells[self._word] == self._taken_out:
-            return f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
-        return ""
+        taken_out = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
+        return taken_out if cells[self._word] == self._taken_out else ""
 
-    def _sentence(self, rows: _Rows, oddities: Oddities) -> Sentence:
-        tags = rows.column(self._tag)
-        words, spaced = _plain(rows.column(self._word), tags, rows.where, oddities)
-        entities = [Target(span, label) for span, label in self._spans(rows, self._names, "name")]
-        layers = {"xpos": tags, "lemma": rows.column(self._lemma)}
-        if set(rows.column(self._names)) != {"-"}:
-            layers["ner"] = ["O"] * len(words)
-            for entity in entities:
-                (start, end), label = entity.span1, entity.label
-                layers["ner"][start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    def _sentence(self, rows: list[list[str]], path: Path, first: int, oddities: Oddities) -> Sentence:
+        columns = list(zip(*rows, strict=True))
+
+        def error(place: int, message: str) -> CorpusError:
+            return CorpusError(f"{path}:{first + place}: {message}")
+
+        def spans(index: int, what: str) -> list[tuple[Span, str]]:
+            return self._spans(columns[index], f"column {index % len(columns) + 1} ({what})", error)
+
+        tags, names = columns[self._tag], columns[self._names]
+        oddities.note(_SPACING, f"{path.name}:{first}")
+        words, spaced = penn_words(columns[self._word], tags)
+        entities = [Target(span, label) for span, label in spans(self._names, "name")]
+        layers: dict[str, Sequence[str]] = {"xpos": tags, "lemma": columns[self._lemma]}
+        if set(names) != {"-"}:
+            ner = ["O"] * len(words)
+            for (start, end), label in ((entity.span1, entity.label) for entity in entities):
+                ner[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+            layers["ner"] = ner
         plain = {name: tuple(None if value == "-" else value for value in values) for name, values in layers.items()}
-        phrases = self._spans(rows, self._parse, "parse")
+        srl: list[Target] = []
+        for roles in (spans(index, "roles") for index in range(self._first_role, len(columns) - 1)):
+            predicate = next((span for span, label in roles if label == "V"), None)
+            arguments = [Target(predicate, label, span) for span, label in roles if predicate and label != "V"]
+            if not arguments:
+                kind = "predicates without arguments" if predicate else "columns of roles without a predicate (V"
+                oddities.skip(kind, f"{path.name}:{first}")
+            srl += arguments
+        phrases = ((span, label) for span, label in spans(self._parse, "parse") if label != "TOP")
         targets = {
-            "constituents": tuple(Target(span, _category(label)) for span, label in phrases if label != "TOP"),
+            "constituents": tuple(Target(span, _category(label)) for span, label in phrases),
             "entities": tuple(entities),
-            "srl": tuple(self._roles(rows, oddities)),
-            "coref": coreference(self._mentions(rows)),
+            "srl": tuple(srl),
+            "coref": coreference(Mention(span, name) for span, name in spans(-1, self._coreference)),
         }
         return Sentence.from_words(
             words,
-            id=rows.name,
             space_after=spaced,
             layers={name: values for name, values in plain.items() if any(values)},
-            targets={name: spans for name, spans in targets.items() if spans},
+            targets={name: some for name, some in targets.items() if some},
         )
 
-    def _spans(self, rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
-        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``."""
+    def _spans(
+        self, column: Sequence[str], what: str, error: Callable[[int, str], CorpusError]
+    ) -> list[tuple[Span, str]]:
+        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``.
+
+        Those of coreference close by name, ``(12|(5``, ``12)``, and may cross.
+        """
         spans: list[tuple[Span, str]] = []
-        opened: list[tuple[int, int]] = []
-        column = f"column {index + 1} ({what})"
-        for place, cell in enumerate(rows.column(index)):
-            if cell == "-":
-                continue
-            if self._bracket.sub("", cell):
-                raise rows.error(place, f"{column} holds {quoted(cell)}, not brackets as in (NP* or *)")
-            for label, _, closes in self._bracket.findall(cell):
-                if label:
-                    opened.append((len(spans), place))
+        opened: list[int] = []
+        by_name = self._coreference in what
+        for place, cell in enumerate(column):
+            is_none = cell == "-" or (by_name and cell == "_")
+            brackets = (self._mention if by_name else self._bracket).findall("" if is_none else cell)
+            if not is_none and "".join(brackets) != (cell.replace("|", "") if by_name else cell):
+                raise error(place, f"{what} holds {quoted(cell)}, not brackets as in (NP* or *, or (12|(5)")
+            for bracket in brackets:
+                label = bracket.strip("()")
+                if bracket.startswith("("):
+                    opened.append(len(spans))
                     spans.append(((place, place), label))
-                elif closes:
-                    if not opened:
-                        raise rows.error(place, f"{column}: a bracket closes that was not opened")
-                    number, start = opened.pop()
-                    spans[number] = ((start, place + 1), spans[number][1])
+                if bracket.endswith(")"):
+                    fitting = (number for number in reversed(opened) if not by_name or spans[number][1] == label)
+                    if (number := next(fitting, None)) is None:
+                        raise error(place, f"{what}: a bracket closes that was not opened in this sentence")
+                    opened.remove(number)
+                    spans[number] = ((spans[number][0][0], place + 1), spans[number][1])
         if opened:
-            number, start = opened[-1]
-            raise rows.error(start, f"{column}: ({cut(spans[number][1])} does not close in the sentence")
+            (place, _), label = spans[opened[-1]]
+            raise error(place, f"{what}: ({cut(label)} does not close in the sentence")
         return spans
-
-    def _roles(self, rows: _Rows, oddities: Oddities) -> Iterator[Target]:
-        for index in range(self._first_role, len(rows.cells[0]) - 1):
-            spans = self._spans(rows, index, "roles")
-            predicate = next((span for span, label in spans if label == "V"), None)
-            if predicate is None:
-                oddities.skip("columns of roles without a predicate (V", rows.where)
-                continue
-            arguments = [Target(predicate, label, span) for span, label in spans if label != "V"]
-            if not arguments:
-                oddities.skip("predicates without arguments", rows.where)
-            yield from arguments
-
-    def _mentions(self, rows: _Rows) -> list[Mention]:
-        """The mentions of the last column: ``(12``, ``12)``, ``(12)``, separated by bars."""
-        mentions: list[Mention] = []
-        opened: dict[str, list[int]] = {}
-        for place, cell in enumerate(rows.column(-1)):
-            for part in cell.split("|") if cell not in ("-", "_") else ():
-                match = self._mention.fullmatch(part)
-                if match is None or not (match[1] or match[3]):
-                    what = f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)"
-                    raise rows.error(place, what)
-                if match[1]:
-                    opened.setdefault(match[2], []).append(place)
-                if match[3]:
-                    if not opened.get(match[2]):
-                        what = f"coreference: {cut(match[2])}) closes, which is not open in this sentence"
-                        raise rows.error(place, what)
-                    mentions.append(Mention((opened[match[2]].pop(), place + 1), match[2]))
-        for name, places in opened.items():
-            if places:
-                raise rows.error(places[-1], f"coreference: ({cut(name)} does not close in the sentence")
-        return mentions

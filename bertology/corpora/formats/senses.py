@@ -13,7 +13,7 @@ from bertology._inputs import NotJson, parsed_json
 from bertology.corpora._corpus import SENSE, Corpus, Format, corpus_at
 from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, first_line, text_lines
 from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._tables import Row, corpus_of_rows, joined
+from bertology.corpora._tables import corpus_of_rows, joined
 from bertology.corpora._words import Span, penn_words
 from bertology.errors import CorpusError, listed, quoted
 
@@ -184,7 +184,7 @@ class Senseval(Format):
         oddities, empty = Oddities(), "no instance in it; give a lexical sample"
         files = filter(self.recognises, self.files(path))
         read = (one for file in files for one in at_least_one(self.read(file, oddities), f"{file}: {empty}"))
-        return corpus_of_rows(corpus_name(path), [Row(one, None) for one in read], notes={}, oddities=oddities)
+        return corpus_of_rows(corpus_name(path), [(None, one) for one in read], oddities=oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence an instance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from bertology.corpora._files import corpus_name, suffix_of
 from bertology.corpora._named import check_here
 from bertology.corpora._tables import (
     IN_MEMORY,
-    ColumnKeys,
     Columns,
     Stated,
     Table,
@@ -28,6 +27,8 @@ from bertology.corpora._tables import (
     no_columns,
     parts_of,
     read_table,
+    split_language,
+    stated_columns,
     table_of_data,
     text_cell,
 )
@@ -150,13 +151,9 @@ class LeftOut:
 
 ITEM_SUFFIXES = (*Tables.suffixes, ".json")
 _NO_TABLE = ("pocket", MADE)
-_KEYS = ColumnKeys(
-    ("text", "other", "good", "bad", "blind", "subject", "group", "cluster", "id"),
-    several=("bad",),
-    remedy="name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)",
-    synonyms={"answer": "good"},
-)
-"""Keys of tables of items.
+_REMEDY = "name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)"
+_KEYS = ("text", "other", "good", "bad", "blind", "subject", "group", "cluster", "id")
+"""Keys of tables of items; ``answer`` is another name of ``good``.
 
 ``text`` has a mask, ``{mask}``, ``[MASK]`` or ``<mask>``; or, where there is a ``subject``, it is a template with
 ``[X]`` for the subject and ``[Y]`` for the mask. ``other`` is the text that it is compared with, ``blind`` the text
@@ -165,6 +162,11 @@ without what decides. ``good`` is what is right: the grammatical sentence, the w
 ``group``, and items of one ``cluster`` are drawn together where intervals are made: those of one subject, unless
 clusters are named.
 """
+
+
+def _stated(columns: Stated) -> Columns:
+    parts = [f"good={part.partition('=')[2]}" if key == "answer" else part for key, _, _, part in parts_of(columns)]
+    return stated_columns(parts, _KEYS, ("bad",), _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -202,17 +204,17 @@ class ItemForm:
         """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
         known: dict[str, list[str]] = {}
         for name in dict.fromkeys(names):
-            known.setdefault(_KEYS.synonyms.get(name.lower(), name.lower()), []).append(name)
+            known.setdefault(name.lower() if name.lower() != "answer" else "good", []).append(name)
         if not known.keys() >= set(self.needs):
             return None
         for key in self.keys:
             if len(known.get(key, ())) > 1:
-                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {_KEYS.remedy}")
-        return _KEYS.stated([f"{key}={known[key][0]}" for key in self.keys if key in known])
+                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {_REMEDY}")
+        return Columns({key: (known[key][0],) for key in self.keys if key in known})
 
     def stated(self, columns: Stated) -> Columns:
         """The columns that a person names; errors also where one is lacking or of no use."""
-        chosen = _KEYS.stated(columns)
+        chosen = _stated(columns)
         lacking = next((key for key in self.needs if not chosen[key]), None)
         useless = next((key for key in chosen.by_key if key not in self.keys), None)
         if lacking or useless:
@@ -242,7 +244,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
 
 @dataclass(frozen=True, slots=True)
 class TableItem:
-    """An item of a table, or one made by rule; what it has not is empty. Masks are written ``{mask}``."""
+    """An item of a table or published set, or one made by rule; what it has not is empty. Masks are ``{mask}``."""
 
     id: str
     cluster: str
@@ -256,7 +258,16 @@ class TableItem:
     """The text without what decides; its last mask is the one to predict."""
     subject: str = ""
     kind: str = "table"
-    """The source: ``marvin_linzen``, whose sentences have no final period, or any other ``table``."""
+    """The published set, or ``table``. Sentences of ``marvin_linzen`` have no final period."""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """Other texts of the same fact: its wordings in ParaRel by number; primed ones by how the prime was chosen."""
+    n_attractors: int | None = None
+    """Number of nouns of the other number between subject and form; None if the source does not state it."""
+
+    @property
+    def attractors(self) -> str:
+        """``0 attractors``, ``1 attractor`` …; empty if the source does not state it."""
+        return "" if self.n_attractors is None else f"{self.n_attractors} attractor{'s' * (self.n_attractors != 1)}"
 
 
 def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
@@ -289,7 +300,7 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
     if table is not None:
         read = chosen or form.recognised(table.columns)
         if read is None and list(table.columns) == [str(number) for number in range(1, len(form.needs) + 1)]:
-            read = _KEYS.stated([f"{key}={number}" for number, key in enumerate(form.needs, 1)])
+            read = Columns({key: (str(number),) for number, key in enumerate(form.needs, 1)})
         if read is None:
             raise not_items(IN_MEMORY, table.columns, asks)
         return table_items(table, read, form)
@@ -305,20 +316,6 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
         return None
     table = read_table(path)
     return table_items(table, form.recognised(table.columns) or Columns({}), form)
-
-
-def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None]:
-    """Columns without the language of texts, ``language=zh``, by whose rules words are found; and that language.
-
-    Raises:
-        CorpusError: there are two.
-    """
-    parts = parts_of(columns or ())
-    stated = [value for key, _, value, _ in parts if key == "language"]
-    if len(stated) > 1 or "" in stated:
-        raise CorpusError("columns: write language= once, with a code such as language=zh")
-    rest = [part.strip() for key, *_, part in parts if key != "language"]
-    return rest or None, next(iter(stated), None)
 
 
 def names_items(columns: Stated) -> bool:
@@ -358,44 +355,28 @@ def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[Tabl
 
 
 def _item(stem: str, row: int, table: Table, columns: Columns, form: ItemForm) -> TableItem | LeftOut:
-    where = table.place(row)
-    cells = {
-        key: form.reader(key)(table.columns[names[0]][row], where, names[0])
-        for key, names in columns.by_key.items()
-        if key != "bad"
-    }
-    group, subject = cells.get("group", stem), cells.get("subject", "")
-    name = f"{group}-{cells['id']}" if "id" in cells else f"{stem}-{table.number(row)}"
-    texts = {
-        key: _masked(cells[key], subject, f"{where}: column {quoted(columns.one(key))}", key in form.masked)
-        for key in ("text", "other", "blind")
-        if key in cells
-    }
-    good = cells.get("good", "")
-    bad = tuple(
-        form.reader("bad")(word, where, column)
-        for column in columns["bad"]
-        for word in _bad_of(table.columns[column][row], where, column, form)
-    )
-    if form.same and (good in bad or ("other" in form.needs and texts["text"] == texts["other"])):
+    where, bad = table.place(row), list[str]()
+    cells: dict[str, Any] = {}
+    for key, column in ((key, column) for key, names in columns.by_key.items() for column in names):
+        value, read = table.columns[column][row], form.reader(key)
+        if key == "bad":
+            is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
+            is_several = not form.has_one_bad and (is_list(value) or is_text_of_list)
+            bad += [read(one, where, column) for one in (list_cell(value, where, column) if is_several else [value])]
+        else:
+            cells[key] = read(value, where, column)
+    group, subject = cells.pop("group", stem), cells.get("subject", "")
+    name = f"{group}-{cells.pop('id')}" if "id" in cells else f"{stem}-{table.number(row)}"
+    cluster = cells.pop("cluster", "") or subject or name
+    for key in ("text", "other", "blind"):
+        text = cells.get(key, "")
+        if subject and SUBJECT in text:
+            text = prompt_of(checked_template(text, f"{where}: column {quoted(columns.one(key))}"), subject)
+        if key in cells:
+            cells[key] = text = with_masks(text, MASK)
+        if key in form.masked and key in cells and (trouble := mask_trouble(text)):
+            remedy = f"write {MASK} once, where the word is left out"
+            raise CorpusError(f"{where}: column {quoted(columns.one(key))}: {trouble} {quoted(text)}; {remedy}")
+    if form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
         return LeftOut(name, group, form.same)
-    cluster = cells.get("cluster") or subject or name
-    return TableItem(name, cluster, group, good=good, bad=bad, subject=subject, **texts)
-
-
-def _bad_of(value: Any, where: str, column: str, form: ItemForm) -> list[Any]:
-    """The wrong values in a cell: a sentence, or words, one or a list."""
-    if form.has_one_bad:
-        return [value]
-    is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
-    return list_cell(value, where, column) if is_list(value) or is_text_of_list else [value]
-
-
-def _masked(text: str, subject: str, where: str, has_one: bool) -> str:
-    """A text with its masks as ``{mask}``, its subject put in where it is a template."""
-    if subject and SUBJECT in text:
-        text = prompt_of(checked_template(text, where), subject)
-    text = with_masks(text, MASK)
-    if has_one and (trouble := mask_trouble(text)):
-        raise CorpusError(f"{where}: {trouble} {quoted(text)}; write {MASK} once, where the word is left out")
-    return text
+    return TableItem(name, cluster, group, bad=tuple(bad), **cells)

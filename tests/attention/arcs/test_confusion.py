@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import stream_maps
-from bertology.attention.arcs import CandidateConfusion
+from bertology.attention.arcs.heads import CandidateConfusion
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.measures.sums import HeadRatios

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from bertology.attention import stream_maps
-from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates
+from bertology.attention.arcs.heads import ArcHits, CandidateHits
+from bertology.attention.arcs.questions import Arcs, Candidates
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError

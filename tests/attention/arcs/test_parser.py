@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention.arcs import ParserSettings, TextTrees, crossfit_attention_parser
-from bertology.attention.arcs._heads import _fit, _read, _score
+from bertology.attention.arcs.heads import ParserSettings, _fit, _read, _score, crossfit_attention_parser
+from bertology.attention.arcs.questions import TextTrees
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from bertology.attention import stream_maps
-from bertology.attention.arcs import TextTrees, TreeHits
+from bertology.attention.arcs.heads import TreeHits
+from bertology.attention.arcs.questions import TextTrees
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.measures.sums import HeadRatios

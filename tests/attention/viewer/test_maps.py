@@ -11,10 +11,10 @@ import torch
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
 from bertology.attention import view
-from bertology.attention._viewer import most_kept, pack, read_attention
+from bertology.attention.viewer import most_kept, pack, read_attention
 from bertology.corpora import sentence_of_text
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.alignment import word_attentions
+from bertology.encoders.alignment import column_weights, row_weights
 from bertology.errors import ModelError
 
 from .conftest import SECOND, SENTENCE, maps_of, unpack, values_of
@@ -76,7 +76,9 @@ def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
     maps = encoder.attentions(torch.from_numpy(pieces.window(0))[None].long(), layers=(2,))[2][0]
     n_words, last = len(sentence), int(pieces.window_lengths[0]) - 1
     assert last + 1 > n_words + 2  # some word has several pieces
-    expected = word_attentions(maps, pieces.word_first, pieces.word_last, specials=(0, last))
+    spans = [*zip(pieces.word_first, pieces.word_last, strict=True), (0, 1), (last, last + 1)]
+    member = torch.tensor([[float(low <= place < high) for place in range(last + 1)] for low, high in spans])
+    expected = row_weights(member) @ maps @ column_weights(member).mT
     order = [n_words, *range(n_words), n_words + 1]  # specials to their places
     found = maps_of(html, "word", "raw", 2)
     assert np.abs(found - expected[:, order][:, :, order].numpy()).max() <= 0.5 / 255 + 1e-6

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import view
-from bertology.attention._viewer import AttentionView, parse_heads, payload, read_attention, render_page
+from bertology.attention.viewer import AttentionView, parse_heads, payload, read_attention, render_page
 from bertology.corpora import Sentence, load_corpus, sentence_of_text
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, StoreError
@@ -88,7 +88,7 @@ def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
 
 
 def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertology.attention._viewer.MOST_CELLS", 100)
+    monkeypatch.setattr("bertology.attention.viewer.MOST_CELLS", 100)
     reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
     values = payload([[reading]], level="piece", weights="norm")[0]
     assert list(values["panels"][0]["kinds"]["encoder"]["sets"]) == ["piece-norm"]
@@ -97,7 +97,7 @@ def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest
 
 def test_512_pieces_of_144_heads_are_under_ten_megabytes(encoder: Encoder) -> None:
     """Maps of noise, which no packing makes small; the page's shell is that of a real sentence."""
-    from bertology.attention._viewer import most_kept, pack
+    from bertology.attention.viewer import most_kept, pack
 
     rows = np.random.default_rng(0).dirichlet(np.full(512, 0.4), size=512).astype(np.float32)
     content, _ = pack(np.stack([rows] * 2), kept=most_kept(144, 512))

@@ -268,9 +268,9 @@ def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a NN * - - - - * (3", "b NN * - - - - * -"], r"conll:2: coreference: \(3 does not close in the sentence"),
-        (["a NN * - - - - * -", "b NN * - - - - * 3)"], r"conll:3: coreference: 3\) closes, which is not open"),
-        (["a NN * - - - - * 3"], r"conll:2: the last column \(coreference\) holds '3', not brackets"),
+        (["a NN * - - - - * (3", "b NN * - - - - * -"], r"conll:2: column 12 \(coreference\): \(3 does not close"),
+        (["a NN * - - - - * -", "b NN * - - - - * 3)"], r"conll:3: column 12 \(coreference\): a bracket closes that"),
+        (["a NN * - - - - * 3"], r"conll:2: column 12 \(coreference\) holds '3', not brackets"),
         (["a NN (NP* - - - - * -"], r"conll:2: column 6 \(parse\): \(NP does not close in the sentence"),
         (["a NN *)) - - - - * -"], r"conll:2: column 6 \(parse\): a bracket closes that was not opened"),
         (["a NN NP - - - - * -"], r"conll:2: column 6 \(parse\) holds 'NP', not brackets"),

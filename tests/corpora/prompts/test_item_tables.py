@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 
 from bertology import load_encoder
-from bertology.causal import CausalProbe, agreement_pairs, fact_pairs, read_facts, sensitive_pairs
-from bertology.causal._items import subject_pairs
+from bertology.causal import CausalProbe, agreement_pairs, fact_pairs, sensitive_pairs
+from bertology.causal.items import read_facts, subject_pairs
 from bertology.cloze import ClozeItems, ClozeProbe
 from bertology.corpora import _words
-from bertology.corpora.prompts import LeftOut, read_agreement, read_item_table, read_minimal_pairs
+from bertology.corpora.prompts import LeftOut, read_item_table
+from bertology.corpora.prompts.pairs import read_agreement, read_minimal_pairs
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import get_probe
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import LeftOut, PrimedFact, read_lama, read_pararel, read_primed
-from bertology.corpora.prompts._lama import LamaFact, LamaRelation, read_relations
+from bertology.corpora.prompts import LeftOut, TableItem
+from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed, read_relations
 from bertology.errors import CorpusError
 
 BORN = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "place of birth", "type": "N-1"}
@@ -36,15 +36,16 @@ def folder(tmp_path: Path) -> Path:
 def test_a_fact_is_put_into_the_template_of_its_relation(folder: Path) -> None:
     write(folder / "data/TREx/P19.jsonl", born(), born("Grace", " New York "))
     facts, unasked = read_lama(folder)
-    assert facts[0] == LamaFact(
+    assert facts[0] == TableItem(
         id="P19:1",
+        cluster="Ada",
         group="N-1 P19 place of birth",
         subject="Ada",
-        answer="London",
+        good="London",
         text="Ada was born in {mask} .",
         blind="{mask} was born in {mask} .",
     )
-    assert (facts[1].id, facts[1].answer) == ("P19:2", "New York")
+    assert (facts[1].id, facts[1].good) == ("P19:2", "New York")
     assert unasked == ()
 
 
@@ -84,7 +85,7 @@ def test_google_re_has_templates_of_its_own_and_keeps_years_as_written(tmp_path:
         {"pred": "/people/deceased_person/place_of_death", "sub_label": "Ada", "obj_label": "1970s"},
     ]
     found, _ = read_lama(write(tmp_path / "Google_RE/date_of_birth_test.jsonl", *facts))
-    assert [(fact.text, fact.blind, fact.answer) for fact in found] == [
+    assert [(fact.text, fact.blind, fact.good) for fact in found] == [
         ("Ada (born {mask}).", "{mask} (born {mask}).", "1815"),
         ("Ada died in {mask} .", "{mask} died in {mask} .", "1970s"),
     ]
@@ -102,11 +103,12 @@ def test_sentences_are_asked_as_they_stand(tmp_path: Path) -> None:
         {"pred": "HasProperty", "masked_sentences": ["Ice is [MASK]."], "obj_label": "cold", "sub_label": "ice"},
     )
     facts, _ = read_lama(tmp_path)
-    assert facts == (
-        LamaFact("ConceptNet:1", "ConceptNet HasProperty", "ice", "cold", "Ice is {mask}."),
-        LamaFact("Squad:1", "SQuAD", "", "metal", "Iron is a {mask}."),
-        LamaFact("Squad:2", "SQuAD", "", "rain", "A first sentence. Then {mask} came."),
-    )
+    assert [(fact.id, fact.group, fact.subject, fact.good, fact.text) for fact in facts] == [
+        ("ConceptNet:1", "ConceptNet HasProperty", "ice", "cold", "Ice is {mask}."),
+        ("Squad:1", "SQuAD", "", "metal", "Iron is a {mask}."),
+        ("Squad:2", "SQuAD", "", "rain", "A first sentence. Then {mask} came."),
+    ]
+    assert [fact.cluster for fact in facts] == ["ice", "Squad:1", "Squad:2"]
 
 
 def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
@@ -173,7 +175,7 @@ def test_what_is_wrong_with_a_relation_is_named(tmp_path: Path, relation: dict[s
 
 def test_relations_by_name(folder: Path) -> None:
     relations = read_relations(folder / "data/relations.jsonl")
-    assert relations["P19"] == LamaRelation("P19", "[X] was born in [Y] .", "place of birth", "N-1")
+    assert relations["P19"] == ("[X] was born in [Y] .", "N-1 P19 place of birth")
     assert list(relations) == ["place_of_birth", "date_of_birth", "place_of_death", "P19", "P1923"]
 
 
@@ -214,7 +216,7 @@ def test_the_published_facts(real_data) -> None:
     assert groups["place_of_birth (Google-RE)"] == 2_937
     assert groups["date_of_birth (Google-RE)"] == 1_825
     # The paper counts 765 of death; the file has one of them twice.
-    deaths = [(fact.subject, fact.answer) for fact in facts if fact.group == "place_of_death (Google-RE)"]
+    deaths = [(fact.subject, fact.good) for fact in facts if fact.group == "place_of_death (Google-RE)"]
     assert (len(deaths), len(set(deaths))) == (766, 765)
     # Independently: as many facts as lines, each with its subject and one mask.
     n_lines = sum(len(path.read_bytes().splitlines()) for path in (folder / "data").glob("*/*.jsonl"))
@@ -225,8 +227,8 @@ def test_the_published_facts(real_data) -> None:
 
 def test_the_published_relations(real_data) -> None:
     relations = read_relations(real_data("lama") / "data/relations.jsonl")
-    types = Counter(relation.type for relation in relations.values())
-    assert types == {"N-1": 25, "N-M": 19, "1-1": 2, "": 3}
+    types = Counter(group.split()[0] for _, group in relations.values() if "Google" not in group)
+    assert types == {"N-1": 25, "N-M": 19, "1-1": 2}
 
 
 BARE = {"sub_label": "Ada", "obj_label": "London", "uuid": "1"}
@@ -253,7 +255,8 @@ def root(tmp_path: Path) -> Path:
 def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
     facts, unasked = read_pararel(root / below)
     texts = ("Ada was born in {mask}.", "{mask} is where Ada comes from.")
-    assert facts == (LamaFact("P19:1", "P19", "Ada", "London", texts[0], texts=texts),)
+    variants = {"1": texts[0], "2": texts[1]}
+    assert facts == (TableItem("P19:1", "Ada", "P19", texts[0], good="London", subject="Ada", variants=variants),)
     assert unasked == ()
 
 
@@ -314,11 +317,11 @@ def test_the_published_facts_of_pararel(real_data) -> None:
         ("P31", "relation without a pattern"): 879,
         ("P527", "relation without a pattern"): 922,
     }
-    patterns = {fact.group: len(fact.texts) for fact in facts}
+    patterns = {fact.group: len(fact.variants) for fact in facts}
     # As many as the paper has (section 3.1).
     assert (len(patterns), sum(patterns.values())) == (38, 328)
-    assert sum(len(fact.texts) for fact in facts) == 224_010
-    assert all(text.count("{mask}") == 1 and fact.subject in text for fact in facts for text in fact.texts)
+    assert sum(len(fact.variants) for fact in facts) == 224_010
+    assert all(text.count("{mask}") == 1 and fact.subject in text for fact in facts for text in fact.variants.values())
 
 
 def plain(prime: str = "Kabul", **more: object) -> dict[str, object]:
@@ -348,15 +351,16 @@ def primed(tmp_path: Path) -> Path:
 def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
     facts, unasked = read_primed(primed)
     assert facts == (
-        PrimedFact(
+        TableItem(
             id="T-REx:P19:1",
-            set="T-REx",
+            cluster="Ada",
+            kind="T-REx",
             group="T-REx P19",
             subject="Ada",
-            answer="London",
+            good="London",
             text="Ada was born in {mask} .",
-            negated="Ada was not born in {mask} .",
-            misprimed={
+            other="Ada was not born in {mask} .",
+            variants={
                 "high-ranked": "Kabul? Ada was born in {mask} .",
                 "random": "Paper? Ada was born in {mask} .",
             },
@@ -376,7 +380,7 @@ def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
 )
 def test_a_part_of_it(primed: Path, below: str, kinds: list[str]) -> None:
     ((fact,), _) = read_primed(primed / below)
-    assert list(fact.misprimed) == kinds
+    assert list(fact.variants) == kinds
 
 
 def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
@@ -386,7 +390,7 @@ def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
     one = plain()
     del one["masked_misprimed"]
     ((own,), _) = read_primed(write_lines(tmp_path / "mine/births.jsonl", one))
-    assert (own.id, own.group, own.misprimed) == ("mine:births:1", "mine births", {})
+    assert (own.id, own.group, own.variants) == ("mine:births:1", "mine births", {})
 
 
 def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
@@ -442,12 +446,12 @@ def test_another_folder(tmp_path: Path) -> None:
 def test_the_published_primed_facts(real_data) -> None:
     facts, unasked = read_primed(real_data("lama_primed_negated"))
     assert unasked == ()
-    assert Counter(fact.set for fact in facts) == {"T-REx": 10_469, "Google-RE": 499, "ConceptNet": 146, "SQuAD": 51}
-    assert Counter((fact.set, kind) for fact in facts for kind in fact.misprimed) == {
+    assert Counter(fact.kind for fact in facts) == {"T-REx": 10_469, "Google-RE": 499, "ConceptNet": 146, "SQuAD": 51}
+    assert Counter((fact.kind, kind) for fact in facts for kind in fact.variants) == {
         **{("T-REx", kind): 10_469 for kind in ("high-ranked", "low-ranked", "random")},
         **{("ConceptNet", kind): 146 for kind in ("high-ranked", "low-ranked", "random")},
         **{("Google-RE", "high-ranked"): 499, ("Google-RE", "low-ranked"): 485, ("Google-RE", "random"): 499},
         **{("SQuAD", "high-ranked"): 51, ("SQuAD", "random"): 51},
     }
     assert len({fact.group for fact in facts}) == 40 + 3 + 1 + 1
-    assert all(text.endswith(fact.text) for fact in facts for text in fact.misprimed.values())
+    assert all(text.endswith(fact.text) for fact in facts for text in fact.variants.values())

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.corpora.prompts import AgreementPair, LeftOut, TableItem, read_agreement, read_minimal_pairs
+from bertology.corpora.prompts import LeftOut, TableItem
+from bertology.corpora.prompts.pairs import read_agreement, read_minimal_pairs
 from bertology.errors import CorpusError
 from bertology.measures import find_metric
 from bertology.measures.metrics import Grouped
@@ -272,7 +273,10 @@ def test_the_mask_stands_where_two_sentences_differ(tmp_path, case, condition, g
         ),
     }[layout]()
     (pair,) = read_agreement(path)
-    assert pair == AgreementPair("a-1", "marvin_linzen", *expected)
+    assert (pair.id, pair.kind) == ("a-1", "marvin_linzen")
+    assert expected == (
+        pair.text, pair.good, *pair.bad, pair.cluster, pair.group, pair.n_attractors, pair.blind
+    )  # fmt: skip
 
 
 def test_what_is_no_agreement_or_differs_in_more_than_one_word_is_listed(tmp_path):
@@ -297,7 +301,8 @@ def test_two_rows_of_a_table_are_an_item(tmp_path):
     path = table(tmp_path, row(), row("are", "wrong"), row("a", type="original"), row("a", "wrong"))
     pair, same = read_agreement(path)
     text = 'The " key " to x {mask} .'
-    assert pair == AgreementPair("L-3-1", "gulordava", text, "is", "are", "L-3", "nonce L", 1)
+    more = {"good": "is", "bad": ("are",), "kind": "gulordava", "n_attractors": 1}
+    assert pair == TableItem("L-3-1", "L-3", "nonce L", text, **more)
     assert pair.attractors == "1 attractor"
     assert same == LeftOut("L-3-1", "1 attractor", "the two forms are the same")
 
@@ -311,8 +316,9 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     )
     pair, same = read_agreement(path)
     text = "The key to the cabinets of men {mask} lost ."
-    assert pair == AgreementPair("lgd_dataset-1", "linzen", text, "is", "are", "lgd_dataset-1", n_attractors=2)
-    assert (pair.attractors, pair.structure, pair.blind) == ("2 attractors", "", "")
+    more = {"good": "is", "bad": ("are",), "kind": "linzen", "n_attractors": 2}
+    assert pair == TableItem("lgd_dataset-1", "lgd_dataset-1", "", text, **more)
+    assert (pair.attractors, pair.group, pair.blind) == ("2 attractors", "", "")
     assert same == LeftOut("lgd_dataset-2", "0 attractors", "the two forms are the same")
 
 
@@ -385,14 +391,14 @@ def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Pa
     assert Counter(pair.reason for pair in found if isinstance(pair, LeftOut)) == {
         "negative polarity, which is no agreement": 120 + 144 + 4_800 + 5_760
     }
-    pairs = [pair for pair in found if isinstance(pair, AgreementPair)]
-    assert Counter(pair.structure for pair in pairs) == ITEMS
+    pairs = [pair for pair in found if isinstance(pair, TableItem)]
+    assert Counter(pair.group for pair in pairs) == ITEMS
     # His stimuli have nine of the ten inanimate subjects (no television shows), and swims and admires, which are not
     # in the vocabulary of BERT, are not scored.
     scored = Counter(
-        pair.structure
+        pair.group
         for pair in pairs
-        if not {pair.good, pair.bad} & {"swims", "admires"} and not pair.text.startswith("the television")
+        if not {pair.good, *pair.bad} & {"swims", "admires"} and not pair.text.startswith("the television")
     )
     assert {name: scored[name] for name in SCORED} == SCORED
     assert all(pair.blind.count("{mask}") in (2, 3) and pair.text.endswith(".") for pair in pairs)
@@ -400,7 +406,7 @@ def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Pa
     assert Counter(pair.n_attractors for pair in pairs) == {0: 152_300 - 50_400, 1: 50_400}
     frames: dict[str, set[str]] = {}
     for pair in pairs:
-        frames.setdefault(pair.structure, set()).add(pair.frame)
+        frames.setdefault(pair.group, set()).add(pair.cluster)
     assert {name: len(found) for name, found in frames.items()} == FRAMES
     assert len(set().union(*frames.values())) == 167
 
@@ -434,18 +440,18 @@ def golden(path: Path) -> list[Golden]:
 @pytest.mark.parametrize(("model", "right"), [("base", 319), ("large", 305)])
 def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], model: str, right: int) -> None:
     folder = real_data("bert_syntax")
-    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, AgreementPair)]
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, TableItem)]
     results = golden(folder / "results" / f"gulordava_results_{model}.txt")
     assert len(pairs) == len(results) == 410
     for pair, result in zip(pairs, results, strict=True):
-        assert {pair.good, pair.bad} == set(result.forms) if result.copula else (pair.good, pair.bad) == result.forms
+        assert {pair.good, *pair.bad} == set(result.forms) if result.copula else (pair.good, *pair.bad) == result.forms
         if result.text:
             assert (pair.text.lower(), pair.n_attractors) == (result.text, result.n_attractors)
     logits = np.array([result.logits for result in results]).T
     assert np.isnan(logits).sum(axis=1).tolist() == [27, 27]
-    frames = sorted({pair.frame for pair in pairs})
+    frames = sorted({pair.cluster for pair in pairs})
     items = Grouped(
-        np.array([frames.index(pair.frame) for pair in pairs]),
+        np.array([frames.index(pair.cluster) for pair in pairs]),
         np.array([pair.n_attractors for pair in pairs]),
         len(frames),
         3,
@@ -462,8 +468,8 @@ def test_forms_that_bert_does_not_know_are_those_that_goldberg_skips(
     known = json.loads((real_model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     folder = real_data("bert_syntax")
     results = golden(folder / "results" / "gulordava_results_base.txt")
-    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, AgreementPair)]
-    unknown = [pair.id for pair in pairs if not {pair.good, pair.bad} <= set(known)]
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, TableItem)]
+    unknown = [pair.id for pair in pairs if not {pair.good, *pair.bad} <= set(known)]
     skipped = [
         pair.id
         for pair, result in zip(pairs, results, strict=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bertology import probe
-from bertology.encoders.alignment import PieceReader
 from bertology.errors import BertologyError
 from bertology.results import Results, read_results
 from bertology.runner import ProbeRequest, RunOptions, merge_runs, resolve_work, run_experiment
@@ -132,17 +131,6 @@ def test_revisions_of_a_hub_model_are_found_in_its_cache(
     )
     assert [plan.pair.source.name for plan in of_hub] == ["org/tiny step 5", "org/tiny step 40"]
     assert [plan.run_id for plan in of_hub] == [plan.run_id for plan in of_folder], "the same weights, the same cells"
-
-
-def test_text_is_searched_once_for_words_that_have_no_pieces(
-    training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path))  # where no vectors are that would tell
-    plans = resolve_work(ProbeRequest(model=str(training), checkpoints="all", sentences=40, controls=())).plans
-    n_read, tokenize = [], PieceReader.tokenize
-    monkeypatch.setattr(PieceReader, "tokenize", lambda *args, **more: n_read.append(1) or tokenize(*args, **more))
-    assert [plan.pair.unreadable for plan in plans] == [{}] * 3
-    assert len(n_read) == 3, "each split once, not for each checkpoint"
 
 
 def test_checkpoints_on_the_command_line() -> None:

@@ -42,20 +42,6 @@ def serial(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_engines_and_parts_end_in_the_same_tables(
-    tiny_bert: Path, tmp_path: Path, serial: Path, scores: Scores
-) -> None:
-    experiment = mixed(str(tiny_bert))
-    run_experiment(experiment, tmp_path / "joblib", options=RunOptions(engine="joblib", jobs=2))
-    assert scores(tmp_path / "joblib").equals(scores(serial))
-    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
-    for number, folder in enumerate(parts, 1):
-        run_experiment(experiment, folder, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    merge_runs(parts, tmp_path / "merged")
-    assert scores(tmp_path / "merged").equals(scores(serial))
-    assert verify_run(serial) == ()
-
-
 def test_there_is_one_cell_a_layer_whatever_the_seeds(serial: Path) -> None:
     found = read_results(serial)
     of_texts = [row for row in found.rows if row.task == "agreement"]

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from bertology import attention
-from bertology.attention import arcs
-from bertology.errors import BertologyError
+from bertology.attention.arcs import heads as head_statistics
 from bertology.families import sums
 from bertology.runner import (
-    ClusterChoice,
     RunOptions,
     RunSummary,
-    Shard,
     estimate,
-    merge_runs,
     resolve_work,
     run_experiment,
 )
 from bertology.runner._compute import Context, compute_units, together
-from bertology.runner._engines import serial
 from bertology.runner._folder import RunFolder, finished
 from bertology.runner.experiment import Experiment
 
@@ -35,7 +28,6 @@ SERIAL = RunOptions(engine="serial")
 TASKS = ("head_statistics", "head_syntax", "head_roles")
 """All of maps between words; the second and the third choose heads on dev."""
 BY_PIECES = "head_patterns"
-HOPELESS = {"name": "head_syntax", "readout": {"name": "attention", "settings": {"fewest_arcs": 1_000_000}}}
 
 
 @pytest.fixture
@@ -113,33 +105,6 @@ def test_what_differs_in_model_or_maps_is_read_apart(
     assert passes == [("word", 2), ("word", 2), ("word", 4)], "two ways to ask, and norms, which few models give"
 
 
-def test_engines_give_the_same_bytes(
-    asked: Asked, tmp_path: Path, scores: Callable[[Path], pa.Table], cluster: Any
-) -> None:
-    cluster.start_worker()
-    engines = {
-        "serial": SERIAL,
-        "dask": RunOptions(engine="dask", cluster=ClusterChoice(cluster.address, patience_s=20)),
-    }
-    for name, options in engines.items():
-        assert not run_experiment(asked(*TASKS, BY_PIECES), tmp_path / name, options=options).failures
-        assert kept(tmp_path / name) == kept(tmp_path / "serial")
-        assert scores(tmp_path / name).equals(scores(tmp_path / "serial"))
-
-
-def test_parts_that_cut_a_pass_give_the_same_bytes(
-    asked: Asked, tmp_path: Path, scores: Callable[[Path], pa.Table]
-) -> None:
-    run_experiment(asked(), tmp_path / "whole", options=SERIAL)
-    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        run_experiment(asked(), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    assert 0 < len(kept(parts[0]).keys() & kept(tmp_path / "whole").keys()) < len(kept(tmp_path / "whole"))
-    merge_runs(parts, tmp_path / "merged")
-    assert kept(tmp_path / "merged") == kept(tmp_path / "whole")
-    assert scores(tmp_path / "merged").equals(scores(tmp_path / "whole"))
-
-
 # What goes wrong
 
 
@@ -150,19 +115,6 @@ def assert_lost_alone(summary: RunSummary, task: str, reason: str, good: dict[st
     assert kept(summary.folder).items() >= good.items()
     (record, *_) = [json.loads(path.read_text()) for path in (summary.folder / "cells").glob("*.failed.json")]
     assert record["identity"]["task"] == task
-
-
-def test_a_task_that_the_text_does_not_allow_costs_the_others_nothing(
-    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]]
-) -> None:
-    good = run_experiment(asked("head_statistics", "head_roles", controls=[]), tmp_path / "good", options=SERIAL)
-    assert not good.failures
-    before = passes.copy()
-    passes.clear()
-    experiment = asked("head_statistics", HOPELESS, "head_roles", controls=[])
-    summary = run_experiment(experiment, tmp_path / "run", options=SERIAL)
-    assert passes == before
-    assert_lost_alone(summary, "head_syntax", "give more text, or ask for fewer", kept(good.folder))
 
 
 def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
@@ -176,7 +128,7 @@ def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
         raise ZeroDivisionError("by nought")
 
     with monkeypatch.context() as patch:
-        patch.setattr(arcs.TreeHits, "update", mistaken)
+        patch.setattr(head_statistics.TreeHits, "update", mistaken)
         summary = run_experiment(asked(*tasks, controls=[]), tmp_path / "run", options=SERIAL)
     assert_lost_alone(summary, "head_syntax:trees", "ZeroDivisionError: by nought", kept(good.folder))
     assert len(passes) == 1 + 1 + 1 + 2, "all together, and each alone, which ends at once or reads one split or two"
@@ -186,15 +138,6 @@ def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
     )
     assert (mended.failures, len(passes)) == ((), 2)
     assert not list((tmp_path / "run" / "cells").glob("*.failed.json"))
-
-
-def test_of_a_failure_that_ends_the_run_what_is_done_is_told_first(asked: Asked, tmp_path: Path) -> None:
-    run, work = tmp_path / "run", resolve_work(asked(HOPELESS, "head_statistics", controls=[]))
-    RunFolder(run).open(work)
-    with closing(serial(work.units, Context(run, "cpu"))) as outcomes:
-        (first, done), (second, failed) = outcomes
-    assert (first, done, second) == (1, "computed", 0)
-    assert isinstance(failed, BertologyError)
 
 
 def test_a_run_that_is_broken_off_goes_on(
@@ -245,36 +188,6 @@ def test_what_another_process_is_at_is_left_to_it(
     assert passes == [("word", 3), ("word", 6)]
     assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
-
-
-def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path], tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
-    from bertology.runner._dask import WorkerContext, _Stage
-
-    units, run = opened
-    sent: list[tuple[Any, list[Any]]] = []
-
-    class Pool:
-        def keep(self, function: Any, *args: Any, name: str) -> None:
-            pass
-
-        def submit(
-            self, handler: Any, function: Any, context: Any, units: list[Any], *more: Any, **options: Any
-        ) -> None:
-            sent.append((handler, units))
-
-    stage = _Stage(Pool(), units, Context(run, "cpu"), WorkerContext(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
-    stage._begin(list(enumerate(units)))
-    ((handler, together_sent),) = sent
-    assert len(together_sent) == len(units)
-    sent.clear()
-    assert list(handler(BertologyError("4 workers died"))) == []
-    assert [len(alone) for _, alone in sent] == [1, 1, 1]
-    outcomes: list[Iterator[Any]] = [list(handler(["computed"])) for handler, _ in sent[:2]]
-    assert outcomes == [[(0, "computed")], [(1, "computed")]]
-    ((number, error),) = sent[2][0](BertologyError("4 workers died"))
-    assert (number, str(error)) == (2, "4 workers died")
-    assert list((run / "cells").glob("*.failed.json"))
 
 
 def test_an_estimate_counts_a_pass_once(asked: Asked, tmp_path: Path) -> None:

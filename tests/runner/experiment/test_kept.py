@@ -7,14 +7,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from bertology._files import write_derived
 from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.results.report import write_report
@@ -110,15 +108,6 @@ def test_what_is_derived_from_a_run_is_known_to_it(run: Path, monkeypatch: pytes
     assert verify_run(run) == ("layers.csv: missing", "notes.txt: not there when the tables were written")
 
 
-def test_reports_written_at_once_are_all_known(run: Path) -> None:
-    names = [f"report-{number}.html" for number in range(8)]
-    page = b"<!doctype html>"
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: write_derived(run, {name: page}), names))
-    assert set(names) <= set(json.loads((run / "checksums.json").read_text())["sha256"])
-    assert verify_run(run) == ()
-
-
 def edited(record: dict[str, Any], key: str) -> dict[str, Any]:
     """A record with another value at one place."""
     value = record[key]
@@ -143,14 +132,6 @@ def test_an_edited_record_is_noticed(trial: Trial, run: Path, key: str) -> None:
     # What decides whether tables are written anew is not believed either.
     with pytest.raises(BertologyError, match=r"run.json: altered"):
         run_experiment(load_experiment(trial[0]), run, options=SERIAL)
-
-
-def test_a_later_session_leaves_a_whole_run(trial: Trial, run: Path) -> None:
-    for file in sorted((run / "cells").glob("*.json"))[:2]:
-        file.unlink()
-    assert run_experiment(load_experiment(trial[0]), run, options=SERIAL).n_computed
-    assert len(json.loads((run / "run.json").read_text())["sessions"]) == 2
-    assert verify_run(run) == ()
 
 
 @pytest.mark.parametrize("name", ["results.parquet", "comparisons.parquet", "layers.md", "experiment.yaml"])

@@ -61,18 +61,6 @@ def test_a_changed_model_and_a_frame(frame: pd.DataFrame, tiny_bert: Path, tmp_p
     assert {row.cell_id for row in same.rows} == {row.cell_id for row in results.rows}
 
 
-def test_objects_alone_or_as_names(frame: pd.DataFrame, tiny_bert: Path, tiny_corpus: Path) -> None:
-    corpus = load_corpus(tiny_corpus)
-    encoder = load_encoder(str(tiny_bert))
-    models = [encoder, {"name": (encoder.model.outermost, encoder.tokenizer), "id": "again"}, "pocket"]
-    found = Experiment(name="many", models=models, corpora=[corpus, "pocket"], tasks=["pos"], **GRID)
-    assert [model.name for model in found.models] == [str(tiny_bert), str(tiny_bert), "pocket"]
-    assert found.corpora[0].name.startswith(f"{corpus.name} #")
-    assert load_corpus(found.corpora[0].name) is corpus
-    with pytest.raises(BertologyError, match="is no name, and has no tokenizer"):
-        Experiment(name="many", models=[frame], corpora=["pocket"], tasks=["pos"])
-
-
 def test_a_part_of_the_embedded_corpus_is_not_taken_for_the_whole(tiny_bert: Path, tmp_path: Path) -> None:
     whole = load_corpus("pocket")
     part = replace(whole, splits={name: whole[name][:30] for name in ("train", "dev", "test")})

@@ -116,13 +116,6 @@ def test_a_probe_gives_the_same_bytes(trial: tuple[Path, RunSummary], tiny_bert:
     assert own == {name: kept[name] for name in own}
 
 
-def test_each_model_is_read_once_for_all_tasks(
-    trial: tuple[Path, RunSummary], tmp_path: Path, counted_forwards: list[int]
-) -> None:
-    run_experiment(load_experiment(trial[0]), tmp_path / "run", options=SERIAL)
-    assert sum(counted_forwards) == 2 * 3 * 40  # models, splits, sentences
-
-
 def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = mine
     before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}

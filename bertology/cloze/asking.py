@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -110,8 +110,7 @@ def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, 
     return (encoder.n_layers,) if layers is None else tuple(sorted(set(layers)))
 
 
-@dataclass(frozen=True, eq=False)
-class Read:
+class Read(NamedTuple):
     """The values that were taken from the distributions."""
 
     values: Floats  # [layer, term]
@@ -313,7 +312,8 @@ class _Asking:
         # By what the model reads and the mask that is asked about, in the order they first come.
         self._texts: dict[tuple[str, int | None], _Text] = {}
         self._of_prompts: list[tuple[_Text, list[int]]] = []
-        n_layers, n_masks, n_words = len(wanted.layers), 0, 0
+        self._reasons: dict[int, str] = {}
+        n_masks = n_words = 0
         for prompt in prompts:
             key = prompt.written(encoder.mask_token), prompt.asked
             if key not in self._texts:
@@ -325,21 +325,48 @@ class _Asking:
                     slots[word] = n_words
                     n_words += 1
             self._of_prompts.append((self._texts[key], [slots[word] for word in prompt.candidates]))
-        self._values = np.full((n_layers, n_words), np.nan)
-        self._ranks = np.zeros((n_layers, n_words), dtype=np.int64)
-        self._top_ids = np.full((n_layers, n_masks, wanted.top), -1, dtype=np.int64)
-        self._top_values = np.full((n_layers, n_masks, wanted.top), np.nan)
-        self._reasons: dict[int, str] = {}
-        self._n_inputs = 0
+        self._n_masks, self._n_words = n_masks, n_words
 
     def scores(self, progress: Progress) -> ClozeScores:
+        wanted, n_layers, n_inputs = self._wanted, len(self._wanted.layers), 0
+        values = np.full((n_layers, self._n_words), np.nan)
+        ranks = np.zeros((n_layers, self._n_words), dtype=np.int64)
+        top_ids = np.full((n_layers, self._n_masks, wanted.top), -1, dtype=np.int64)
+        top_values = np.full((n_layers, self._n_masks, wanted.top), np.nan)
         progress.start(len(self._texts), unit="texts")
         encodings = encode_each(self._encoder, [written for written, _ in self._texts])
         for questions in question_batches(zip(self._texts.values(), encodings, strict=True), self._add):
-            self._take(questions)
+            read = read_questions(self._encoder, questions, wanted)
+            n_inputs += len(questions.inputs)
+            slots, term_slot = np.unique(np.array(questions.slots, dtype=np.int64), return_inverse=True)
+            for layer in range(n_layers):
+                values[layer, slots] = np.bincount(term_slot, weights=read.values[layer], minlength=len(slots))
+            if wanted.ranks:
+                ranks[:, questions.slots] = read.ranks
+            if questions.masks:
+                places, masks = np.array(questions.masks, dtype=np.int64).T
+                top_ids[:, masks], top_values[:, masks] = read.top_ids[:, places], read.top_values[:, places]
             progress.advance(questions.n_texts)
         progress.finish()
-        return self._distributed()
+        # The scores of prompts, from those of their texts.
+        slot = np.array([slot for _, slots in self._of_prompts for slot in slots], dtype=np.int64)
+        mask = np.array([mask for text, _ in self._of_prompts for mask in text.masks], dtype=np.int64)
+        entries = [entry for entry in np.unique(top_ids).tolist() if entry >= 0]
+        return ClozeScores(
+            prompts=self._prompts,
+            layers=wanted.layers,
+            form=self._form,
+            normalized=wanted.normalized,
+            candidate_starts=np.cumsum([0, *(len(slots) for _, slots in self._of_prompts)]),
+            values=values[:, slot],
+            ranks=ranks[:, slot] if wanted.ranks else None,
+            mask_starts=np.cumsum([0, *(len(text.masks) for text, _ in self._of_prompts)]),
+            top_ids=top_ids[:, mask],
+            top_values=top_values[:, mask],
+            excluded=tuple(self._excluded()),
+            n_inputs=n_inputs,
+            top_words=dict(zip(entries, spell_pieces(self._encoder, entries), strict=True)),
+        )
 
     def _add(self, questions: Questions, encoded: tuple[_Text, Any]) -> None:
         (text, encoding), encoder = encoded, self._encoder
@@ -365,53 +392,21 @@ class _Asking:
                 questions.term(*copy, slot=slot)
 
     def _unfit(self, answer: Answer, n_pieces: int) -> str:
-        if self._form == "one_piece":
-            if len(answer.pieces) > 1:
-                return self._answers.several_pieces(answer)
-            limit = self._wanted.vocabulary
-            return "" if limit is None or answer.pieces[0] in limit else "not in the vocabulary that was given"
-        return too_long(self._encoder, n_pieces + len(answer.pieces) - 1)
+        if self._form != "one_piece":
+            return too_long(self._encoder, n_pieces + len(answer.pieces) - 1)
+        if len(answer.pieces) > 1:
+            return self._answers.several_pieces(answer)
+        limit = self._wanted.vocabulary
+        return "" if limit is None or answer.pieces[0] in limit else "not in the vocabulary that was given"
 
-    def _take(self, questions: Questions) -> None:
-        read = read_questions(self._encoder, questions, self._wanted)
-        self._n_inputs += len(questions.inputs)
-        slots, term_slot = np.unique(np.array(questions.slots, dtype=np.int64), return_inverse=True)
-        for layer in range(len(self._wanted.layers)):
-            self._values[layer, slots] = np.bincount(term_slot, weights=read.values[layer], minlength=len(slots))
-        if self._wanted.ranks:
-            self._ranks[:, questions.slots] = read.ranks
-        if questions.masks:
-            places, masks = np.array(questions.masks, dtype=np.int64).T
-            self._top_ids[:, masks] = read.top_ids[:, places]
-            self._top_values[:, masks] = read.top_values[:, places]
-
-    def _distributed(self) -> ClozeScores:
-        """The scores of prompts, from those of their texts."""
-        excluded = []
+    def _excluded(self) -> Iterator[Excluded]:
         for number, (prompt, (text, slots)) in enumerate(zip(self._prompts, self._of_prompts, strict=True)):
             if text.reason:
-                excluded.append(Excluded(number, None, text.reason))
+                yield Excluded(number, None, text.reason)
                 continue
-            pairs = zip(prompt.candidates, slots, strict=True)
-            excluded += [Excluded(number, word, self._reasons[slot]) for word, slot in pairs if slot in self._reasons]
-        slot = np.array([slot for _, slots in self._of_prompts for slot in slots], dtype=np.int64)
-        mask = np.array([mask for text, _ in self._of_prompts for mask in text.masks], dtype=np.int64)
-        entries = [entry for entry in np.unique(self._top_ids).tolist() if entry >= 0]
-        return ClozeScores(
-            prompts=self._prompts,
-            layers=self._wanted.layers,
-            form=self._form,
-            normalized=self._wanted.normalized,
-            candidate_starts=np.cumsum([0, *(len(slots) for _, slots in self._of_prompts)]),
-            values=self._values[:, slot],
-            ranks=self._ranks[:, slot] if self._wanted.ranks else None,
-            mask_starts=np.cumsum([0, *(len(text.masks) for text, _ in self._of_prompts)]),
-            top_ids=self._top_ids[:, mask],
-            top_values=self._top_values[:, mask],
-            excluded=tuple(excluded),
-            n_inputs=self._n_inputs,
-            top_words=dict(zip(entries, spell_pieces(self._encoder, entries), strict=True)),
-        )
+            for word, slot in zip(prompt.candidates, slots, strict=True):
+                if slot in self._reasons:
+                    yield Excluded(number, word, self._reasons[slot])
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,23 +447,17 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
 class ClozeReading:
     """Words at the mask of one prompt, in every layer."""
 
-    text: str
-    """The prompt as the model reads it."""
+    text: str  # The prompt as the model reads it
     model: str
     layers: tuple[int, ...]
     form: AnswerForm
     words: tuple[str, ...]
     """The candidates that could be scored; without candidates, the best of the deepest layer, the first one first."""
-    log_probs: Floats
-    """``[layer, word]`` natural logarithms, over the whole vocabulary."""
-    ranks: Integers | None
-    """``[layer, word]`` 1 for the most probable entry; None where candidates may have several pieces."""
-    first: tuple[str, ...]
-    """``[layer]`` the most probable entry of each layer, of the whole vocabulary."""
-    first_log_probs: Floats
-    """``[layer]`` its natural logarithm."""
-    excluded: tuple[Excluded, ...]
-    """Candidates without a score."""
+    log_probs: Floats  # [layer, word] natural logarithms, over the whole vocabulary
+    ranks: Integers | None  # [layer, word] 1 for the most probable entry; None where candidates may have several pieces
+    first: tuple[str, ...]  # [layer] the most probable entry of each layer, of the whole vocabulary
+    first_log_probs: Floats  # [layer] its natural logarithm
+    excluded: tuple[Excluded, ...]  # Candidates without a score
     lens: Literal["logit", "tuned"] = "logit"
     """Input of the head from lower layers: their states as they are (logit), or translated (tuned)."""
 
@@ -497,47 +486,33 @@ def read_cloze(
     if prompt.n_masks > 1:
         which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
         raise ClozeError(f"{which}: one is read at a time, write out the others")
-    chosen = chosen_layers(encoder, range(encoder.n_layers + 1) if layers is None else layers)
-    expected = distribution(encoder, prompt, layers=chosen)
-    log_probs = expected.log_probs[:, 0].astype(np.float64)
-    if not 1 <= top <= log_probs.shape[1]:
-        raise ClozeError(f"the best {top} are asked for: give a number from 1 to {log_probs.shape[1]}")
-    best = expected.top(1)[:, 0, 0]
-    ranks: Integers | None
-    if prompt.candidates:
-        words, word_log_probs, ranks, excluded = _candidates(encoder, prompt, chosen, form)
-    else:
-        entries = expected.top(top)[-1, 0]
-        words, excluded = tuple(spell_pieces(encoder, entries.tolist())), ()
-        word_log_probs = log_probs[:, entries]
-        ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in word_log_probs.T], axis=1)
-    return ClozeReading(
-        text=prompt.written(encoder.mask_token),
-        model=encoder.name,
-        layers=chosen,
-        form=form,
-        words=words,
-        log_probs=word_log_probs,
-        ranks=ranks,
-        first=tuple(spell_pieces(encoder, best.tolist())),
-        first_log_probs=log_probs[np.arange(len(chosen)), best],
-        excluded=excluded,
-        lens="tuned" if encoder.lens is not None else "logit",
-    )
-
-
-def _candidates(
-    encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm
-) -> tuple[tuple[str, ...], Floats, Integers | None, tuple[Excluded, ...]]:
-    """The candidates that can be scored, ``[layer, word]`` log-probabilities and ranks, and those without a score."""
+    n_entries = encoder.masked_head.n_entries
+    if not 1 <= top <= n_entries:
+        raise ClozeError(f"the best {top} are asked for: give a number from 1 to {n_entries}")
     words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
-    scores = ask(encoder, [Prompt(prompt.text, words)], layers=layers, form=form, ranks=form == "one_piece")
+    chosen = chosen_layers(encoder, range(encoder.n_layers + 1) if layers is None else layers)
+    best = ask(encoder, [Prompt(prompt.text)], layers=chosen, top=1 if words else top)
+    if best.excluded:
+        raise ClozeError(f"prompt {quoted(prompt.text)} is {best.excluded[0].reason}; shorten it")
+    way: AnswerForm = form if words else "one_piece"
+    words = words or tuple(best.top_ids[-1, 0].tolist())
+    scores = ask(encoder, [Prompt(prompt.text, words)], layers=chosen, form=way, ranks=way == "one_piece")
     reasons = {excluded.candidate: excluded.reason for excluded in scores.excluded}
     kept = [number for number, word in enumerate(words) if word not in reasons]
     if not kept:
         listed = "; ".join(f"{quoted(word)} {reason}" for word, reason in reasons.items())
         raise ClozeError(f"no candidate is left: {listed}")
     scored = (words[number] for number in kept)
-    spelled = (word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored)
-    ranks = None if scores.ranks is None else scores.ranks_of(0)[:, kept]
-    return tuple(spelled), scores.of(0)[:, kept], ranks, scores.excluded
+    return ClozeReading(
+        text=prompt.written(encoder.mask_token),
+        model=encoder.name,
+        layers=chosen,
+        form=form,
+        words=tuple(word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored),
+        log_probs=scores.of(0)[:, kept],
+        ranks=None if scores.ranks is None else scores.ranks_of(0)[:, kept],
+        first=tuple(spell_pieces(encoder, best.top_ids[:, 0, 0].tolist())),
+        first_log_probs=best.top_values[:, 0, 0],
+        excluded=scores.excluded,
+        lens="tuned" if encoder.lens is not None else "logit",
+    )

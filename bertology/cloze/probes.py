@@ -7,17 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import Probe, Subject
-
-if TYPE_CHECKING:
-    pass
-
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
 """What is asked of a text.
@@ -94,13 +90,10 @@ class ClozeItems:
                 raise CorpusError(f"item {quoted(item.id)} {problem}")
 
     def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
-        """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
+        """``n`` items of every group at most, drawn at random: the same ones wherever and whenever they are drawn.
 
-        Items made by a grammar come in a rhythm, into which every n-th would fall.
-
-        Args:
-            n: how many; of fewer all are taken.
-            whole_clusters: take as many whole clusters as hold about ``n`` items, and one at least.
+        Items made by a grammar come in a rhythm, into which every n-th would fall. Of ``whole_clusters`` as many are
+        taken as hold about ``n`` items, and one at least.
         """
         units = [(item.group, item.cluster if whole_clusters else item.id) for item in self.items]
         names_of: dict[str, set[str]] = {}
@@ -135,14 +128,6 @@ class ClozeItems:
         ]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
-
-
-def _of_row(row: TableItem, asks: ClozeAsks) -> ClozeItem:
-    if asks == "sentences":
-        return ClozeItem(row.id, row.cluster, row.group, row.good, other=row.bad[0])
-    return ClozeItem(
-        row.id, row.cluster, row.group, row.text, row.good, rivals=row.bad, other=row.other, blind=row.blind
-    )
 
 
 def with_ignored(items: Sequence[ClozeItem]) -> list[ClozeItem]:
@@ -222,19 +207,18 @@ class ClozeProbe(Probe):
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
         """The rows of a table of items as what is asked; of any other source what :meth:`items` makes of it.
 
-        Args:
-            source: ``pocket``, the path of a file or folder, or a table in memory or its name.
-            columns: which columns of a table hold what, as ``"good=sen,bad=wrong_sen,group=phenomenon"``.
-
-        Raises:
-            CorpusError: there is nothing there that could be asked.
-            NameNotFoundError: there is no such column.
+        Of a table, in memory or by its name, ``columns`` tells which of them hold what, as
+        ``"good=sen,bad=wrong_sen,group=phenomenon"``.
         """
         rows = read_item_table(source, self.asks, columns=columns)
         if rows is None:
             return self.items(source)
-        every = list(rows)
-        items = [_of_row(row, self.asks) for row in every if isinstance(row, TableItem)]
+        every, items = list(rows), list[ClozeItem]()
+        for row in (row for row in every if isinstance(row, TableItem)):
+            text, more = row.text, {"answer": row.good, "rivals": row.bad, "other": row.other, "blind": row.blind}
+            if self.asks == "sentences":
+                text, more = row.good, {"other": row.bad[0]}
+            items.append(ClozeItem(row.id, row.cluster, row.group, text, **more))  # type: ignore[arg-type]
         if self.asks == "answers":
             items = with_ignored(items)
         return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)

@@ -12,15 +12,9 @@ import numpy as np
 from bertology.causal._pairs import PatchPair
 from bertology.cloze import MASK, Prompt, ask
 from bertology.corpora import Sentence, as_sentences
-from bertology.corpora.prompts import (
-    AgreementPair,
-    TableItem,
-    read_agreement,
-    read_item_table,
-    read_lama,
-    source_name,
-    split_language,
-)
+from bertology.corpora.prompts import TableItem, read_item_table, source_name, split_language
+from bertology.corpora.prompts.lama import read_lama
+from bertology.corpora.prompts.pairs import read_agreement
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -86,20 +80,20 @@ def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
 
 def _of_items(source: Any, structure: str | None, columns: str | None) -> Iterator[PatchPair]:
     """Pairs in the order of the source; each two items once, the text that comes first in it first."""
-    waiting: dict[tuple[object, ...], list[AgreementPair]] = defaultdict(list)
+    waiting: dict[tuple[object, ...], list[TableItem]] = defaultdict(list)
     for item in read_agreement(source, columns=columns):
-        if not isinstance(item, AgreementPair) or structure not in (None, item.structure):
+        if not isinstance(item, TableItem) or structure not in (None, item.group):
             continue
         words = Prompt(item.text).written(_MASK).split()
         mask = next(number for number, word in enumerate(words) if _MASK in word)
-        forms = tuple(sorted((item.good, item.bad)))
+        forms = tuple(sorted((item.good, item.bad[0])))
         for place in range(mask):
-            key = (item.structure, forms, place, *words[:place], "", *words[place + 1 :])
+            key = (item.group, forms, place, *words[:place], "", *words[place + 1 :])
             for earlier in waiting[key]:
                 before = Prompt(earlier.text).written(_MASK).split()[place]
-                if earlier.good == item.bad and _are_numbers_of_one_noun(before, words[place]):
+                if earlier.good == item.bad[0] and _are_numbers_of_one_noun(before, words[place]):
                     values = ("singular", "plural") if len(before) < len(words[place]) else ("plural", "singular")
-                    yield PatchPair(earlier.text, item.text, earlier.good, item.good, earlier.frame, values=values)
+                    yield PatchPair(earlier.text, item.text, earlier.good, item.good, earlier.cluster, values=values)
             waiting[key].append(item)
 
 
@@ -170,7 +164,7 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
             if fact.n_stated
         ]
     found, _ = read_lama(source)
-    return _with_subject(source, [Fact(one.text, one.subject, one.answer, one.group, language) for one in found])
+    return _with_subject(source, [Fact(one.text, one.subject, one.good, one.group, language) for one in found])
 
 
 def _with_subject(source: Any, facts: Sequence[Fact]) -> list[Fact]:

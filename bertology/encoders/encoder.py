@@ -1,36 +1,53 @@
-"""A loaded encoder: from text or vocabulary numbers to hidden states, attention maps and masked-LM logits."""
+"""A loaded encoder: from text or vocabulary numbers to word vectors, attention maps and masked-LM logits."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology._lazy import PROVIDED
+from bertology._memory import is_out_of_memory, shortage
 from bertology._names import layer_number, name_not_found
-from bertology.corpora import Texts, as_sentences
+from bertology.corpora import Sentences, Texts, as_sentences
+from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
 from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
-from bertology.encoders.alignment import EncodedPieces, Encoding, OnLong, PieceReader, Pieces, Pooling, encoded
-from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
+from bertology.encoders.alignment import (
+    CLS,
+    Encoding,
+    OnLong,
+    PieceReader,
+    Pieces,
+    Pooling,
+    WordPooling,
+    encoded,
+)
+from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
 from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint
-from bertology.errors import ModelError
+from bertology.errors import CorpusError, ModelError, ShortMemoryError, listed, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bertology.encoders.interventions import Intervention
+Layers = int | Sequence[int] | Literal["all"]
+_Label = tuple[int, int, str]
+"""Number of a text and of a word in it, from 1, and its form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +67,7 @@ class LabelledArray:
     """Number of blocks of the model, from whose last :meth:`at` counts negative layers."""
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {len(of_axis)}" for name, of_axis in self.labels.items())
-        return f"<LabelledArray: {sizes}>"
+        return f"<LabelledArray: {', '.join(f'{name} {len(of_axis)}' for name, of_axis in self.labels.items())}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.values, dtype=dtype, copy=copy)
@@ -87,15 +103,12 @@ class LabelledArray:
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame: the last axis as columns, the others as levels of the index."""
-        import itertools
-
         import pandas as pd
 
         *rows, columns = self.labels
         levels = ([one if isinstance(one, tuple) else (one,) for one in self.labels[name]] for name in rows)
-        places = itertools.product(*levels)
+        tuples = [tuple(itertools.chain.from_iterable(place)) for place in itertools.product(*levels)]
         names = [part for name in rows for part in self.parts.get(name, (name,))]
-        tuples = [tuple(itertools.chain.from_iterable(place)) for place in places]
         index = pd.MultiIndex.from_tuples(tuples, names=names) if len(names) > 1 else [one for (one,) in tuples]
         frame = pd.DataFrame(self.values.reshape(len(tuples), -1), index=index, columns=list(self.labels[columns]))
         return frame.rename_axis(index=names, columns=columns)
@@ -111,7 +124,7 @@ class LabelledArray:
         Raises:
             ResultsError: the array is not one map.
         """
-        figure: Figure = import_module("bertology.attention").plot_head(self, title=title)
+        figure: Figure = PROVIDED["plot"](self, title=title)
         return figure
 
 
@@ -133,20 +146,8 @@ class EncoderRun:
         return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
 
 
-def shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
-    """The input ``position_ids [1, piece]`` that adds ``shift`` to the positions that the model counts itself.
-
-    Nothing without a shift, or where the model has relative positions alone, as T5 has.
-
-    Args:
-        body: the model.
-        ids: ``[batch, piece]``
-        shift: one number, or ``[piece]`` one for each.
-        name: of the model, for errors.
-
-    Raises:
-        ModelError: the model takes no such input, or does not have so many positions.
-    """
+def _shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
+    """The ``position_ids [1, piece]`` that add a shift to the positions that a model counts itself, if it has any."""
     shifts = torch.as_tensor(shift).cpu()
     if not shifts.any():
         return {}
@@ -197,6 +198,10 @@ class Encoder:
         self.tokenizer = tokenizer
         """The transformers tokenizer, for what is not offered here."""
         self.model, self._reader, self._eager = model, reader, eager
+        self.max_pieces, self.pad_id = reader.max_pieces, reader.pad_id
+        """Pieces in one window, special tokens included; the vocabulary number that pads shorter rows of a batch."""
+        self.n_prefix, self.n_suffix = len(reader.prefix), len(reader.suffix)
+        """Special tokens before and after the text in every window."""
         self.lens: heads.Lens | None = None
         self._gates: Gates = {}
 
@@ -207,20 +212,16 @@ class Encoder:
     @classmethod
     def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:
         """A model in memory as it is now, of transformers or any module; see :func:`bertology.encoders.in_memory`."""
-        loading = import_module("bertology.encoders")  # by name: what loads encoders imports this class
-        encoder: Encoder = loading.load_encoder(loading.in_memory(model, tokenizer, name=name, adapter=adapter))
+        encoder: Encoder = PROVIDED["from_model"](model, tokenizer, name=name, adapter=adapter)
         return encoder
 
     def twin(self) -> Encoder:
-        """Another encoder with the same weights, for another thread: one encoder serves one thread at a time.
-
-        Raises:
-            ModelError: heads are gated.
-        """
+        """Another encoder with the same weights, for another thread: one encoder serves one thread at a time."""
         if self.is_gated:
             raise ModelError("heads are gated: make twins before gated_heads, and gate each")
         twin = copy.copy(self)
-        twin.model = self.model.twin()
+        # Hooks, which belong to a module, keep count of what is running: the modules must differ.
+        twin.model = self.model.copied(share=True)
         twin.__dict__.pop("masked_head", None)
         return twin
 
@@ -234,9 +235,6 @@ class Encoder:
         """A twin for passes without gradients, on packed weights where those are faster.
 
         Its hidden states differ from this encoder's in the last digits of float32. Its own twins share its weights.
-
-        Raises:
-            ModelError: heads are gated.
         """
         twin, weight = self.twin(), next(self.model.body.parameters())
         if self.model.is_stock and can_pack(weight.device, weight.dtype):
@@ -262,48 +260,20 @@ class Encoder:
         return max(1, getattr(body.config, "type_vocab_size", 0) or 0)
 
     @property
-    def max_pieces(self) -> int:
-        """Pieces in one window, special tokens included."""
-        return self._reader.max_pieces
-
-    @property
-    def n_prefix(self) -> int:
-        """Special tokens before the text in every window."""
-        return len(self._reader.prefix)
-
-    @property
-    def n_suffix(self) -> int:
-        """Special tokens after the text in every window."""
-        return len(self._reader.suffix)
-
-    @property
-    def pad_id(self) -> int:
-        """The vocabulary number that pads shorter rows of a batch, under an attention mask of 0."""
-        return self._reader.pad_id
-
-    @property
     def has_masked_lm_head(self) -> bool:
         """Whether :meth:`masked_logits` is available."""
         return self.model.with_head is not None
 
     @cached_property
     def masked_head(self) -> heads.MaskedHead:
-        """The masked-LM head in two steps.
-
-        Raises:
-            ModelError: the model has none.
-        """
+        """The masked-LM head in two steps; a ModelError where the model has none."""
         if self.model.with_head is None:
             raise heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
         return heads.MaskedHead(self.model.with_head)
 
     @cached_property
     def next_sentence_head(self) -> heads.NextSentenceHead:
-        """The head that predicts whether one sentence follows another, read from the model's files at first use.
-
-        Raises:
-            ModelError: the model has none.
-        """
+        """The head that predicts whether one sentence follows another; a ModelError where the model has none."""
         return heads.next_sentence_head(self)
 
     @cached_property
@@ -313,11 +283,7 @@ class Encoder:
 
     @cached_property
     def mask_id(self) -> int:
-        """Vocabulary number of the mask.
-
-        Raises:
-            ModelError: the tokenizer has none.
-        """
+        """Vocabulary number of the mask; a ModelError where the tokenizer has none."""
         if self.tokenizer.mask_token_id is None:
             raise heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
         return int(self.tokenizer.mask_token_id)
@@ -327,7 +293,14 @@ class Encoder:
         """The mask token."""
         return str(self.tokenizer.convert_ids_to_tokens(self.mask_id))
 
-    def tokenize(self, sentences: Texts, *, on_long: OnLong = "window", max_pieces: int | None = None) -> Pieces:
+    def tokenize(
+        self,
+        sentences: Texts,
+        *,
+        on_long: OnLong = "window",
+        max_pieces: int | None = None,
+        encoding: Encoding | None = None,
+    ) -> Pieces:
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
         A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
@@ -338,29 +311,25 @@ class Encoder:
             on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
                 one where it has most context; an error; or its words are skipped.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
+            encoding: input form of the sentences; words of windows that it makes too long are skipped.
 
         Raises:
-            ModelError: a sentence is too long and ``on_long`` is ``"error"``.
+            ModelError: a sentence is too long and ``on_long`` is ``"error"``; or no window fits into the encoding, or
+                the tokenizer joins no two texts.
             CorpusError: a text cannot be encoded.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
+        if encoding is not None:
+            return encoded(as_sentences(sentences), encoding, reader, on_long=on_long)
         return reader.tokenize(sentences, on_long=on_long)
 
     def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
-        """The first special token of each sentence (``[CLS]`` of BERT), which takes the place of words in the pieces.
+        """The first special token of each sentence (``[CLS]`` of BERT), in the place of words; see :meth:`tokenize`.
 
         Only the first window of a sentence is kept. A sentence without pieces, or left out as too long, is skipped.
-        Arguments and errors are those of :meth:`tokenize`; a ModelError, too, where there is no such token.
+        A ModelError is raised where there is no such token.
         """
         return self._reader.first_tokens(sentences, on_long=on_long)
-
-    def encode(self, sentences: Texts, encoding: Encoding, *, on_long: OnLong = "window") -> EncodedPieces:
-        """The windows of :meth:`tokenize` in another encoding; words of windows that it makes too long are skipped.
-
-        Raises:
-            ModelError: no window fits, or the tokenizer joins no two texts.
-        """
-        return encoded(as_sentences(sentences), encoding, self._reader, on_long=on_long)
 
     def hidden_states(
         self,
@@ -423,26 +392,19 @@ class Encoder:
         return chosen
 
     def masked_logits(
-        self,
-        input_ids: Tensor,
-        positions: Tensor,
-        *,
-        attention_mask: Tensor | None = None,
-        layers: Sequence[int] | None = None,
-        candidates: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, positions: Tensor, *, candidates: Tensor | None = None, **inputs: Any
     ) -> dict[int, Tensor]:
         """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
-        final norm before its head (ModernBERT), earlier layers pass it too. Further inputs are those of
-        :meth:`hidden_states`.
+        final norm before its head (ModernBERT), earlier layers pass it too.
 
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
-            layers: the last one when left out.
             candidates: ``[candidate]`` vocabulary numbers to score; all when left out.
+            inputs: ``attention_mask``, ``token_type_ids`` and ``layers`` as of :meth:`hidden_states`; the last layer
+                when left out.
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
@@ -451,9 +413,7 @@ class Encoder:
             ModelError: the model has no such head, or no such layer.
             SignalError: hidden states or logits that are not finite.
         """
-        features = self.masked_features(
-            input_ids, positions, attention_mask=attention_mask, layers=layers, token_type_ids=token_type_ids
-        )
+        features = self.masked_features(input_ids, positions, **inputs)
         chosen = None if candidates is None else candidates.to(self.device)
         return {layer: self.vocabulary_logits(vectors, chosen, layer=layer) for layer, vectors in features.items()}
 
@@ -473,10 +433,7 @@ class Encoder:
         layers: Sequence[int] | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """``[place, feature]`` input, by layer, of the masked-LM head's projection (``masked_head.logits``).
-
-        Arguments and errors are those of :meth:`masked_logits`.
-        """
+        """``[place, feature]`` input, by layer, of the masked-LM head's projection; see :meth:`masked_logits`."""
         self.masked_head  # noqa: B018 - raises where there is none
         checked = frozenset(
             layers_from_end(self.n_layers if layers is None else layers, lowest=0, n_layers=self.n_layers)
@@ -489,13 +446,7 @@ class Encoder:
             return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
 
     def head_features(self, states: Tensor, *, layer: int) -> Tensor:
-        """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens where there is one.
-
-        Gradients pass where they are recorded.
-
-        Raises:
-            ModelError: the model has no masked-LM head, or it is not known how its head reads lower layers.
-        """
+        """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens if there is one."""
         seen = states if self.lens is None else self.lens(layer, states)
         return self.masked_head.features(heads.for_head(self.model, seen, layer=layer, family=self.family))
 
@@ -517,12 +468,7 @@ class Encoder:
         return logits
 
     def vectors(
-        self,
-        texts: Any,
-        *,
-        layers: int | Sequence[int] | Literal["all"] = "all",
-        word: str | None = None,
-        pooling: Pooling = "mean",
+        self, texts: Any, *, layers: Layers = "all", word: str | None = None, pooling: Pooling = "mean"
     ) -> LabelledArray:
         """The vectors of the words of some texts: axes ``layer``, ``word`` and ``dim``.
 
@@ -538,17 +484,25 @@ class Encoder:
             ModelError: no such layer, or a word has no vector.
             CorpusError: a text without words, or none in which the word stands.
         """
-        array: LabelledArray = import_module("bertology.activations").labelled_vectors(
-            self, texts, layers=layers, word=word, pooling=pooling
-        )
-        return array
+        sentences = Sentences(as_sentences(texts))
+        chosen = layers_from_end(layers, lowest=0, n_layers=self.n_layers)
+        vectors = WindowReader(self, sentences, pooling=pooling).read_all(chosen).numpy()
+        words = _labels(sentences)
+        places = [place for place, (_, _, form) in enumerate(words) if word is None or form.lower() == word.lower()]
+        if not places:
+            raise CorpusError(f"word {quoted(str(word))} stands in none of the texts; give texts in which it does")
+        return self._labelled(vectors[:, places], chosen, [words[place] for place in places])
+
+    def _labelled(self, vectors: Any, layers: Sequence[int], words: Sequence[_Label]) -> LabelledArray:
+        labels = {"layer": layers, "word": words, "dim": range(self.dim)}
+        return LabelledArray(vectors, labels, {"word": ("text", "place", "word")}, n_layers=self.n_layers)
 
     def run(
         self,
         texts: Any,
         *,
         interventions: Sequence[Intervention] = (),
-        layers: int | Sequence[int] | Literal["all"] = "all",
+        layers: Layers = "all",
         pooling: Pooling = "mean",
     ) -> EncoderRun:
         """Run some texts with what the model computes changed on the way, and read its words and its masks.
@@ -568,10 +522,36 @@ class Encoder:
                 and type.
             CorpusError: a text without words, or words of an intervention that stand in none of them.
         """
-        found: EncoderRun = import_module("bertology.activations").labelled_run(
-            self, texts, interventions=interventions, layers=layers, pooling=pooling
-        )
-        return found
+        has_mask = self.tokenizer.mask_token_id is not None
+        sentences = Sentences(as_sentences(_spelled(texts, self.mask_token) if has_mask else texts))
+        words, chosen = _labels(sentences), layers_from_end(layers, lowest=0, n_layers=self.n_layers)
+        of_words = [None if one.words is None else _is_chosen(one.words, words) for one in interventions]
+
+        def around(batch: Batch) -> AbstractContextManager[None]:
+            placed = [
+                one if is_chosen is None else one.at(reader.pieces_in_rows(batch, is_chosen))
+                for one, is_chosen in zip(interventions, of_words, strict=True)
+            ]
+            body, blocks = self.model.body, self.model.blocks
+            return intervening(body, blocks, placed, n_heads=self.n_heads, family=self.family)
+
+        reader = WindowReader(self, sentences, pooling=pooling, around=around)
+        if len(reader.lengths) > len(sentences):
+            raise ModelError(
+                f"a text is longer than the {self.max_pieces} pieces that the model takes: give shorter ones"
+            )
+        masks = reader.read_at(self.mask_id) if has_mask else np.zeros(0, dtype=np.int64)
+        vectors = reader.read_all((*chosen, self.n_layers))
+        logits = None
+        if self.has_masked_lm_head and len(masks):
+            states = vectors[-1, torch.from_numpy(masks)].to(self.device, next(self.model.body.parameters()).dtype)
+            with torch.inference_mode():
+                features = self.head_features(states, layer=self.n_layers)
+            values = self.vocabulary_logits(features, layer=self.n_layers).float().cpu().numpy()
+            entries = self.tokenizer.convert_ids_to_tokens(range(values.shape[1]))
+            labels = {"mask": [words[n] for n in masks], "entry": entries}
+            logits = LabelledArray(values, labels, {"mask": ("text", "place", "word")})
+        return EncoderRun(self._labelled(vectors[:-1].numpy(), chosen, words), logits)
 
     def attention(
         self,
@@ -579,7 +559,7 @@ class Encoder:
         second: Any = None,
         *,
         target: Any = None,
-        layers: int | Sequence[int] | Literal["all"] = "all",
+        layers: Layers = "all",
         level: Literal["word", "piece"] = "word",
     ) -> LabelledArray:
         """The attention maps of a text, or of a pair: axes ``layer``, ``head`` (from 1), ``from`` and ``to``.
@@ -597,9 +577,7 @@ class Encoder:
                 where it has no decoder.
             CorpusError: a text without words.
         """
-        array: LabelledArray = import_module("bertology.attention").labelled_attention(
-            self, text, second, target=target, layers=layers, level=level
-        )
+        array: LabelledArray = PROVIDED["attention"](self, text, second, target=target, layers=layers, level=level)
         return array
 
     def check_finite(self, what: str, signals: Mapping[int, Tensor], *, by_head: bool = False) -> None:
@@ -626,7 +604,6 @@ class Encoder:
         if self.is_gated:
             raise ModelError("heads are gated already: give all gates to one gated_heads")
         check_gates(gates, n_layers=self.n_layers, n_heads=self.n_heads)
-        head_projection(self.model.blocks[0], self.family)
         self._gates = dict(gates)
         try:
             with gating(self.model.body, self.model.blocks, gates, n_heads=self.n_heads, family=self.family):
@@ -635,11 +612,7 @@ class Encoder:
             self._gates = {}
 
     def plain_attention(self) -> contextlib.AbstractContextManager[None]:
-        """The plain ("eager") attention, which gives maps, in every pass inside the context.
-
-        Raises:
-            ModelError: the model has none.
-        """
+        """The plain ("eager") attention, which gives maps, in every pass inside the context."""
         return contextlib.nullcontext() if self._eager else self.model.plain_attention(self.name)
 
     def _forward(self) -> contextlib.AbstractContextManager[Any]:
@@ -651,5 +624,205 @@ class Encoder:
         self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
     ) -> dict[str, Tensor]:
         tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        tensors |= shifted_positions(self.model.body, ids, shift, name=self.name)
+        tensors |= _shifted_positions(self.model.body, ids, shift, name=self.name)
         return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
+
+
+class WindowReader:
+    """Tokenises sentences once and reads batches of their windows, from several threads at a time if wanted.
+
+    With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout; it is read
+    in the plain encoding alone. A batch that does not fit into memory is read in halves, and so is every later one.
+    ``around`` makes the context of the pass over a batch.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        pooling: str = "mean",
+        on_long: str = "window",
+        encoding: Encoding | None = None,
+        notify: Callable[[str], None] = print,
+        n_threads: int = 1,
+        around: Callable[[Batch], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
+        self.encoder, self._around, self._notify = encoder, around, notify
+        # An encoder serves one thread at a time, so there is a twin of it for each further thread.
+        self._free: SimpleQueue[Encoder] = SimpleQueue()
+        for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
+            self._free.put(each)
+        self._is_cls, long = pooling == CLS, cast(OnLong, on_long)
+        self._pooling = cast(Pooling, "first" if self._is_cls else pooling)
+        self.pieces = (
+            encoder.first_tokens(sentences, on_long=long)
+            if self._is_cls
+            else encoder.tokenize(sentences, on_long=long, encoding=encoding)
+        )
+        """The text as windows of subwords."""
+        self.n_vectors = self.pieces.n_words
+        """Number of words, or of sentences, those without a vector included."""
+        self.lengths = self.pieces.window_lengths
+        """``[window]`` pieces in each window, special ones included."""
+        self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self.pieces.skipped)
+        """Words that have no vector: number, sentence id, form, reason."""
+        self._most_windows: int | None = None
+        # Words by the window they are read from; those read from none (−1) come first and are left out.
+        window_of_word = self.pieces.word_window
+        self._words = np.argsort(window_of_word, kind="stable")
+        self._word_starts = np.searchsorted(window_of_word[self._words], np.arange(len(self.lengths) + 1))
+
+    def pieces_in(self, batch: Batch) -> int:
+        """Number of pieces in a batch, without padding."""
+        return int(self.lengths[batch.windows].sum())
+
+    def words_in(self, batch: Batch) -> NDArray[np.int64]:
+        """Numbers of the words read from a batch, in the order of its windows."""
+        starts = self._word_starts
+        return np.concatenate([self._words[starts[window] : starts[window + 1]] for window in batch.windows])
+
+    def pieces_in_rows(self, batch: Batch, is_chosen: NDArray[np.bool_]) -> list[Tensor]:
+        """``[row]`` of a batch the numbers of the pieces of some of its words; ``is_chosen [word]`` is of all words."""
+        rows = []
+        for window in batch.windows.tolist():
+            words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
+            words = words[is_chosen[words]]
+            spans = zip(self.pieces.word_first[words], self.pieces.word_last[words], strict=True)
+            rows.append(torch.tensor(sorted({piece for span in spans for piece in range(*span)}), dtype=torch.int64))
+        return rows
+
+    def read_at(self, entry: int) -> NDArray[np.int64]:
+        """Read words that have a vocabulary entry, such as the mask, among their pieces from that piece alone.
+
+        Returns their numbers, one word for each such piece.
+        """
+        pieces, places = self.pieces, np.flatnonzero(self.pieces.ids == entry)
+        starts = pieces.window_starts[pieces.word_window]
+        number, end = (np.searchsorted(places, starts + of_word) for of_word in (pieces.word_first, pieces.word_last))
+        words = np.flatnonzero((number < end) & (pieces.word_window >= 0))
+        first, last = pieces.word_first.copy(), pieces.word_last.copy()
+        first[words] = places[number[words]] - starts[words]
+        last[words] = first[words] + 1
+        self.pieces = replace(pieces, word_first=first, word_last=last)
+        return words[np.unique(number[words], return_index=True)[1]]
+
+    def read_all(self, layers: Sequence[int]) -> Tensor:
+        """The vectors ``[layer, word, dim]`` (float32) of all words; a ModelError where a word has none."""
+        if self.skipped:
+            _, _, form, reason = self.skipped[0]
+            what = "sentence" if self._is_cls else "word"
+            raise ModelError(f"{what} {quoted(form)} has no vector ({reason}): leave it out, or take another model")
+        vectors = torch.empty(len(layers), self.n_vectors, self.encoder.dim)
+        for batch in plan_batches(self.lengths, pieces=pieces_in_batch(self.encoder.device)):
+            words = self.words_in(batch)
+            of_batch = torch.empty(len(layers), len(words), self.encoder.dim)
+            self.read(batch, layers, into=of_batch)
+            vectors[:, torch.from_numpy(words)] = of_batch
+        return vectors
+
+    def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
+        """Read a batch and write the vectors of its words ``into [layer, word, dim]``."""
+        encoder = self._free.get()
+        most = self._most_windows or len(batch.windows)
+        start = row = 0
+        try:
+            while start < len(batch.windows):
+                part = Batch(batch.windows[start : start + most], batch.length, batch.is_padded)
+                n_words = len(self.words_in(part))
+                try:
+                    self._read(encoder, part, layers, into[:, row : row + n_words])
+                except (MemoryError, RuntimeError) as error:
+                    most = self._halved(part, error)
+                    continue
+                start += len(part.windows)
+                row += n_words
+        finally:
+            self._free.put(encoder)
+
+    def _halved(self, batch: Batch, error: MemoryError | RuntimeError) -> int:
+        if not is_out_of_memory(error):
+            raise error
+        if len(batch.windows) == 1:
+            doing = f"a window of {batch.length} pieces on {self.encoder.device}"
+            remedy = "lower max_pieces (--max-pieces), use bfloat16 (--dtype) or another device"
+            raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
+        if self.encoder.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        self._most_windows = len(batch.windows) // 2
+        self._notify(f"out of memory: batches halved to {self._most_windows} windows of {batch.length} pieces")
+        return self._most_windows
+
+    def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
+        pieces, device = self.pieces, encoder.device
+        arrays = pieces.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
+        if encoder.n_segments == 1:
+            arrays.pop("token_type_ids", None)  # both segments are one to it
+        inputs: dict[str, Any] = {name: torch.from_numpy(values) for name, values in arrays.items()}
+        words = self.words_in(batch)
+        n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
+        starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
+        pool = WordPooling(
+            torch.from_numpy(starts + pieces.word_first[words]).to(device),
+            torch.from_numpy(starts + pieces.word_last[words]).to(device),
+            self._pooling,
+        )
+        with self._around(batch):
+            hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
+        with torch.inference_mode():
+            for place, layer in enumerate(layers):
+                into[place].copy_(pool(hidden[layer]))
+
+
+def read_words(
+    encoder: Encoder,
+    sentences: Texts,
+    *,
+    layers: Sequence[int],
+    pooling: str = "mean",
+    encoding: Encoding | None = None,
+) -> Tensor:
+    """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
+
+    Args:
+        encoder: the model.
+        sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
+        layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
+        pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
+            of the first special tokens.
+        encoding: how sentences are put to the model; each by itself when left out.
+
+    Raises:
+        ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
+    """
+    chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
+    return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)
+
+
+def _labels(sentences: Sentences) -> list[_Label]:
+    return [(n, k, form) for n, one in enumerate(sentences, 1) for k, form in enumerate(one.words, 1)]
+
+
+def _spelled(texts: Any, mask: str) -> Any:
+    """Texts whose masks are those of the model."""
+    if isinstance(texts, str):
+        return with_masks(texts, mask)
+    return [_spelled(one, mask) for one in texts] if isinstance(texts, list | tuple) else texts
+
+
+def _is_chosen(words: Words, labels: Sequence[_Label]) -> NDArray[np.bool_]:
+    """``[word]`` whether a word is one of those named; a CorpusError where one that is named stands in no text."""
+    asked = [words] if isinstance(words, int | str) else list(words)
+    chosen = np.zeros(len(labels), dtype=bool)
+    for name in asked:
+        of_name = [
+            form.lower() == name.lower() if isinstance(name, str) else place == name for _, place, form in labels
+        ]
+        if not any(of_name):
+            which = quoted(name) if isinstance(name, str) else str(name)
+            raise CorpusError(
+                f"word {which} of an intervention stands in none of the texts: their words are "
+                f"{listed([f'{place} {form}' for _, place, form in labels])}"
+            )
+        chosen |= np.array(of_name)
+    return chosen

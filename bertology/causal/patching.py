@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology.causal._items import Fact, subject_pairs
 from bertology.causal._map import PatchingMap
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal.items import Fact, subject_pairs
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
+Item = TypeVar("Item")
 Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
-SOURCES: tuple[str, ...] = get_args(Source)
-_MEAN_DIFFERENCE: Source = "mean_difference"
 _ALL_PIECES, _SUBJECT = "all", "subject"
 
 
@@ -112,23 +111,27 @@ def place_states(
                     yield number, side, name, stacked[:, row, torch.from_numpy(pieces)]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The states exchanged in one row of a patched batch."""
+class Cell(NamedTuple):
+    """A place whose states are exchanged."""
 
-    row: int
-    """The text, among those of the batch."""
     name: str
-    """Name of the place."""
     pieces: NDArray[np.int64]
-    head: int | None = None
-    """Number from 1; all heads when left out."""
+    head: int | None = None  # number from 1; all heads when left out
 
 
 class Passes:
     """The plain passes over source and base texts of one length, and patched ones that start from the base.
 
     Blocks below what is patched are computed once.
+
+    Args:
+        encoder: a masked language model.
+        source: ``[row, piece]`` the texts whose states are put in.
+        base: ``[row, piece]`` the texts that they are put into.
+        score: the target, which is read off the last layer.
+        site: what is exchanged.
+        noise: ``[row, piece, dim]`` added to the embeddings of the base.
+        window: number of layers in which what a block computes is exchanged together, around the one named.
     """
 
     def __init__(
@@ -142,79 +145,54 @@ class Passes:
         noise: Tensor | None = None,
         window: int = 1,
     ) -> None:
-        """Run both.
-
-        Args:
-            encoder: a masked language model.
-            source: ``[row, piece]`` the texts whose states are put in.
-            base: ``[row, piece]`` the texts that they are put into.
-            score: the target, which is read off the last layer.
-            site: what is exchanged.
-            noise: ``[row, piece, dim]`` added to the embeddings of the base.
-            window: number of layers in which what a block computes is exchanged together, around the one named.
-        """
         self._encoder, self._site, self._ids, self._score, self._window = encoder, site, base, score, window
         self._of_source: dict[int, Tensor] = {}
-        last = encoder.n_layers
-        of_source = self._plain(source, keep=site != "hidden_state")
+        last, every = encoder.n_layers, range(encoder.n_layers + 1)
+        keeping = [Intervention(n, self._keep(n), site) for n in every[1:]] if site != "hidden_state" else []
+        with intervening_in(encoder, keeping):
+            of_source = encoder.hidden_states(source, layers=every)
         self.source_scores = score(of_source[last])
         """``[row]`` of the source texts."""
         if site == "hidden_state":
             self._of_source = of_source
         if noise is None:
-            self._states = self._plain(base, keep=False)
-        else:
-            start = of_source[0] if source is base else self._plain(base, keep=False)[0]
-            start = start + noise.to(start)
+            self._states = encoder.hidden_states(base, layers=every)
+        else:  # the base is the source
+            start = of_source[0] + noise.to(of_source[0])
             with starting_from(encoder.model.body, encoder.model.blocks, 0, start):
-                self._states = encoder.hidden_states(base, layers=range(last + 1))
+                self._states = encoder.hidden_states(base, layers=every)
         self.base_scores = score(self._states[last])
         """``[row]`` of the base texts."""
 
     def move(self, shifts: dict[int, Tensor]) -> None:
         """Let the source be the base moved by ``[row, piece, dim]`` in each layer."""
-        self._of_source = {
-            layer: self._states[layer] + shift.to(self._states[layer]) for layer, shift in shifts.items()
-        }
+        states = self._states
+        self._of_source = {layer: states[layer] + shift.to(states[layer]) for layer, shift in shifts.items()}
 
-    def changes(self, layer: int, cells: Sequence[Cell]) -> Tensor:
-        """``[cell]`` changes of the score of the base by patching each cell at a layer."""
-        encoder, rows = self._encoder, torch.tensor([cell.row for cell in cells])
-        is_state = self._site == "hidden_state"
-        layers = [layer] if is_state else self._around(layer)
-        shape = self._states[0].shape
-        is_patched = torch.zeros(len(cells), *shape[1:], dtype=torch.bool)
-        width = shape[2] // encoder.n_heads
-        for number, cell in enumerate(cells):
+    def changes(self, layer: int, cells: Sequence[tuple[int, Cell]]) -> Tensor:
+        """``[cell]`` changes of the score of a row of the base by patching a cell at a layer."""
+        encoder, rows = self._encoder, torch.tensor([row for row, _ in cells])
+        is_state, (_, *shape) = self._site == "hidden_state", self._states[0].shape
+        is_patched = torch.zeros(len(cells), *shape, dtype=torch.bool)
+        width = shape[1] // encoder.n_heads
+        for number, (_, cell) in enumerate(cells):
             dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
             is_patched[number, torch.from_numpy(cell.pieces), dims] = True
         is_patched = is_patched.to(self._states[0].device)
-        begin = layers[0] - (not is_state)
+        lowest = layer - (self._window - 1) // 2
+        layers = [] if is_state else range(max(lowest, 1), min(lowest + self._window, encoder.n_layers + 1))
+        begin = layer if is_state else layers[0] - 1
         start = self._states[begin][rows]
         if is_state:
             start = torch.where(is_patched, self._of_source[layer][rows], start)
-        exchanged = (
-            [] if is_state else [Intervention(n, self._exchange(n, rows, is_patched), self._site) for n in layers]
-        )
-        with self._intervening(exchanged):
+        exchanged = [Intervention(n, self._exchange(n, rows, is_patched), self._site) for n in layers]
+        with intervening_in(encoder, exchanged):
             last = last_states(encoder, self._ids[rows], resumed=(begin, start))
         return self._score(last, rows) - self.base_scores[rows]
-
-    def _around(self, layer: int) -> list[int]:
-        below = (self._window - 1) // 2
-        lowest, highest = layer - below, layer - below + self._window - 1
-        return list(range(max(lowest, 1), min(highest, self._encoder.n_layers) + 1))
 
     def _exchange(self, layer: int, rows: Tensor, is_patched: Tensor) -> Change:
         source = self._of_source[layer][rows]
         return lambda values: torch.where(is_patched, source, values)
-
-    def _plain(self, ids: Tensor, *, keep: bool) -> dict[int, Tensor]:
-        """Hidden states of every layer; values at the site are kept as well."""
-        encoder = self._encoder
-        layers = range(1, encoder.n_layers + 1) if keep else ()
-        with self._intervening([Intervention(layer, self._keep(layer), self._site) for layer in layers]):
-            return encoder.hidden_states(ids, layers=range(encoder.n_layers + 1))
 
     def _keep(self, layer: int) -> Change:
         def keep(values: Tensor) -> Tensor:
@@ -223,10 +201,11 @@ class Passes:
 
         return keep
 
-    def _intervening(self, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
-        encoder = self._encoder
-        body, blocks = encoder.model.body, encoder.model.blocks
-        return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
+
+def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
+    """Changes of what an encoder computes, in passes inside the context."""
+    body, blocks = encoder.model.body, encoder.model.blocks
+    return intervening(body, blocks, interventions, n_heads=encoder.n_heads, family=encoder.family)
 
 
 def patch(
@@ -279,7 +258,7 @@ def patch(
     if not kept:
         first = min(reasons)
         raise refused(asked[first], reasons[first])
-    moves = MeanDifferences(encoder, asked, kept, from_, into, chosen) if source == _MEAN_DIFFERENCE else None
+    shifts = mean_differences(encoder, asked, kept, from_, into, chosen) if source == "mean_difference" else None
     numbers, ones = list(kept), list(kept.values())
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
@@ -287,8 +266,8 @@ def patch(
         target = Target.of(encoder, some)
         of_source = torch.from_numpy(np.stack([sources[numbers[place]] for place in batch]))
         passes = Passes(encoder, of_source, ids_of(some, into), target, site=site)
-        if moves is not None:
-            passes.move(moves.shifts([numbers[place] for place in batch]))
+        if shifts is not None:
+            passes.move(shifts([numbers[place] for place in batch]))
         return passes, passes.source_scores if source == "pair" else target.of_texts(ids_of(some, from_))
 
     cells = [_cells(one, encoder.n_heads if site == "head" else 0) for one in ones]
@@ -314,9 +293,9 @@ def _checked(
         raise name_not_found("site of an intervention", site, SITES)
     if direction not in ("denoise", "noise"):
         raise name_not_found("direction of patching", direction, ("denoise", "noise"))
-    if source not in SOURCES:
-        raise name_not_found("source of states", source, SOURCES)
-    if source == _MEAN_DIFFERENCE and site != "hidden_state":
+    if source not in get_args(Source):
+        raise name_not_found("source of states", source, get_args(Source))
+    if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     if encoder.is_gated:
         raise ModelError("heads are gated: patch outside of gated_heads")
@@ -339,9 +318,8 @@ def _layers(encoder: Encoder, site: Site, layers: Sequence[int] | None) -> tuple
 def _cells(pair: AlignedPair, n_heads: int) -> list[Cell]:
     """Places of a pair, or heads at all pieces, and all of them."""
     every = np.arange(len(pair.ids[0]))
-    heads = [Cell(0, f"H{head}", every, head) for head in range(1, n_heads + 1)]
-    places = [Cell(0, name, pieces) for name, pieces in pair.places.items()]
-    return [*(heads or places), Cell(0, _ALL_PIECES, every)]
+    heads = [Cell(f"H{head}", every, head) for head in range(1, n_heads + 1)]
+    return [*(heads or [Cell(name, pieces) for name, pieces in pair.places.items()]), Cell(_ALL_PIECES, every)]
 
 
 def _measured(
@@ -356,14 +334,8 @@ def _measured(
 ) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
     """Names of places, changes ``[layer, place, pair]``, the whole changes ``[pair]`` and the scores of the base.
 
-    Args:
-        encoder: the model.
-        ones: the pairs.
-        cells: ``[pair]`` what is exchanged, one after the other.
-        layers: each by itself.
-        start: for numbers of pairs the passes with ``n_draws`` rows for each, and the scores of the source.
-        last: names of the places that come last.
-        n_draws: draws whose mean is taken.
+    Of ``[pair]`` cells, one after the other, in each layer by itself; ``start`` makes for numbers of pairs the passes,
+    with ``n_draws`` rows for each, whose mean is taken, and the scores of the source. The names ``last`` come last.
     """
     every = dict.fromkeys(cell.name for of_pair in cells for cell in of_pair)
     names = tuple([name for name in every if name not in last] + [name for name in last if name in every])
@@ -375,15 +347,11 @@ def _measured(
     for batch in batches(encoder, ones, n_draws * len(names)):
         passes, of_source = start(batch)
         base[batch], whole[batch] = means(passes.base_scores), means(of_source - passes.base_scores)
-        of_batch = [
-            replace(cell, row=place * n_draws + draw)
-            for place, number in enumerate(batch)
-            for cell in cells[number]
-            for draw in range(n_draws)
-        ]
+        of_batch = [(place, cell) for place, number in enumerate(batch) for cell in cells[number]]
+        rows = [(place * n_draws + draw, cell) for place, cell in of_batch for draw in range(n_draws)]
         for at, layer in enumerate(layers):
-            for cell, change in zip(of_batch[::n_draws], means(passes.changes(layer, of_batch)), strict=True):
-                changes[at, names.index(cell.name), batch[cell.row // n_draws]] = change
+            for (place, cell), change in zip(of_batch, means(passes.changes(layer, rows)), strict=True):
+                changes[at, names.index(cell.name), batch[place]] = change
     return names, changes, whole, base
 
 
@@ -394,23 +362,11 @@ class NoOtherTextError(ClozeError):
 def donors(
     pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair], side: int, *, seed: int = 0
 ) -> dict[int, NDArray[np.int64]]:
-    """A text of another cluster for each pair that has one: as long, each place in the same pieces, the same value.
+    """The pieces of a text of another cluster, by number of each pair that has one: as long, each place in the same
+    pieces, with the value of the pair's text (``side`` 0) or of its other one.
 
     Where the texts of the pair differ it has other words than the text of that value: with the same words there would
-    be nothing to find out.
-
-    Args:
-        pairs: all of them.
-        aligned: by number those that fit the model.
-        side: whose value is wanted: 0 that of the text, 1 that of the other one.
-        seed: random seed of the choice.
-
-    Returns:
-        The pieces of the text chosen, by number of the pair.
-
-    Raises:
-        NoOtherTextError: there is none for any pair.
-        ClozeError: pairs have no values.
+    be nothing to find out. A :class:`NoOtherTextError` where there is none for any pair.
     """
     if not all(all(pairs[number].values) for number in aligned):
         raise ClozeError("pairs without values of what decides, such as singular and plural: give each its values")
@@ -444,11 +400,7 @@ def _cluster(pairs: Sequence[PatchPair], number: int) -> object:
 
 
 def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> list[str]:
-    """The two values that pairs have of what decides.
-
-    Raises:
-        ClozeError: there are not just two.
-    """
+    """The two values that pairs have of what decides; a :class:`ClozeError` where there are not just two."""
     values = sorted({value for number in aligned for value in pairs[number].values})
     if len(values) != 2 or not all(values):
         raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): there should be two")
@@ -456,11 +408,7 @@ def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -
 
 
 def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> dict[int, int]:
-    """Half of the clusters, 0 or 1, by number of the pair: fits to the texts of one half are applied to the other.
-
-    Raises:
-        ClozeError: all pairs are of one cluster.
-    """
+    """Half of the clusters, 0 or 1, by number of the pair: fits to the texts of one half are applied to the other."""
     clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
     if len(clusters) < 2:
         raise ClozeError("all pairs are of one cluster: what changes a text is fitted to those of other clusters")
@@ -468,51 +416,39 @@ def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, Aligned
     return {number: half[_cluster(pairs, number)] for number in aligned}
 
 
-class MeanDifferences:
-    """Differences between the mean states of texts of two values, by layer, place and half of the clusters."""
+def mean_differences(
+    encoder: Encoder,
+    pairs: Sequence[PatchPair],
+    aligned: Mapping[int, AlignedPair],
+    source: int,
+    base: int,
+    layers: Sequence[int],
+) -> Callable[[Sequence[int]], dict[int, Tensor]]:
+    """A function that gives, for numbers of pairs, ``[pair, piece, dim]`` by layer how far the texts are moved.
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        pairs: Sequence[PatchPair],
-        aligned: Mapping[int, AlignedPair],
-        source: int,
-        base: int,
-        layers: Sequence[int],
-    ) -> None:
-        """Read all texts once.
+    Each place is moved by the difference between its mean states in texts of the two values, of the half of the
+    clusters that the pair is not in. All texts are read once.
+    """
+    values, half, numbers = two_values(pairs, aligned), halves_of_clusters(pairs, aligned), list(aligned)
+    sums: dict[tuple[int, str, int], Tensor] = {}  # by half, place and value
+    counts: dict[tuple[int, str, int], int] = defaultdict(int)
+    for at, side, name, states in place_states(encoder, list(aligned.values()), layers):
+        key = half[numbers[at]], name, values.index(pairs[numbers[at]].values[side])
+        sums[key] = sums.get(key, 0) + states.double().mean(1)
+        counts[key] += 1
 
-        Raises:
-            ClozeError: there are not just two values, or all pairs are of one cluster.
-        """
-        values = two_values(pairs, aligned)
-        self._half = halves_of_clusters(pairs, aligned)
-        self._sign = {number: 1.0 if pairs[number].values[source] == values[1] else -1.0 for number in aligned}
-        self._aligned, self._layers, self._base = aligned, tuple(layers), base
-        self._sums: dict[tuple[int, str, int], Tensor] = {}  # by half, place and value
-        self._counts: dict[tuple[int, str, int], int] = defaultdict(int)
-        numbers = list(aligned)
-        for at, side, name, states in place_states(encoder, list(aligned.values()), self._layers):
-            key = self._half[numbers[at]], name, values.index(pairs[numbers[at]].values[side])
-            mean = states.double().mean(1)
-            self._sums[key] = self._sums[key] + mean if key in self._sums else mean
-            self._counts[key] += 1
+    def shifts(asked: Sequence[int]) -> dict[int, Tensor]:
+        moved = torch.zeros(len(layers), len(asked), len(aligned[asked[0]].ids[base]), encoder.dim, dtype=torch.float64)
+        for row, number in enumerate(asked):
+            sign = 1.0 if pairs[number].values[source] == values[1] else -1.0
+            for name, pieces in aligned[number].places.items():
+                low, high = ((1 - half[number], name, value) for value in (0, 1))
+                if low in sums and high in sums:
+                    move = sums[high] / counts[high] - sums[low] / counts[low]
+                    moved[:, row, torch.from_numpy(pieces)] = (sign * move)[:, None]
+        return dict(zip(layers, moved, strict=True))
 
-    def shifts(self, numbers: Sequence[int]) -> dict[int, Tensor]:
-        """``[pair, piece, dim]`` by layer how far each piece of the texts that are patched is moved."""
-        rows = []
-        for number in numbers:
-            one, half = self._aligned[number], 1 - self._half[number]
-            dim = next(iter(self._sums.values())).shape[-1]
-            shift = torch.zeros(len(self._layers), len(one.ids[self._base]), dim, dtype=torch.float64)
-            for name, pieces in one.places.items():
-                low, high = ((half, name, value) for value in (0, 1))
-                if low in self._sums and high in self._sums:
-                    move = self._sums[high] / self._counts[high] - self._sums[low] / self._counts[low]
-                    shift[:, torch.from_numpy(pieces)] = (self._sign[number] * move)[:, None]
-            rows.append(shift)
-        stacked = torch.stack(rows)
-        return {layer: stacked[:, place] for place, layer in enumerate(self._layers)}
+    return shifts
 
 
 @dataclass(frozen=True)
@@ -528,31 +464,21 @@ class KnownFacts:
 
 
 def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
-    """Facts whose object is the most probable word at the mask, in random order, and its pieces.
+    """At most so many facts, in random order, whose object is the most probable word at the mask, and their pieces.
 
-    Args:
-        encoder: a masked language model.
-        facts: such as those of :func:`read_facts`.
-        most: at most so many.
-        seed: random seed of the order in which they are asked.
-
-    Returns:
-        They may be none, as of random weights.
+    They may be none, as of random weights.
     """
-    order = np.random.default_rng(seed).permutation(len(facts)).tolist()
     found: list[tuple[Fact, AlignedPair]] = []
     n_asked = n_known = 0
-    while n_asked < len(order) and len(found) < most:
-        some = [facts[number] for number in order[n_asked : n_asked + 4 * most]]
+    for some in _in_random_order(facts, 4 * most, seed):
         scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
-        assert scores.ranks is not None
-        pairs = subject_pairs(some)
-        unscored = {one.item for one in scores.excluded}
+        pairs, unscored = subject_pairs(some), {one.item for one in scores.excluded}
         known = [n for n in range(len(some)) if n not in unscored and scores.ranks_of(n)[-1, 0] == 1 and pairs[n]]
         aligned = align_pairs(encoder, [pair for n in known if (pair := pairs[n])], by_word=False)
-        n_known += len(known)
         found += [(some[n], one) for n, one in zip(known, aligned, strict=True) if isinstance(one, AlignedPair)]
-        n_asked += len(some)
+        n_known, n_asked = n_known + len(known), n_asked + len(some)
+        if len(found) >= most:
+            break
     found = found[:most]
     return KnownFacts(tuple(fact for fact, _ in found), tuple(one for _, one in found), n_asked, n_known)
 
@@ -560,24 +486,11 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
 def known_pairs(
     encoder: Encoder, pairs: Sequence[PatchPair], *, most: int = 300, seed: int = 0
 ) -> tuple[list[PatchPair], list[str]]:
-    """Pairs in both texts of which a model prefers the right one of the two words, in random order.
-
-    Args:
-        encoder: a masked language model.
-        pairs: such as those of :func:`fact_pairs`.
-        most: at most so many; no more are asked than are needed for them.
-        seed: random seed of the order in which they are asked.
-
-    Returns:
-        The pairs, and why each of the others that were asked is left out.
-    """
-    order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
+    """At most so many pairs, in random order, in both texts of which a model prefers the right one of the two words;
+    and why each of the others that were asked is left out. No more are asked than are needed."""
     kept: list[PatchPair] = []
     reasons: list[str] = []
-    n_asked = 0
-    while n_asked < len(order) and len(kept) < most:
-        some = [pairs[number] for number in order[n_asked : n_asked + 4 * most]]
-        n_asked += len(some)
+    for some in _in_random_order(pairs, 4 * most, seed):
         aligned = align_pairs(encoder, some, by_word=False)
         reasons += [one for one in aligned if isinstance(one, str)]
         fitting = [(pair, one) for pair, one in zip(some, aligned, strict=True) if isinstance(one, AlignedPair)]
@@ -587,7 +500,15 @@ def known_pairs(
             is_known = (differences[0] > 0) & (differences[1] < 0)
             kept += [fitting[place][0] for place, known in zip(batch, is_known.tolist(), strict=True) if known]
             reasons += ["the model does not know both facts"] * int((~is_known).sum())
+        if len(kept) >= most:
+            break
     return kept[:most], reasons
+
+
+def _in_random_order(items: Sequence[Item], n: int, seed: int) -> Iterator[list[Item]]:
+    """All items in random order, ``n`` at a time."""
+    order = np.random.default_rng(seed).permutation(len(items)).tolist()
+    return ([items[number] for number in order[start : start + n]] for start in range(0, len(order), n))
 
 
 def trace(
@@ -652,7 +573,7 @@ def _subject_cells(one: AlignedPair) -> list[Cell]:
         if cell.name == _SUBJECT:
             first, between, last = cell.pieces[:-1][:1], cell.pieces[1:-1], cell.pieces[-1:]
             parts = {"first piece of subject": first, "pieces between": between, "last piece of subject": last}
-            cells += [Cell(0, part, chosen) for part, chosen in parts.items() if len(chosen)]
+            cells += [Cell(part, chosen) for part, chosen in parts.items() if len(chosen)]
         cells.append(cell)
     return cells
 

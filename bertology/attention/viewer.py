@@ -25,7 +25,7 @@ from torch import Tensor
 
 from bertology._names import folder_name, layer_number, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention._pass import LayerMaps, check_norms, knows_norms
+from bertology.attention.maps import LayerMaps, check_norms, knows_norms
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, layers_from_end, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -319,23 +319,16 @@ class Input:
 class AttentionReading:
     """The attention maps of some layers in one sentence, in a pair of sentences, or between a source and its target."""
 
-    sentences: tuple[Sentence, ...]
-    """The sentences; for cross-attention the source and the target."""
+    sentences: tuple[Sentence, ...]  # for cross-attention the source and the target
     model: str
     init: str
-    heads: Mapping[int, tuple[int, ...]]
-    """Heads by layer, both from 1."""
-    given: Input
-    """The input of the model, whose units are the rows of maps."""
-    weights: tuple[Weights, ...]
-    """Kinds of weights that were read: raw, or raw and norm-weighted."""
-    _maps: Mapping[int, Tensor]
-    """``[head, piece, piece]`` raw weights by layer."""
-    _norms: Mapping[int, Tensor]
-    """``[head, piece]`` ‖f(x)‖ by layer; empty unless norms were read."""
+    heads: Mapping[int, tuple[int, ...]]  # by layer, both from 1
+    given: Input  # of the model; its units are the rows of maps
+    weights: tuple[Weights, ...]  # kinds of weights that were read: raw, or raw and norm-weighted
+    _maps: Mapping[int, Tensor]  # [head, piece, piece] raw weights by layer
+    _norms: Mapping[int, Tensor]  # [head, piece] ‖f(x)‖ by layer; empty unless norms were read
     kind: Kind = "encoder"
-    source: Input | None = None
-    """For cross-attention, the input of the encoder, whose units are the columns of maps."""
+    source: Input | None = None  # for cross-attention, the input of the encoder; its units are the columns of maps
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -355,9 +348,6 @@ class AttentionReading:
 
         Word maps sum over a target word's pieces and average over a source word's (Clark et al. 2019, section 4.1).
         Norm-weighted maps hold ‖α f(x)‖ (Kobayashi et al. 2020); between words it is such norms that are summed.
-
-        Raises:
-            BertologyError: the layer or these weights were not read.
         """
         if layer not in self.heads:
             raise BertologyError(f"layer {layer} was not read; there are {', '.join(map(str, self.layers))}")
@@ -372,11 +362,7 @@ class AttentionReading:
         return maps.numpy()
 
     def labelled(self, *, level: Level = "word", weights: Weights = "raw") -> LabelledArray:
-        """All maps as one array; every layer has the heads of the first.
-
-        Raises:
-            BertologyError: these weights were not read.
-        """
+        """All maps as one array; every layer has the heads of the first."""
         rows, columns = self.units(level), self.columns(level)
         labels = {"layer": self.layers, "head": self.heads[self.layers[0]], "from": rows.labels, "to": columns.labels}
         breaks = {"from": rows.breaks, "to": columns.breaks}
@@ -392,14 +378,10 @@ def read_attention(
     heads: Sequence[tuple[int, int]] | None = None,
     norms: bool = False,
 ) -> AttentionReading:
-    """Read one sentence, or two as the pair that the model takes.
+    """Read some layers and heads, both from 1, in one sentence, or in two as the pair that the model takes.
 
-    Args:
-        encoder: any that gives attention maps.
-        sentences: one or two.
-        layers: from 1; all, or those of ``heads``, when left out.
-        heads: (layer, head), both from 1; all when left out.
-        norms: also read what norm-weighted maps need (Kobayashi et al. 2020).
+    With ``norms`` also what norm-weighted maps need (Kobayashi et al. 2020). All layers, or those of ``heads``, and all
+    heads are read when left out.
 
     Raises:
         ModelError: a layer or head that the model does not have, a text longer than it takes, a model that gives no
@@ -447,18 +429,8 @@ def read_decoder_attention(
 ) -> tuple[AttentionReading, AttentionReading]:
     """Read the cross-attention from a target to its source, and the decoder's attention within the target.
 
-    The decoder is given the target as in training: one piece later than it predicts it, a start token first.
-
-    Args:
-        encoder: of an encoder-decoder.
-        source: what the encoder reads.
-        target: what the decoder reads.
-        layers: of the decoder, from 1; all, or those of ``heads``, when left out.
-        heads: (layer, head), both from 1; all when left out.
-
-    Raises:
-        ModelError: the model has no decoder, or none with such a layer or head, or a text is longer than it takes.
-        BertologyError: there is no word in a sentence.
+    The decoder is given the target as in training: one piece later than it predicts it, a start token first. Layers
+    and heads are those of the decoder; the errors are those of :func:`read_attention`, or the model has no decoder.
     """
     model = load_sequence_model(encoder)
     chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
@@ -491,13 +463,8 @@ def _one_later(given: Input, start_id: int, start: str) -> Input:
             spans=((0, 1), *spans),
         )
 
-    return replace(
-        given,
-        ids=(start_id, *given.ids[:-1]),
-        types=None,
-        words=moved(given.words),
-        pieces=moved(given.pieces),
-    )
+    ids = (start_id, *given.ids[:-1])
+    return replace(given, ids=ids, types=None, words=moved(given.words), pieces=moved(given.pieces))
 
 
 def labelled_attention(
@@ -559,7 +526,12 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     pieces = encoder.tokenize(sentences)
     backend: Any = encoder.tokenizer.backend_tokenizer
     encoding = backend.encode(*(sentence.text for sentence in sentences))
-    _check_length(encoder, encoding, len(sentences))
+    if len(encoding.ids) > encoder.max_pieces:
+        both, most = "the pair has" if len(sentences) > 1 else "the sentence has", encoder.max_pieces
+        pieces_of = f"{len(encoding.ids)} pieces with special tokens"
+        raise ModelError(f"{both} {pieces_of}, model {encoder.name} takes {most}: shorten it")
+    if not {*range(len(sentences))} <= {*encoding.sequence_ids}:
+        raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
     spans: list[tuple[int, int] | None] = []
     for number, sentence in enumerate(sentences):
         shift = encoding.sequence_ids.index(number) - encoder.n_prefix
@@ -585,18 +557,6 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     )
 
 
-def _check_length(encoder: Encoder, encoding: Any, n_sentences: int) -> None:
-    if len(encoding.ids) > encoder.max_pieces:
-        both = "the pair has" if n_sentences > 1 else "the sentence has"
-        raise ModelError(
-            f"{both} {len(encoding.ids)} pieces with special tokens, model {encoder.name} takes {encoder.max_pieces}: "
-            "shorten it"
-        )
-    for number in range(n_sentences):
-        if number not in encoding.sequence_ids:
-            raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
-
-
 def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:
     """A piece as a person reads it: byte-level and SentencePiece vocabularies spell white space in their own ways."""
     token, number = str(encoding.tokens[place]), encoding.sequence_ids[place]
@@ -613,7 +573,10 @@ def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place
 
 def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
     """The whole page of a :func:`payload`; it makes no request, and its content security policy allows none."""
-    text = " ".join(values["panels"][0]["texts"])
+    panels = values["panels"]
+    text, between = " ".join(panels[0]["texts"]), {"pair": " ", "target": " → "}
+    # Each text once: of cross-attention a source and its target.
+    said = (between[one["between"]].join(f"<q>{escape(text)}</q>" for text in one["texts"]) for one in panels)
     # Last in the page, after the script: what is seen first is drawn while they are still being read.
     parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
     return full_page(
@@ -622,19 +585,12 @@ def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
         styles=[_HERE + "viewer.css"],
         scripts=_SCRIPTS,
         values={
-            "texts": _said(values["panels"]),
-            "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in values["panels"]))),
+            "texts": " · ".join(dict.fromkeys(said)) + " ",
+            "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in panels))),
             "maps": "\n".join(parts),
         },
         data=values,
     )
-
-
-def _said(panels: Sequence[dict[str, Any]]) -> str:
-    """The texts of the page as HTML, each once: of cross-attention a source and its target."""
-    between = {"pair": " ", "target": " → "}
-    texts = (between[panel["between"]].join(f"<q>{escape(one)}</q>" for one in panel["texts"]) for panel in panels)
-    return " · ".join(dict.fromkeys(texts)) + " "
 
 
 def payload(
@@ -649,58 +605,51 @@ def payload(
     """
     readings = [reading for panel in panels for reading in panel]
     every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in readings[0].weights]
-    is_part = sum(_n_cells(reading, one) for reading in readings for one, _ in every) > MOST_CELLS
+    n_cells = (
+        sum(map(len, one.heads.values())) * len(one.units(of).labels) * len(one.columns(of).labels)
+        for one in readings
+        for of, _ in every
+    )
+    is_part = sum(n_cells) > MOST_CELLS
     sets = [(level, weights)] if is_part else every
     cells = MOST_CELLS // len(readings) if is_part else MOST_CELLS
     maps: dict[str, str] = {}
     sheets = []
     for number, panel in enumerate(panels):
-        kinds = {}
-        for reading in panel:
-            kinds[reading.kind] = _sheet(reading)
-            for of_level, of_weights in sets:
-                name = f"{number}-{reading.kind}-{of_level}-{of_weights}"
-                about, packed = _packed(reading, of_level, of_weights, cells=cells)
-                kinds[reading.kind]["sets"][f"{of_level}-{of_weights}"] = about
-                maps |= {f"{name}-{layer}": content for layer, content in packed.items()}
-        sheets.append({**_about(panel), "kinds": kinds})
+        kinds = {reading.kind: _sheet(reading) for reading in panel}
+        for reading, (of_level, of_weights) in product(panel, sets):
+            about, packed = _packed(reading, of_level, of_weights, cells=cells)
+            kinds[reading.kind]["sets"][f"{of_level}-{of_weights}"] = about
+            name = f"{number}-{reading.kind}-{of_level}-{of_weights}"
+            maps |= {f"{name}-{layer}": content for layer, content in packed.items()}
+        first = panel[0]  # which has all texts
+        sheet = {
+            "texts": [sentence.text for sentence in first.sentences],
+            "between": "pair" if first.kind == "encoder" else "target",
+            "model": Path(first.model).name if Path(first.model).is_dir() else first.model,
+            "init": first.init,
+        }
+        sheets.append({**sheet, "kinds": kinds})
     start = {"level": level, "weights": weights, "threshold": threshold, "kind": readings[0].kind}
     return {"panels": sheets, "start": start, "isPart": is_part}, maps
-
-
-def _n_cells(reading: AttentionReading, level: Level) -> int:
-    n_maps = sum(map(len, reading.heads.values()))
-    return n_maps * len(reading.units(level).labels) * len(reading.columns(level).labels)
-
-
-def _about(panel: Sequence[AttentionReading]) -> dict[str, Any]:
-    """The texts of a panel's first reading, which has all of them, and the model."""
-    reading = panel[0]
-    return {
-        "texts": [sentence.text for sentence in reading.sentences],
-        "between": "pair" if reading.kind == "encoder" else "target",
-        # Of a folder the last part alone.
-        "model": Path(reading.model).name if Path(reading.model).is_dir() else reading.model,
-        "init": reading.init,
-    }
 
 
 def _sheet(reading: AttentionReading) -> dict[str, Any]:
     """The maps of one kind: which there are, and their rows and columns."""
     inputs = [reading.given, *([reading.source] if reading.source else [])]
-    units = {one: _units(reading.units(one)) | {"arcs": _arcs(reading, one)} for one in LEVELS}
+
+    def shown(units: ShownUnits) -> dict[str, Any]:
+        special = list(map(int, units.special))
+        labels, segment, word = map(list, (units.labels, units.segment, units.word))
+        return {"labels": labels, "special": special, "segment": segment, "word": word}
+
     return {
         "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
-        "levels": units,
-        "columns": {one: _units(reading.columns(one)) for one in LEVELS} if reading.source else None,
+        "levels": {one: shown(reading.units(one)) | {"arcs": _arcs(reading, one)} for one in LEVELS},
+        "columns": {one: shown(reading.columns(one)) for one in LEVELS} if reading.source else None,
         "leftOut": [form for one in inputs for form in one.left_out],
         "sets": {},
     }
-
-
-def _units(units: ShownUnits) -> dict[str, Any]:
-    special = list(map(int, units.special))
-    return {"labels": list(units.labels), "special": special, "segment": list(units.segment), "word": list(units.word)}
 
 
 def _packed(
@@ -709,12 +658,10 @@ def _packed(
     """The share of weights that a set of maps keeps, and the maps of each layer in base64."""
     n_maps, n_units = sum(map(len, reading.heads.values())), len(reading.columns(level).labels)
     kept = most_kept(n_maps, n_units, cells=cells, n_rows=len(reading.units(level).labels))
-    covered, maps = [], {}
-    for layer in reading.layers:
-        content, share = pack(reading.maps(layer, level=level, weights=weights), kept=kept)
-        covered.append(share)
-        maps[layer] = base64.b64encode(content).decode()
-    return {"kept": kept, "covered": round(float(np.mean(covered)), 4)}, maps
+    packed = {layer: pack(reading.maps(layer, level=level, weights=weights), kept=kept) for layer in reading.layers}
+    covered = round(float(np.mean([share for _, share in packed.values()])), 4)
+    maps = {layer: base64.b64encode(content).decode() for layer, (content, _) in packed.items()}
+    return {"kept": kept, "covered": covered}, maps
 
 
 def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:

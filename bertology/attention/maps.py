@@ -56,12 +56,9 @@ class MapNorms:
     word is summed.
     """
 
-    maps: Tensor
-    """``[sentence, head, piece, piece]`` α as the model gives it."""
-    lengths: Tensor
-    """``[sentence, head, piece]`` ‖f(x)‖."""
-    inputs: Inputs
-    """The inputs of the batch, which state how pieces become units."""
+    maps: Tensor  # [sentence, head, piece, piece] α as the model gives it
+    lengths: Tensor  # [sentence, head, piece] ‖f(x)‖
+    inputs: Inputs  # The inputs of the batch, which state how pieces become units
 
     @cached_property
     def between(self) -> Tensor:
@@ -176,10 +173,12 @@ class ClusterSums:
             _add_by_cluster(self._under[:, 0, 0], clusters, under)
 
     def merge(self, other: ClusterSums) -> None:
+        """Add the sums of another thread."""
         self._over += other._over
         self._under += other._under
 
     def finish(self) -> HeadRatios:
+        """The result, frozen."""
         over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
         return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
 
@@ -191,6 +190,7 @@ class SumsStatistic(HeadStatistic):
         self._sums = sums
 
     def merge(self, other: Self) -> None:
+        """Add the sums of another thread."""
         for sums, more in zip(self._sums, other._sums, strict=True):
             sums.merge(more)
 
@@ -217,24 +217,17 @@ def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
 class MapPass:
     """The result of a pass over the attention maps of a text."""
 
-    results: tuple[Any, ...]
-    """The value of each statistic's ``finish``, in the order in which statistics were given."""
+    results: tuple[Any, ...]  # The value of each statistic's finish, in the order in which statistics were given
     scope: Scope
-    n_sentences: int
-    """Number of sentences of which some word was read."""
-    n_words: int
-    """Number of words that were read."""
+    n_sentences: int  # Number of sentences of which some word was read
+    n_words: int  # Number of words that were read
     n_windows: int
     """Number of inputs of the model: more than sentences where some were read in several windows, fewer where they were
     read in pairs."""
-    n_pairs: int
-    """Number of inputs that were pairs of sentences."""
-    n_apart: int
-    """Number of pairs that were too long for the model, so that each sentence was read alone."""
-    n_skipped: int
-    """Number of words that were not read."""
-    skipped: dict[str, int]
-    """Number of words that were not read, by reason; numbers in reasons are left out."""
+    n_pairs: int  # Number of inputs that were pairs of sentences
+    n_apart: int  # Number of pairs that were too long for the model, so that each sentence was read alone
+    n_skipped: int  # Number of words that were not read
+    skipped: dict[str, int]  # Number of words that were not read, by reason; numbers in reasons are left out
 
 
 def stream_maps(

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.attention._pass import (
+from bertology.attention._texts import Units
+from bertology.attention.maps import (
     ClusterSums,
     HeadStatistic,
     MakeStatistic,
@@ -27,7 +28,6 @@ from bertology.attention._pass import (
     row_sums,
     stream_maps,
 )
-from bertology.attention._texts import Units
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, OnLong, open_encoder
 from bertology.errors import ResultsError
@@ -75,6 +75,7 @@ class Masses(SumsStatistic):
         self._cells = PerBatch(_cells)
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         weights, n_rows = self._cells(batch.units)
         over = weighted_sums(batch.maps, weights)
         means, distance = self._sums
@@ -97,6 +98,7 @@ class NormShares(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=False, metric="norm_share"))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units, norms = batch.units, batch.norms
         if norms is None:
             raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
@@ -126,6 +128,7 @@ class Sharpness(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=True))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
@@ -150,6 +153,7 @@ class Offsets(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=True, metric="argmax_share"))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units = batch.units
         _, best = batch.most_attended  # [sentence, head, unit]
         positions = units.position[:, None].expand_as(best)
@@ -238,13 +242,9 @@ class HeadDistances:
 class Divergences(HeadStatistic):
     """Jensen–Shannon divergence of the attention of every two heads, averaged over words (Clark et al. 2019, §6).
 
-    All pairs of 144 heads make 10,296 distributions a word, so words are drawn: up to ``rows`` of each sentence (or
-    window), the same ones whatever it is batched with; each is weighted for the words that were not drawn.
-
-    Args:
-        scope: what the pass reads.
-        rows: number of words of a sentence that are compared; None for all.
-        seed: of the drawing.
+    All pairs of 144 heads make 10,296 distributions a word, so words are drawn at random: up to ``rows`` of each
+    sentence (or window), all where it is None, the same ones whatever it is batched with; each is weighted for the
+    words that were not drawn.
     """
 
     def __init__(self, scope: Scope, *, rows: int | None = 8, seed: int = 0) -> None:
@@ -266,29 +266,30 @@ class Divergences(HeadStatistic):
             self._held = []
 
     def merge(self, other: Divergences) -> None:
+        """Add the sums of another thread."""
         self._sums += other._sums
         self._weight += other._weight
         self._n_rows += other._n_rows
 
     def finish(self) -> HeadDistances:
+        """The result, frozen."""
         mean = self._sums.numpy() / self._weight
         # Rounding must not make a divergence of nothing negative.
         return HeadDistances(np.maximum(mean, 0), self._scope.layers, self._scope.n_heads, self._n_rows)
 
     def _draw(self, units: Units) -> tuple[Tensor, Tensor, Tensor]:
         """``[row]`` the sentence and unit of each word that is compared, and how much it counts."""
-        sentences, rows, weights = [], [], []
+        parts: list[tuple[Any, ...]] = []
         for place, is_row in enumerate(units.word_rows.cpu().numpy()):
             chosen = np.flatnonzero(is_row)
             n = len(chosen)
             if self._rows is not None and n > self._rows:
                 generator = np.random.default_rng([self._seed, int(units.windows[place])])
                 chosen = np.sort(generator.choice(chosen, self._rows, replace=False))
-            sentences.append(np.full(len(chosen), place))
-            rows.append(chosen)
-            weights.append(np.full(len(chosen), n / max(1, len(chosen)), dtype=np.float32))
-        parts = (torch.from_numpy(np.concatenate(part)) for part in (sentences, rows, weights))
-        places, drawn, shares = (part.to(units.word.device) for part in parts)
+            weights = np.full(len(chosen), n / max(1, len(chosen)), dtype=np.float32)
+            parts.append((np.full(len(chosen), place), chosen, weights))
+        whole = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
+        places, drawn, shares = (part.to(units.word.device) for part in whole)
         return places, drawn, shares
 
 
@@ -340,21 +341,16 @@ class HeadStatistics:
     names: tuple[str, ...]
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
     layers: tuple[int, ...]
-    values: Floats
-    """``[statistic, layer, head]``; NaN where there was nothing to count."""
+    values: Floats  # [statistic, layer, head]; NaN where there was nothing to count
     ci_low: Floats
     """``[statistic, layer, head]`` lower ends of 95 % intervals, bootstrap over sentences; of more than a thousand
     sentences neighbours are drawn together."""
-    ci_high: Floats
-    """``[statistic, layer, head]`` upper ends."""
-    distances: HeadDistances | None
-    """None unless distances were requested."""
+    ci_high: Floats  # [statistic, layer, head] upper ends
+    distances: HeadDistances | None  # None unless distances were requested
     n_sentences: int
     n_words: int
-    n_skipped: int
-    """Number of words that were not read."""
-    skipped: dict[str, int]
-    """The same by reason."""
+    n_skipped: int  # Number of words that were not read
+    skipped: dict[str, int]  # The same by reason
 
     @property
     def n_heads(self) -> int:

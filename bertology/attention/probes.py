@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from numpy import int64
 from numpy.typing import NDArray
@@ -14,19 +14,18 @@ from bertology.probing import Probe, SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
-    from bertology.attention._pass import MakeStatistic
+    from bertology.attention.maps import MakeStatistic
     from bertology.encoders import Encoder
     from bertology.measures.sums import HeadRatios
 
 
-Windows = NDArray[int64] | None
-"""``[word]`` the window that a model reads each word of a text from, −1 for words that it cannot read; None if it reads
-every sentence whole in one window."""
+class ReadText(NamedTuple):
+    """A text and how a model reads it."""
 
-
-HeadBaseline = Literal["offset", "nearest", "head_match", "rule"]
-"""Scores that need no head: always the word at one place from here, the nearest candidate, the nearest candidate with
-the same word in it, or what the probe's own rules choose."""
+    sentences: Sentences
+    windows: NDArray[int64] | None = None
+    """``[word]`` the window that each word is read from, −1 for words that cannot be read; None where every sentence is
+    read whole in one window."""
 
 
 class HeadProbe(Probe):
@@ -80,25 +79,11 @@ class AttentionProbe(HeadProbe):
             CorpusError: the text lacks what is asked about.
         """
 
-    def baseline(
-        self,
-        name: HeadBaseline,
-        *,
-        chosen_on: Sentences,
-        sentences: Sentences,
-        chosen_windows: Windows = None,
-        windows: Windows = None,
-    ) -> Sequence[HeadRatios]:
-        """The same ratios without a head, of the whole text, named as those of heads are.
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
+        """The same ratios of one of :attr:`baselines`, without a head, of the whole text, named as those of heads are.
 
-        Words that the model does not read are left out, as for heads.
-
-        Args:
-            name: one of :attr:`baselines`.
-            chosen_on: where it may be fitted, such as which offset is best.
-            sentences: what it is scored on.
-            chosen_windows: how the model reads ``chosen_on``.
-            windows: how it reads ``sentences``.
+        What is chosen, such as which offset is best, is chosen on another text. Words that the model does not read are
+        left out, as for heads.
         """
         raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
@@ -116,14 +101,7 @@ class GateProbe(HeadProbe):
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
-        """Effects of the heads of some layers on the model's predictions.
-
-        Args:
-            encoder: the model.
-            sentences: what it reads.
-            layers: from 1.
-            on_long: what to do with sentences longer than the model takes.
-            progress: shows how far it is.
+        """Effects of the heads of some layers, from 1, on the model's predictions.
 
         Returns:
             Ratios of heads; of whole layers, or of the whole model with more and more heads off, where these are asked

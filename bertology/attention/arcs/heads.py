@@ -15,9 +15,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import Progress, read_words, silent
 from bertology.attention._kept import KeptMaps
-from bertology.attention._pass import ClusterSums, MapBatch, PerBatch, SumsStatistic, stream_maps
 from bertology.attention._texts import Units
-from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
+from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
+from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded
@@ -102,6 +102,7 @@ class ArcHits(SumsStatistic):
         self._questions = PerBatch(self._asked_here)
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units, n_groups = batch.units, len(self._arcs.names)
         by_row, by_column, n_questions = self._questions(units)
         over = torch.zeros(len(units) * n_groups, batch.maps.shape[1], device=batch.maps.device)
@@ -157,6 +158,7 @@ class CandidateHits(SumsStatistic):
         self._questions = PerBatch(partial(_candidates_here, candidates))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units, n_heads = batch.units, batch.maps.shape[1]
         (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(units)
         weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
@@ -209,6 +211,7 @@ class CandidateConfusion(SumsStatistic):
         self._questions = PerBatch(partial(_candidates_here, candidates))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
         by_head = batch.maps[windows, :, rows, columns] + _LEAST  # [candidate, head]
         n_groups, counted = is_in.shape[1], torch.zeros(len(of_window), 2, device=by_head.device)
@@ -257,6 +260,7 @@ class TreeHits(SumsStatistic):
         self._shown = PerBatch(lambda units: _trees_shown(units, trees))
 
     def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch."""
         units = batch.units
         shown = self._shown(units)
         over = torch.zeros(len(units), batch.maps.shape[1], 2)

@@ -1,0 +1,408 @@
+"""Minimal pairs (BLiMP, Marvin & Linzen) and agreement with a mask at the form (Linzen, Gulordava, Goldberg)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from bertology._inputs import is_numeral
+from bertology.corpora._files import corpus_name, suffix_of
+from bertology.corpora._tables import JSON_SUFFIXES, Columns, Stated, read_table
+from bertology.corpora.prompts._items import (
+    ITEM_FORMS,
+    ITEM_SUFFIXES,
+    MASK,
+    LeftOut,
+    TableItem,
+    columns_of,
+    files_of,
+    not_items,
+    numbered_rows,
+    read_item_table,
+    records,
+    table_items,
+    words_field,
+)
+from bertology.errors import CorpusError, quoted
+
+_FORM = ITEM_FORMS["sentences"]
+_BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
+_SAME_FORMS = "the two forms are the same"
+
+
+def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
+    """Minimal pairs of a file, of the files of a folder, or of a table in memory, in the order in which they come.
+
+    - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
+      are there. Each pair is drawn anew by its grammar: its cluster is the pair.
+    - Any other table with the columns ``good`` and ``bad``, or ``columns`` that say which they are
+      (:func:`read_item_table`).
+    - Marvin & Linzen's JSON lines (``case``, ``condition``, ``sentences``) or table without names of columns (case,
+      condition and, last, good and bad sentence). Negative polarity items have two ungrammatical sentences, hence two
+      pairs: *most* or *many* for the licensor makes a group of its own, ``(most, many)``, and so does, in their
+      relative clauses, the licensor where it does not reach the item, ``(intrusive)``. Clusters are the subject and
+      the words that differ: the rest of each sentence is crossed with these. Sentences stay as they are, lower-case and
+      without a period.
+
+    A pair of twice the same sentence cannot be scored (BLiMP has seven).
+
+    Raises:
+        CorpusError: a file or line is not as it should be.
+    """
+    if (items := read_item_table(source, "sentences", columns=columns)) is not None:
+        yield from items
+        return
+    for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
+        names = columns_of(file)
+        if _is_stimuli(file, names):
+            yield from (pair for stimulus in _stimuli(file) for pair in _pairs(stimulus))
+            continue
+        if not names:
+            raise CorpusError(f"{file}: no item in it; name a file of minimal pairs")
+        table = read_table(file)
+        chosen = _FORM.recognised(table.columns)
+        if {_BLIMP["good"], _BLIMP["bad"]} <= set(table.columns):
+            chosen = Columns({key: (name,) for key, name in _BLIMP.items() if name in table.columns})
+        if chosen is None:
+            raise not_items(file, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
+        yield from table_items(table, chosen, _FORM)
+
+
+def _pairs(stimulus: _Stimulus) -> Iterator[TableItem | LeftOut]:
+    good, case, construction = stimulus.sentences[0], stimulus.case, stimulus.construction
+    intrusive = construction is not None and construction.polarity and construction.between
+    kinds = [("", f"{case} (intrusive)" if intrusive else case), ("-third", f"{case} (most, many)")]
+    for which, ((end, group), bad) in enumerate(zip(kinds, stimulus.sentences[1:], strict=False), 1):
+        name, kind = stimulus.id + end, "marvin_linzen"
+        if good == bad:
+            yield LeftOut(name, group, _FORM.same)
+        else:
+            yield TableItem(name, stimulus.frame(which), group, good=good, bad=(bad,), kind=kind)
+
+
+_STARRED = "***mask***"
+_FEWEST_COLUMNS = 4
+_COMPOUNDS = frozenset(["security", "taxi", "television"])
+"""First words of their nouns of two words: *security guard*, *taxi driver*, *television show*."""
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"(sing|plur)_(MS|IS|ES)(?=_|$)")
+_STIMULI = "case, condition and sentences of Marvin & Linzen"
+
+
+@dataclass(frozen=True, slots=True)
+class _Construction:
+    name: str
+    """Its name in Goldberg (2019, Table 3)."""
+    subject: Literal["first", "second"] = "first"
+    """The noun after *the* that decides."""
+    agreeing: int = 0
+    """Distance in words of another word that agrees with the subject before the form; 0 if there is none."""
+    between: bool = False
+    """Whether another noun stands between the subject and the form, or before the item that needs a licensor."""
+    polarity: bool = False
+    """Whether it is about negative polarity items, whose licensor differs, and not about agreement."""
+
+
+_CONSTRUCTIONS = {
+    "simple_agrmt": _Construction("simple"),
+    "sent_comp": _Construction("in a sentential complement", "second"),
+    "vp_coord": _Construction("short VP coordination", agreeing=1),
+    "long_vp_coord": _Construction("long VP coordination", agreeing=1),
+    "prep": _Construction("across a prepositional phrase", between=True),
+    "subj_rel": _Construction("across a subject relative clause", agreeing=2, between=True),
+    "obj_rel_across": _Construction("across an object relative clause", between=True),
+    "obj_rel_no_comp_across": _Construction("across an object relative (no that)", between=True),
+    "obj_rel_within": _Construction("in an object relative clause", "second"),
+    "obj_rel_no_comp_within": _Construction("in an object relative (no that)", "second"),
+    "simple_reflexives": _Construction("simple reflexives"),
+    "reflexive_sent_comp": _Construction("reflexives in a sentential complement", "second"),
+    "reflexives_across": _Construction("reflexives across a relative clause", between=True),
+    "simple_npi": _Construction("simple NPI", polarity=True),
+    "npi_across": _Construction("NPI across a relative clause", between=True, polarity=True),
+}
+"""Constructions by case, animate and inanimate subjects together (``prep_anim`` and ``prep_inanim`` are ``prep``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stimulus:
+    """An item of Marvin & Linzen: a grammatical sentence and one or two ungrammatical ones."""
+
+    id: str
+    case: str
+    condition: str
+    sentences: tuple[str, ...]
+    """The grammatical one first, then the ungrammatical one; of negative polarity items, another such one."""
+
+    @property
+    def construction(self) -> _Construction | None:
+        """The construction of the case; None for an unknown case."""
+        return _construction(self.case)
+
+    def subject_place(self, words: Sequence[str]) -> int | None:
+        """The position of the subject noun among the words of its sentence; None if unknown."""
+        if self.construction is None:
+            return None
+        place = 1  # the first noun, after *the*, *no*, *most* or *few*
+        if self.construction.subject == "second":
+            if words.count("the") < 2:
+                return None
+            place = words.index("the", words.index("the") + 1) + 1
+        place += place < len(words) and words[place] in _COMPOUNDS
+        return place if place < len(words) else None
+
+    def frame(self, other: int = 1) -> str:
+        """The subject, whatever its number, and the words in which the good sentence and another one differ."""
+        good, bad = (self.sentences[which].split() for which in (0, other))
+        if len(good) == len(bad):
+            differing = {word for pair in zip(good, bad, strict=True) if pair[0] != pair[1] for word in pair}
+        else:
+            differing = set(good) ^ set(bad)
+        place = self.subject_place(good)
+        subject = "" if place is None else good[place].removesuffix("s")
+        return " ".join([subject, "/".join(sorted(differing))]).strip()
+
+    def blind(self, masked: Sequence[str]) -> str:
+        """A masked sentence with its subject masked too, and what agrees with it; empty if unknown."""
+        construction, place = self.construction, self.subject_place(masked)
+        if construction is None or place is None or MASK in masked[: place + construction.agreeing + 1]:
+            return ""
+        hidden = list(masked)
+        hidden[place] = hidden[place + construction.agreeing] = MASK
+        return _closed(hidden)
+
+
+@lru_cache
+def _construction(case: str) -> _Construction | None:
+    return _CONSTRUCTIONS.get(case.removesuffix("_anim").removesuffix("_inanim"))
+
+
+@lru_cache
+def _n_attractors(construction: _Construction | None, condition: str) -> int | None:
+    """Number of nouns of the other number between subject and form; None if unknown.
+
+    It is 1 if the main and the embedded subject that a condition names (``plur_MS_MV_sing_ES``) differ in number.
+    """
+    if construction is None or not construction.between:
+        return None if construction is None else 0
+    numbers = {noun[0]: number for number, noun in _NUMBER.findall(condition)}
+    main = numbers.get("M", numbers.get("I"))
+    return None if main is None or "E" not in numbers else int(main != numbers["E"])
+
+
+def _closed(words: Sequence[str]) -> str:
+    """Words as a sentence that ends in a period."""
+    return f"{' '.join(words).removesuffix(' .').removesuffix('.')}."
+
+
+def _is_stimuli(path: Path, names: Collection[str]) -> bool:
+    """Whether a table, given its first row, has Marvin & Linzen's items: JSON lines, or a known case in each row."""
+    if suffix_of(path) in JSON_SUFFIXES:
+        return not {"case", "sentences"}.isdisjoint(names)
+    return _is_stimulus(list(names))
+
+
+def _is_stimulus(columns: Sequence[str]) -> bool:
+    """Whether columns are those of an item, not a row of names or of another table.
+
+    The case is one of Marvin & Linzen's, or the mask is there; or, of a set of one's own, there are four columns, of
+    which the last two are sentences that hardly differ, and the first two are not.
+    """
+    if len(columns) < _FEWEST_COLUMNS:
+        return False
+    if _construction(columns[0]) is not None or _STARRED in columns[-3].split():
+        return True
+    return len(columns) == _FEWEST_COLUMNS and _hardly_differ(*columns[2:]) and not _hardly_differ(*columns[:2])
+
+
+def _hardly_differ(one: str, other: str) -> bool:
+    """Whether two texts share more than half of their words."""
+    words = [Counter(_WORD.findall(text.lower())) for text in (one, other)]
+    return (words[0] & words[1]).total() > max(word.total() for word in words) / 2
+
+
+def _stimuli(path: Path) -> Iterator[_Stimulus]:
+    """The items of a file, JSON lines or a table.
+
+    An object of JSON lines has ``case``, ``condition`` and ``sentences``. A table has tabs between case, condition,
+    and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
+    """
+    is_json = suffix_of(path) in JSON_SUFFIXES
+    rows: Iterator[tuple[int, str, Any]] = records(path) if is_json else numbered_rows(path)
+    for number, where, row in rows:
+        case, condition, sentences = _of_object(row, where) if is_json else _of_columns(row, where)
+        stated = tuple(" ".join(sentence.split()) for sentence in sentences)
+        yield _Stimulus(f"{corpus_name(path)}-{number}", case, condition, stated)
+
+
+def _of_object(plain: Mapping[str, Any], where: str) -> tuple[str, str, Sequence[str]]:
+    sentences = plain.get("sentences")
+    if sentences is None:
+        raise CorpusError(f"{where}: sentences is missing; Marvin & Linzen's items have case, condition and sentences")
+    if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
+        raise CorpusError(f"{where}: sentences should be a list: the grammatical one, the other one, one more for NPI")
+    if not all(isinstance(sentence, str) and sentence.strip() for sentence in sentences):
+        raise CorpusError(f"{where}: one of the sentences is empty or no text; write two or three sentences")
+    return words_field(plain, "case", where), words_field(plain, "condition", where), sentences
+
+
+def _of_columns(columns: list[str], where: str) -> tuple[str, str, Sequence[str]]:
+    if len(columns) < _FEWEST_COLUMNS or not all((*columns[:2], *columns[-2:])):
+        reason = f"{len(columns)} columns where case, condition, good and bad sentence were due, parted by tabs"
+        raise CorpusError(f"{where}: {reason}")
+    case, condition, *_, masked, good, bad = columns[:2] + columns[-3:]
+    if not _is_stimulus(columns):
+        reason = f"{quoted(good)} and {quoted(bad)} are no two sentences that hardly differ"
+        raise CorpusError(f"{where}: {reason}; name the columns, as in --columns good=3,bad=4,group=1")
+    if _STARRED in masked.split():
+        good, bad = (" ".join(form if word == _STARRED else word for word in masked.split()) for form in (good, bad))
+    return case, condition, (good, bad)
+
+
+_WHAT = "agreement items"
+_FIELDS = ("pattern", "constr_id", "sent_id", "form", "class", "type", "n_attr", "len_prefix", "sent")
+"""Columns of Gulordava's table that are read."""
+_LINZEN_COLUMNS = 5
+_LINZEN = "number of attractors, sentence, sentence with ***mask***, good form and bad form"
+
+
+def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
+    """Agreement items of a file, a folder with files of one kind, or a table in memory, in their order.
+
+    The text is the sentence with a mask at the form that agrees, ``good``; ``bad`` is the form of the other number, and
+    ``group`` the construction, empty if the source does not state it. ``blind`` has the subject masked too, and what
+    agrees with it before the form. ``kind`` is the set:
+
+    - ``marvin_linzen``: Marvin & Linzen's stimuli, JSON lines with ``case``, ``condition`` and ``sentences``, or a
+      table without names of columns, with tabs between case, condition and, last, the good and the bad sentence. The
+      mask stands at the one word in which the two differ. Reflexives are among them: *himself* agrees with its
+      antecedent, and Goldberg (2019) asks them too. Negative polarity items are not: there the licensor differs (*no*,
+      *the*), which agrees with nothing. Sentences are lower-case as the authors wrote them. They have no final period:
+      each is given one, as in Goldberg (2019), because an encoder expects that text without it goes on; that moves
+      scores.
+    - ``gulordava``: ``generated.tab``, each item two rows, ``correct`` and ``wrong``. The mask stands after as many
+      words as ``len_prefix`` says. Words are joined by spaces and ``<eos>`` is taken off, as in Goldberg (2019); he
+      made them lower-case, which an uncased encoder does by itself, and here they keep their case.
+    - ``linzen``: natural sentences as Goldberg prepared them, a table with tabs between number of attractors,
+      sentence, sentence with ``***mask***``, good form, bad form.
+    - ``table``: any other table with the columns ``text``, ``good`` and ``bad``, or ``columns`` that say which they are
+      (:func:`read_item_table`).
+
+    Raises:
+        CorpusError: a file or line is not as it should be, or files of a folder are of several kinds.
+    """
+    if (items := read_item_table(source, "choices", columns=columns)) is not None:
+        yield from items
+        return
+    files = files_of(source, (*ITEM_SUFFIXES, ".tab"), what=_WHAT)
+    readers = {file: _reader_of(file) for file in files}
+    if len(set(readers.values())) > 1:
+        names = ", ".join(file.name for file in files[:3])
+        raise CorpusError(f"{source}: files of several kinds ({names} …); name one of them")
+    for file, read in readers.items():
+        yield from read(file)
+
+
+def _reader_of(path: Path) -> Any:
+    names = list(columns_of(path))
+    if not names:
+        raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
+    if names[0] == "pattern" or path.suffix.lower() == ".tab":
+        return _gulordava
+    if is_numeral(names[0]) and (len(names) == _LINZEN_COLUMNS or any(_STARRED in name for name in names)):
+        return _linzen
+    if not _is_stimuli(path, names):
+        raise not_items(path, names, "choices", nor=f"{_STIMULI}, nor those of Gulordava or Linzen")
+    return _marvin_linzen
+
+
+def _marvin_linzen(path: Path) -> Iterator[TableItem | LeftOut]:
+    for stimulus in _stimuli(path):
+        construction = stimulus.construction
+        group = stimulus.case if construction is None else construction.name
+        good, bad = (sentence.split() for sentence in stimulus.sentences[:2])
+        differ = [at for at, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
+        if construction is not None and construction.polarity:
+            yield LeftOut(stimulus.id, group, "negative polarity, which is no agreement")
+        elif good == bad:
+            yield LeftOut(stimulus.id, group, _FORM.same)
+        elif len(good) != len(bad) or len(differ) > 1:
+            yield LeftOut(stimulus.id, group, "the two sentences differ in more than one word")
+        else:
+            right, wrong = (sentence[differ[0]].removesuffix(".") for sentence in (good, bad))
+            good[differ[0]] = MASK
+            n_attractors = _n_attractors(construction, stimulus.condition)
+            yield TableItem(
+                stimulus.id,
+                stimulus.frame(),
+                group,
+                _closed(good),
+                good=right,
+                bad=(wrong,),
+                blind=stimulus.blind(good),
+                kind="marvin_linzen",
+                n_attractors=n_attractors,
+            )
+
+
+def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
+    lacking = next((field for field in _FIELDS if field not in columns_of(path)), None)
+    if lacking is not None:
+        raise CorpusError(f"{path}:1: no column {lacking}; name a table with the columns {', '.join(_FIELDS)}")
+    first: dict[str, str] = {}
+    where = str(path)
+    for _, where, cells in records(path):
+        row, due = {field: str(cells.get(field, "")).strip() for field in _FIELDS}, "wrong" if first else "correct"
+        if empty := next((field for field in _FIELDS if not row[field]), ""):
+            raise CorpusError(f"{where}: nothing in column {empty}; each row should have all columns")
+        if row["class"] != due:
+            reason = f"class is {quoted(row['class'])} where {due} was due; a correct row, then a wrong one"
+            raise CorpusError(f"{where}: {reason}")
+        if first and any(row[field] != first[field] for field in ("pattern", "constr_id", "sent_id", "sent")):
+            raise CorpusError(f"{where}: not the sentence of the row before; an item is two rows of one sentence")
+        if first:
+            yield _of_rows(first, row["form"], where)
+        first = {} if first else row
+    if first:
+        raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
+
+
+def _of_rows(row: Mapping[str, str], bad: str, where: str) -> TableItem | LeftOut:
+    """The item of a correct row of Gulordava's, and the wrong form."""
+    words = row["sent"].split()
+    words = words[:-1] if words[-1] == "<eos>" else words
+    for field in ("n_attr", "len_prefix"):
+        if not is_numeral(row[field]):
+            raise CorpusError(f"{where}: {field} is {quoted(row[field])}; write a number")
+    place, n_attractors = int(row["len_prefix"]), int(row["n_attr"])
+    if place >= len(words):
+        raise CorpusError(f"{where}: len_prefix is {place} in a sentence of {len(words)} words; it should be less")
+    words[place], frame = MASK, f"{row['pattern']}-{row['constr_id']}"
+    group = f"{'original' if row['type'] == 'original' else 'nonce'} {row['pattern']}"
+    return _with_forms(f"{frame}-{row['sent_id']}", frame, group, words, row["form"], bad, "gulordava", n_attractors)
+
+
+def _linzen(path: Path) -> Iterator[TableItem | LeftOut]:
+    for number, where, columns in numbered_rows(path):
+        if len(columns) != _LINZEN_COLUMNS or not all(columns):
+            raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
+        stated, _, masked, good, bad = columns
+        if not is_numeral(stated):
+            reason = f"{quoted(stated)} where a number of attractors was due; columns are {_LINZEN}"
+            raise CorpusError(f"{where}: {reason}")
+        if (count := masked.split().count(_STARRED)) != 1:
+            raise CorpusError(f"{where}: {count} {_STARRED} in the sentence; write one")
+        name, words = f"{corpus_name(path)}-{number}", [MASK if one == _STARRED else one for one in masked.split()]
+        yield _with_forms(name, name, "", words, good, bad, "linzen", int(stated))
+
+
+def _with_forms(
+    name: str, frame: str, group: str, words: Sequence[str], good: str, bad: str, kind: str, n_attractors: int
+) -> TableItem | LeftOut:
+    text = " ".join(words)
+    item = TableItem(name, frame, group, text, good=good, bad=(bad,), kind=kind, n_attractors=n_attractors)
+    return LeftOut(name, item.attractors, _SAME_FORMS) if good == bad else item

@@ -1,0 +1,419 @@
+"""Items of Ettinger (2020), of documents, and made by rule: numbers, and everyday objects of tables of our own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal
+
+from bertology._inputs import given_path
+from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
+from bertology.corpora._named import load_corpus
+from bertology.corpora._sentences import Sentence, document_starts
+from bertology.corpora._tables import JSON_SUFFIXES, Tables
+from bertology.corpora.formats.conllu import CoNLLU
+from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
+from bertology.errors import CorpusError, quoted
+
+_ARTICLE = "(a|an)"
+_NEGATION = ("item", "context_aff", "context_neg", "target_aff", "target_neg")
+_SETS = {
+    "CPRAG-102": ("item", "context_s1", "context_s2", "expected", "within_category", "between_category", "constraint"),
+    "ROLE-88": ("item", "context", "expected", "exp_cloze", "target", "tgt_cloze", "tgt_cloze(strict)"),
+    "NEG-136-SIMP": _NEGATION,
+    "NEG-136-NAT": (*_NEGATION, "licensing"),
+}
+_CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "yes", "N": "no"}}
+
+
+@dataclass(frozen=True, slots=True)
+class PragmaticItem:
+    """An item of CPRAG-102: two sentences, the second without its last word, and three candidates for that word."""
+
+    id: str
+    first: str
+    second: str
+    """Up to the word to be predicted."""
+    expected: str
+    within_category: str
+    between_category: str
+    constraint: str
+    """Strength of the context's constraint on the word, by human judgements: ``high`` or ``low``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleItem:
+    """An item of ROLE-88: a context up to its verb."""
+
+    id: str
+    """``61-a``; ``61-b`` has the same words with the roles reversed."""
+    context: str
+    expected: tuple[str, ...]
+    """The most frequent human completions. Of a verb with its particle (*worked for*), both words."""
+    target: str
+    """The verb that fits the roles of ``a``, the same in both contexts."""
+
+    @property
+    def pair(self) -> str:
+        """Identifier shared with the context of reversed roles."""
+        return self.id.rpartition("-")[0]
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the roles are those that do not fit the target."""
+        return self.id.endswith("-b")
+
+
+@dataclass(frozen=True, slots=True)
+class NegationItem:
+    """An item of NEG-136: a context and its negation, with the word that makes each true and the other false."""
+
+    id: str
+    affirmative: str
+    negated: str
+    true_if_affirmative: str
+    true_if_negated: str
+    licensed: bool | None
+    """Whether the negated sentence is pragmatically natural; None for the simple ones (*A robin is a bird*)."""
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """The items of the three sets; a missing set is empty."""
+
+    pragmatic: tuple[PragmaticItem, ...]
+    roles: tuple[RoleItem, ...]
+    negation: tuple[NegationItem, ...]
+    """The simple ones, then the natural ones."""
+    files: Mapping[str, Path]
+    """The file of each set, by name."""
+
+
+def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
+    """The items at ``path``: one of the TSV files, or a folder that holds some of them, at any depth.
+
+    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over.
+
+    Raises:
+        CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
+            file and line.
+    """
+    path = given_path(path, error=CorpusError)
+    files: dict[str, Path] = {}
+    for file in sorted(path.rglob("*.tsv")) if path.is_dir() else [path]:
+        columns = tuple(columns_of(file))
+        name = next((name for name, due in _SETS.items() if due == columns), None)
+        if name in files:
+            raise CorpusError(f"{path}: {files[name]} and {file} both hold {name}; keep one of them")
+        if name is not None:
+            files[name] = file
+    if not files and path.is_file():
+        raise not_items(path, columns_of(path), asks, nor=f"those of {', '.join(_SETS)}")
+    if not files:
+        remedy = "give a TSV file of them with its column names, or the folder that has them"
+        raise CorpusError(f"{path}: none of {', '.join(_SETS)} there; {remedy}")
+    rows = {name: _rows(files[name], due) if name in files else [] for name, due in _SETS.items()}
+    roles = [(name, text, tuple(said.split("|")), verb) for name, text, said, _, verb, *_ in rows["ROLE-88"]]
+    simple = [NegationItem(f"simple-{n}", a, b, c, d, None) for n, a, b, c, d in rows["NEG-136-SIMP"]]
+    natural = [NegationItem(f"natural-{n}", a, b, c, d, e == "yes") for n, a, b, c, d, e in rows["NEG-136-NAT"]]
+    pragmatic = tuple(PragmaticItem(*row) for row in rows["CPRAG-102"])
+    return Diagnostics(pragmatic, tuple(RoleItem(*row) for row in roles), (*simple, *natural), files)
+
+
+def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
+    """The cells of each row of one of Ettinger's files; white space around words is left out."""
+    rows: dict[str, list[str]] = {}
+    for _, where, cells in records(file):
+        row = {column: str(cells.get(column, "")).strip() for column in columns}
+        if empty := next((column for column in columns if not row[column]), ""):
+            raise CorpusError(f"{where}: nothing in column {empty}; write it there")
+        if (name := row["item"]) in rows:
+            raise CorpusError(f"{where}: a second item {quoted(name)}; give each a name of its own")
+        for column in _CODES.keys() & row.keys():
+            if row[column] not in (known := _CODES[column]):
+                due = f"it should be {' or '.join(known)}"
+                raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; {due}")
+            row[column] = known[row[column]]
+        if "exp_cloze" in row:
+            if not name.endswith(("-a", "-b")):
+                raise CorpusError(f"{where}: item {quoted(name)}; write a number and -a, or -b for the roles reversed")
+            row["expected"] = "|".join(filter(None, map(str.strip, row["expected"].split("|"))))
+            if not row["expected"]:
+                raise CorpusError(f"{where}: no word in column expected; part words by |")
+        rows[name] = list(row.values())
+    if not rows:
+        raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
+    return list(rows.values())
+
+
+def with_article(context: str, word: str) -> str:
+    """A context in which ``(a|an)`` is the article that the word after it takes."""
+    return context.replace(_ARTICLE, "an" if word[:1].lower() in ("a", "e", "i", "o", "u") else "a")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Sentences that follow one another."""
+
+    id: str
+    sentences: tuple[str, ...]
+
+
+def read_documents(source: str | Path) -> tuple[Document, ...]:
+    """The documents of a corpus, their sentences in order.
+
+    In plain text (``.txt``, one sentence a line) a blank line parts documents. In any other corpus they are the
+    groups of its sentences, such as ``# newdoc`` begins in Universal Dependencies; where there is none at all, they are
+    told by what comes before the number in the names of sentences (``doc-3-0012``). Of a corpus with splits it is test,
+    or dev where there is no test.
+
+    Args:
+        source: a file, folder or name of a corpus, as :func:`~bertology.corpora.load_corpus` takes it.
+
+    Raises:
+        NameNotFoundError: no corpus of that name.
+        CorpusError: it cannot be read, or does not tell where documents begin.
+    """
+    path = given_path(source, error=CorpusError)
+    if path.is_file() and (Tables().is_at(path) or suffix_of(path) in JSON_SUFFIXES):
+        raise not_items(path, columns_of(path), "next_sentence", nor="documents")
+    if path.is_file() and suffix_of(path) == ".txt":
+        blocks = ((f"{path.stem}-{number}", lines) for number, lines in line_blocks(path))
+        documents = [Document(name, tuple(" ".join(line.split()) for line in lines)) for name, lines in blocks]
+        remedy = "part documents by a blank line"
+    else:
+        sentences, remedy = _sentences(source, path), "mark where documents begin by a comment # newdoc"
+        starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
+        ends = [*(start for start, _ in starts[1:]), len(sentences)]
+        documents = [
+            Document(name or f"document-{number}", tuple(sentence.text for sentence in sentences[start:end]))
+            for number, ((start, name), end) in enumerate(zip(starts, ends, strict=True), 1)
+        ]
+    if sum(len(document.sentences) > 1 for document in documents) < 2:
+        raise CorpusError(f"{source}: no two documents of several sentences in it; {remedy}")
+    return tuple(documents)
+
+
+def _sentences(source: str | Path, path: Path) -> list[Sentence]:
+    """The sentences of test, or else dev; of a treebank no other split is read."""
+    treebank = CoNLLU()
+    if path.is_dir() and treebank.files(path):
+        files = split_files(path, treebank.suffixes, what=treebank.title)
+        return [sentence for file in files[_asked(files)] for sentence in treebank.read(file, Oddities())]
+    corpus = load_corpus(source)
+    return list(corpus[_asked(corpus.splits)])
+
+
+def _asked(splits: Iterable[str]) -> str:
+    names = list(splits)
+    return next((name for name in ("test", "dev") if name in names), names[0])
+
+
+_UNITS, _TENS = (
+    words.split()
+    for words in (
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen",
+        "twenty thirty forty fifty sixty seventy eighty ninety",
+    )
+)
+_SIZES = ((0, 10, "0 to 9"), (10, 20, "10 to 19"), (20, 100, "20 to 99"))
+_DECODE = (
+    "In digits, the number {word} is {mask}.",
+    "The number {word} is also written {mask}.",
+    "{Word} means {mask}.",
+)
+_ADDITION = ("{one} plus {other} equals {mask}.", "The sum of {one} and {other} is {mask}.")
+_LENGTHS, _LISTS_OF_A_LENGTH = (2, 3, 5), 60
+_MOST_SUMS_OF_A_SIZE = 50
+_N_RIVALS = 3
+
+
+def number_word(value: int) -> str:
+    """The English word of a whole number from 0 to 99."""
+    if value < len(_UNITS):
+        return _UNITS[value]
+    tens, unit = _TENS[value // 10 - 2], value % 10
+    return f"{tens}-{_UNITS[unit]}" if unit else tens
+
+
+def _worded(
+    name: str, cluster: str, group: str, good: str, bad: Iterable[str], wordings: Iterable[str], **words: str
+) -> list[TableItem]:
+    """An item for each wording with its words put in; the blind text has masks in their place."""
+    blind, bad = dict.fromkeys(words, MASK), tuple(bad)
+    texts = [(one.format(**words, mask=MASK), one.format(**blind, mask=MASK)) for one in wordings]
+    return [
+        TableItem(f"{name}-{n}", cluster, group, text, good=good, bad=bad, blind=blind)
+        for n, (text, blind) in enumerate(texts)
+    ]
+
+
+def decode_items() -> tuple[TableItem, ...]:
+    """The digits of a number word: every number from 0 to 99 in three wordings, 300 items.
+
+    Rivals are three numbers drawn from those of the same size (0 to 9, 10 to 19, 20 to 99), so that how many digits
+    the answer has does not decide.
+    """
+    items: list[TableItem] = []
+    for first, end, group in _SIZES:
+        for value in range(first, end):
+            others = [str(other) for other in range(first, end) if other != value]
+            rivals, word = drawn_order(others, f"decode {value}")[:_N_RIVALS], number_word(value)
+            good = str(value)
+            items += _worded(good, good, group, good, rivals, _DECODE, word=word, Word=word.capitalize())
+    return tuple(items)
+
+
+def maximum_items() -> tuple[TableItem, ...]:
+    """The largest and the smallest of a list of 2, 3 or 5 numbers: 60 lists of each length, 360 items.
+
+    The numbers of a list differ and are drawn from 0 to 99; the largest stands at each place of the list equally
+    often. The rivals are the other numbers of the list. As the same list is asked for its smallest number, whoever
+    always takes the larger number, or the commoner, is right half the time.
+    """
+    items = []
+    for name, length, turn in ((f"{n}-{turn}", n, turn) for n in _LENGTHS for turn in range(_LISTS_OF_A_LENGTH)):
+        numbers = drawn_order(range(100), f"list {name}")[:length]
+        largest, place = numbers.index(max(numbers)), turn % length
+        numbers[place], numbers[largest] = numbers[largest], numbers[place]
+        *others, last = map(str, numbers)
+        for which, answer in (("largest", max(numbers)), ("smallest", min(numbers))):
+            rivals = tuple(str(number) for number in numbers if number != answer)
+            blind = f"Of the numbers, the {which} is {MASK}."
+            text = blind.replace("numbers,", f"numbers {', '.join(others)} and {last},")
+            group, good = f"{which} of {length}", str(answer)
+            items.append(TableItem(f"{name}-{which}", name, group, text, good=good, bad=rivals, blind=blind))
+    return tuple(items)
+
+
+def addition_items() -> tuple[TableItem, ...]:
+    """Sums of two numbers: all 36 of 2 to 9, 50 drawn of 10 to 19 and of 20 to 99, two wordings, 272 items.
+
+    No number is 0. Rivals are three drawn from those that are 1, 2 or 10 more or less than the sum, as a slip in
+    counting or in a digit would give them. Additions of one sum are one frame: they have their answer in common, and
+    how common a word that is may decide them all.
+    """
+    items: list[TableItem] = []
+    for first, end, group in _SIZES:
+        pairs = [(one, total - one) for total in range(max(first, 2), end) for one in range(1, total)]
+        for one, other in drawn_order(pairs, f"sums {group}")[:_MOST_SUMS_OF_A_SIZE]:
+            total, name = one + other, f"{one}+{other}"
+            near = [str(total + step) for step in (-10, -2, -1, 1, 2, 10) if total + step >= 0]
+            rivals, good = drawn_order(near, f"near {name}")[:_N_RIVALS], str(total)
+            items += _worded(name, good, group, good, rivals, _ADDITION, one=str(one), other=str(other))
+    return tuple(items)
+
+
+def drawn_order(things: Sequence[T], seed: str) -> list[T]:
+    """The things in a random order that depends on their number and the seed, any text, only."""
+    places = sorted(range(len(things)), key=lambda place: sha256(f"{seed} {place}".encode()).digest())
+    return [things[place] for place in places]
+
+
+def shuffled_words(words: Sequence[str], seed: str) -> list[str]:
+    """The words in a random order other than the given one.
+
+    Raises:
+        ValueError: they are all the same, or there are fewer than two.
+    """
+    if len(set(words)) < 2:
+        raise ValueError(f"{' '.join(words)!r} has no other order")
+    turn = 0
+    while (shuffled := drawn_order(words, f"{seed} {turn}")) == list(words):
+        turn += 1
+    return shuffled
+
+
+def check_made(source: str, *, pocket: str) -> None:
+    """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`; ``pocket`` is why the pocket world has no items."""
+    if source != MADE:
+        if (path := Path(source)).is_file() and source != "pocket":
+            raise not_items(path, columns_of(path), "choices")
+        why = pocket if source == "pocket" else "items are made by rule and read from no file"
+        raise CorpusError(f"{why}; give {MADE} for the corpus, or a table of such items")
+
+
+_LEAST_RATIO, _FAR = 10, 100
+"""Least ratio of the sizes or weights of a pair, and the ratio from which on they are far apart."""
+_TABLES: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
+_EXCHANGED = (("eat", "read"), ("drink", "drive"), ("wear", "sing"), ("climb", "spend"), ("play", "cook"))
+"""Actions that rival one another: no thing of the one is a thing of the other."""
+_COMPARED = (
+    ("{A} is {mask} than {b}.", "One thing is {mask} than another."),
+    ("Compared with {b}, {a} is {mask}.", "Compared with one thing, another is {mask}."),
+    ("Next to {b}, {a} looks {mask}.", "Next to one thing, another looks {mask}."),
+)
+_DONE = (
+    "The {thing} {is_} something that you can {mask}.",
+    "If they have the {thing}, people can {mask} {it}.",
+    "What shall we do with the {thing}? We could {mask} {it}.",
+)
+_PLURAL = frozenset({"stairs", "savings", "profits", "wages", "drums", "beans", "noodles"})
+
+
+def things() -> dict[str, dict[str, float]]:
+    """By everyday object its ``size``, the longest side in metres, and its ``weight`` in kilograms."""
+    rows = (row.split() for line in _TABLES["things"].strip().splitlines() for row in line.split("|"))
+    return {name: {"size": float(size), "weight": float(weight)} for name, size, weight in rows}
+
+
+def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
+    """Questions for the larger, or the heavier, of two objects.
+
+    Objects are paired at random by a fixed seed, each used once, with one at least ten times as large as the other.
+    Every pair is asked in both orders, in three wordings: the answer is *larger* as often as *smaller*, so that a
+    constant answer is right half the time. Groups state how far apart the two are.
+    """
+    measure = {name: of_thing[by] for name, of_thing in things().items()}
+    words = {"size": ("larger", "smaller"), "weight": ("heavier", "lighter")}[by]
+    items = []
+    for one, other, ratio in _pairs_of_things(measure, f"pairs by {by}"):
+        group = f"over {_FAR} times" if ratio >= _FAR else f"{_LEAST_RATIO} to {_FAR} times"
+        for first, second in ((one, other), (other, one)):
+            good, bad = words if measure[first] > measure[second] else words[::-1]
+            a, b = (f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in (first, second))
+            for place, (wording, blind) in enumerate(_COMPARED):
+                text = wording.format(A=a.capitalize(), a=a, b=b, mask=MASK)
+                name, blind = f"{first}-{second}-{place}", blind.format(mask=MASK)
+                items.append(TableItem(name, f"{one} {other}", group, text, good=good, bad=(bad,), blind=blind))
+    return tuple(items)
+
+
+def _pairs_of_things(measure: Mapping[str, float], seed: str) -> list[tuple[str, str, float]]:
+    """Every object of a drawn order with the first one left that is far enough from it, and the ratio of the two.
+
+    Pairs over and under :data:`_FAR` times are sought by turns, so that there are about as many of both.
+    """
+    left = drawn_order(list(measure), seed)
+    pairs: list[tuple[str, str, float]] = []
+    while left:
+        one = left.pop(0)
+        ratios = [max(measure[one], measure[other]) / min(measure[one], measure[other]) for other in left]
+        enough = [place for place, ratio in enumerate(ratios) if ratio >= _LEAST_RATIO]
+        wanted = [place for place in enough if (ratios[place] >= _FAR) == len(pairs) % 2]
+        if enough:
+            place = (wanted or enough)[0]
+            pairs.append((one, left.pop(place), ratios[place]))
+    return pairs
+
+
+def affordance_items() -> tuple[TableItem, ...]:
+    """Questions for what people can do with an object: 80 objects of ten actions, three wordings, 240 items.
+
+    Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
+    right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
+    """
+    objects = dict(line.split(": ") for line in _TABLES["affordances"].strip().splitlines())
+    items: list[TableItem] = []
+    for one, other in _EXCHANGED:
+        for thing, counterpart in zip(objects[one].split(), objects[other].split(), strict=True):
+            for name, good, bad in ((thing, one, other), (counterpart, other, one)):
+                forms = ("are", "them") if name in _PLURAL else ("is", "it")
+                wordings = [text.replace("{is_}", forms[0]).replace("{it}", forms[1]) for text in _DONE]
+                cluster, group = f"{thing} {counterpart}", f"{one} or {other}"
+                items += _worded(name, cluster, group, good, [bad], wordings, thing=name)
+    return tuple(items)
