@@ -42,7 +42,8 @@ from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.causal.erasing import WordLabels
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _OTHERS = ("pos", "deprel", "feats:Number")
 _KINDS = ("", "_masked", "_visible")

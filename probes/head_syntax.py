@@ -42,10 +42,11 @@ from bertology.probing.items import scored_words
 from .head_roles import OFFSET
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.attention.maps import MakeStatistic
     from bertology.attention.probes import ReadText
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 
 def text_trees(sentences: Sentences, most: int) -> TextTrees:

@@ -26,7 +26,8 @@ from bertology.probing import GeometryCounts, Splits
 from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
 

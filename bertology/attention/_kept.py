@@ -12,10 +12,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import HeadStatistic, MapBatch, stream_maps
 from bertology.corpora import Sentence, Sentences, as_sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Floats, Integers, Level, Scope
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment import column_weights, row_weights
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Level

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from bertology._memory import give_back_freed_memory
 from bertology._names import layer_number
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences
-from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment import SHARED
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import SHARED, OnLong
 from bertology.encoders.interventions import (
     StopForward,
     head_projection,

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Units
 from bertology.attention.maps import (
     ClusterSums,
@@ -29,7 +29,8 @@ from bertology.attention.maps import (
     stream_maps,
 )
 from bertology.corpora import Corpus, Sentences, load_corpus
-from bertology.encoders import Encoder, OnLong, open_encoder
+from bertology.encoders import Encoder, open_encoder
+from bertology.encoders.alignment import OnLong
 from bertology.errors import ResultsError
 from bertology.measures.sums import Floats, Level, Scope
 

@@ -21,7 +21,8 @@ from torch import Tensor
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
 from bertology.causal.patching import Target, batches, halves_of_clusters, last_states, place_states, two_values
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.measures import majority
@@ -221,7 +222,7 @@ def _losses(
                 if not group or name in ("beyond_random_bits", "loss_increase_bits", "loss_bits"):
                     each = np.broadcast_to(of_word, (len(layers), len(words)))[:, chosen]
                     clusters, n = of_sentence[chosen], len(sentences)
-                    yield mean_sums(f"{prefix}{name}", layers, each, clusters, n_clusters=n, group=group)
+                    yield mean_sums(f"{prefix}{name}", each, clusters, n_clusters=n, group=group, layers=layers)
 
 
 # Texts of which some words are masked.
@@ -456,7 +457,7 @@ def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:
     # Of a share below zero, which few words and guessing make, there is no such mean.
     known = np.flatnonzero((a > 0) & (b > 0))
     layers = tuple(one.layers[place] for place in known)
-    return jackknife_sums(metric, layers, whole[known], change[known], "sentences")
+    return jackknife_sums(metric, whole[known], change[known], layers=layers)
 
 
 # Choices between two words.
@@ -480,7 +481,7 @@ class Choices:
         _, clusters = np.unique(np.array(self.clusters), return_inverse=True)
         twice = np.where(np.isfinite(right).all(axis=0), 2.0, 0.0)  # both texts of a pair
         values = np.nan_to_num(right) / 2
-        return mean_sums(metric, self.layers, values, clusters, weights=twice, kind="frames", group=group)
+        return mean_sums(metric, values, clusters, weights=twice, kind="frames", group=group, layers=self.layers)
 
     def every_sum(self) -> Iterator[LayerSums]:
         """Shares of right choices with something erased at each place, which are groups, and with nothing."""

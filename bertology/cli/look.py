@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -276,7 +275,8 @@ def tokenize(
 ) -> None:
     """Show how a tokenizer arrives at its pieces, step by step; or measure how it cuts a corpus."""
     from bertology.corpora import load_corpus
-    from bertology.encoders import load_reader, resolve_model
+    from bertology.encoders import resolve_model
+    from bertology.encoders.loading import load_reader
     from bertology.encoders.tokenization import trace_tokens
     from bertology.errors import CorpusError
 
@@ -332,7 +332,7 @@ def _table(
     if reference is not None:
         for model, reader in readers.items():
             if (parity := tokenizer_parity(reader, sentences, reference[1])) is not None:
-                by_model[model].append(replace(parity, measure=f"parity with {reference[0]}"))
+                by_model[model].append(parity._replace(measure=f"parity with {reference[0]}"))
     rows = [["measure", *by_model]]
     for scores in zip(*by_model.values(), strict=True):
         cells = []

@@ -346,7 +346,7 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
     from bertology.probing.probes import labels_in
-    from bertology.runner import make_plan
+    from bertology.runner.plan import make_plan
 
     family = family_of(probe)
     controls = [note.name for note in family.baselines(probe)] + [RANDOM] * probe.asks_random_weights

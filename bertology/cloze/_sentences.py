@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.cloze.asking import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.cloze.prompts import (
     AnswerForm,

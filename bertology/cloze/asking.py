@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,
     Answer,

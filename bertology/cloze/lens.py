@@ -13,13 +13,14 @@ from torch import Tensor
 
 from bertology._files import write_atomically
 from bertology._inputs import given_path
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 Floats = NDArray[np.float64]
 _LOGITS_AT_ONCE = 1 << 23

@@ -135,9 +135,9 @@ def _resampled(
         places, chosen, entering = slice(number * len(layers), (number + 1) * len(layers)), {}, {}
         for metric in metrics:
             whole = scores[metric.name]
-            parts = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
-            of_runs = {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
-            chosen[metric.name] = replace(whole, **parts, **of_runs)
+            parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
+            parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
+            chosen[metric.name] = replace(whole, **parts)
             if metric.enters:
                 entering[metric.name] = int(metric.enters(counts[0], labels[0]).sum())
         of_problem = cells.cells_of(problem)

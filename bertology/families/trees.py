@@ -162,7 +162,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     for cells, of_rank in zip(group.members, maps, strict=True):
         writer, fits = CellWriter(cells, data, job, provenance), list(of_rank.values())
         shape = len(problems), len(cells.layers)
-        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations and relations.predicted)
+        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations.predicted if relations else None)
         n_params = sum(one.n_params for one in fits) + (relations.fitted.n_params if relations else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
@@ -236,12 +236,6 @@ def _tree_texts(
     trees: TreeExamples, shape: tuple[int, int], readings: Iterable[_Reading], relations: Sequence[Any] | None
 ) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
     """The predicted trees of the sentences of test.
-
-    Args:
-        trees: the sentences.
-        shape: numbers of problems and layers.
-        readings: distances and depths of the words that have vectors.
-        relations: by problem, layer and sentence the relations of these words to their heads, where they are asked for.
 
     Returns:
         By problem, layer and sentence trees as text (see :mod:`bertology.measures`); and Spearman's correlation of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bertology.activations import silent
+from bertology.activations.progress import silent
 from bertology.encoders import load_encoder, masked_lm_loss
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from bertology.activations import Progress, read_words, silent
+from bertology.activations import read_words
+from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
 from bertology.attention._texts import Units
 from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
