@@ -27,8 +27,9 @@ from unittest.mock import patch
 
 from benchmarks._common import Line, seconds, show
 from benchmarks.extraction import own_cache
-from bertology.runner import RunOptions, resolve_work, run_experiment
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
 
 _MODELS = 5
 _TASKS = ("pos", "xpos", "chunk", "deprel")

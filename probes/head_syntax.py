@@ -36,7 +36,8 @@ from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees, ante
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
-from bertology.probing import ControlNote, ProbeFamily, scored_words, tree_examples
+from bertology.probing import ControlNote, ProbeFamily, tree_examples
+from bertology.probing.items import scored_words
 
 from .head_roles import OFFSET
 

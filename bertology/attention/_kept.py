@@ -103,11 +103,11 @@ def sentence_maps(
 class PairedMaps:
     """The maps of one sentence in two models."""
 
-    sentence: int  # Number of the sentence in the text
+    sentence: int  # number of the sentence in the text
     model: Floats
     """``[layer, head, word, column]`` of the layers that are compared: from each word to all words and to special
     tokens, each of which is a column where both models have as many of them, else all of them together are one."""
-    reference: Floats  # The same of the reference, whose layers are those that the former are compared with
+    reference: Floats  # the same of the reference, whose layers are those that the former are compared with
 
 
 def paired_maps(

@@ -60,12 +60,9 @@ class AttentionView:
 
     panels: tuple[tuple[AttentionReading, ...], ...]
     """Panels side by side, each with its readings of one or several kinds of attention; the first is shown first."""
-    level: Level = "word"
-    """Shown first."""
-    weights: Weights = "raw"
-    """Shown first."""
-    threshold: float = 0.0
-    """Weights below it are not drawn at first."""
+    level: Level = "word"  # shown first
+    weights: Weights = "raw"  # shown first
+    threshold: float = 0.0  # weights below it are not drawn at first
 
     @property
     def reading(self) -> AttentionReading:
@@ -299,7 +296,7 @@ class Input:
     """One input to the model."""
 
     ids: tuple[int, ...]
-    types: tuple[int, ...] | None  # None where the model takes none, or all are 0
+    types: tuple[int, ...] | None  # none where the model takes none, or all are 0
     words: ShownUnits
     pieces: ShownUnits
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece

@@ -22,7 +22,7 @@ from bertology.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from bertology.runner import RunSummary
+    from bertology.runner.run import RunSummary
 
 app = typer.Typer(rich_markup_mode=None)
 MOST_CELLS = 100_000
@@ -197,8 +197,10 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations.progress import BarProgress, silent
-    from bertology.runner import ClusterChoice, RunOptions, Shard, resolve_work, run_experiment
+    from bertology.runner import RunOptions, run_experiment
+    from bertology.runner.engines import ClusterChoice
     from bertology.runner.experiment import load_experiment
+    from bertology.runner.plan import Shard, resolve_work
 
     options = RunOptions(
         engine=engine,

@@ -43,8 +43,9 @@ def plan(
     trust_remote_code: Trust = False,
 ) -> None:
     """Show an experiment's cells, progress and cost without computing anything."""
-    from bertology.runner import estimate, resolve_work
+    from bertology.runner.estimate import estimate
     from bertology.runner.experiment import load_experiment
+    from bertology.runner.plan import resolve_work
 
     work = resolve_work(load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code))
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)

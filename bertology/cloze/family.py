@@ -418,8 +418,7 @@ class Asked:
     """Scoring of words of several subwords and of sentences; None for the default of the question."""
     ranked: bool = False
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
-    vocabulary: tuple[str, ...] = ()
-    """Words among which answers have their places."""
+    vocabulary: tuple[str, ...] = ()  # words among which answers have their places
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
         """The answers to all items, computed for a bounded number of them at a time.

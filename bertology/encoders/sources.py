@@ -7,53 +7,19 @@ import json
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
-from logging import CRITICAL
 from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest, digest_file, explained_write_errors
 from bertology._memory import is_out_of_memory
 from bertology._names import folder_name, layer_number
+from bertology._quiet import quiet_download as quiet_download
+from bertology._quiet import quiet_loading as quiet_loading
 from bertology.errors import BertologyError, ModelError
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Silence progress bars, warnings and log lines of the model libraries inside the block.
-
-    What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
-    """
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        # Before the import below, which may warn as well (in a notebook, of missing widgets).
-        warnings.simplefilter("ignore")
-        from transformers.utils import logging as library
-
-        logging: Any = library
-        stack.callback(logging.set_verbosity, logging.get_verbosity())
-        logging.set_verbosity(CRITICAL)
-        if logging.is_progress_bar_enabled():
-            stack.callback(logging.enable_progress_bar)
-            logging.disable_progress_bar()
-        stack.enter_context(quiet_download())
-        yield
-
-
-@contextlib.contextmanager
-def quiet_download() -> Iterator[None]:
-    """Silence the hub's progress bars inside the block."""
-    import huggingface_hub.utils as hub_utils
-
-    hub: Any = hub_utils
-    with contextlib.ExitStack() as stack:
-        if not hub.are_progress_bars_disabled():
-            stack.callback(hub.enable_progress_bars)
-            hub.disable_progress_bars()
-        yield
 
 
 @contextlib.contextmanager

@@ -43,15 +43,9 @@ from bertology.families.rows import (
 )
 from bertology.measures import METRICS, CountKind, Metric
 from bertology.measures.baselines import control_labels, fraction_mask
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    SentenceProbe,
-    TreeExamples,
-    is_installed,
-    settings_of,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe
+from bertology.probing.items import TreeExamples
+from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
 from bertology.results.fitted import FitOrigin, Items, written_place
@@ -132,10 +126,6 @@ class TaskData:
         Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
         that share all their subwords with another are read nonetheless: a span is left out if it has some of such words
         but not all of them, as its vectors are then those of another span.
-
-        Args:
-            skipped: words of each split, and why they are left out.
-            joined: words of each split whose subwords are those of the word before them.
         """
         items: dict[str, Examples] = {}
         for split, examples in self.items.items():
@@ -238,13 +228,7 @@ class TaskData:
 
 
 def task_data(probe: Probe, splits: Splits) -> TaskData:
-    """The items of a probe of words, spans or sentences, made once for these splits.
-
-    Raises:
-        CorpusError: a split has no such labels.
-        FitError: train has fewer than two labels, the probe is not about sentences of a corpus, or its readout does not
-            read what its items are.
-    """
+    """The items of a probe of words, spans or sentences, made once for these splits."""
     if not isinstance(probe, RepresentationProbe):
         raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
     data: TaskData = splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
@@ -421,12 +405,7 @@ def targets_of(
 
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
-    """Raise unless the items of a task can be pooled as readout configurations have it.
-
-    Raises:
-        CorpusError: items are single words, or with ``cls`` not all words of their sentence.
-        ModelError: with ``cls``, the model puts no special token before the text.
-    """
+    """Raise unless the items of a task can be pooled as readout configurations have it."""
     pools = {config.pool for config in configs} - {"mean"}
     if pools and all(examples.are_words for examples in data.items.values()):
         raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
@@ -443,9 +422,6 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 
     Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
     are told apart by their subwords.
-
-    Raises:
-        CorpusError: they cannot be pooled, or there are none.
     """
     data = task_data(cells.probe, job.pair.splits)
     check_pools(job.pair, data, [cells.config])
@@ -455,16 +431,7 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 def vectors_of(
     cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
 ) -> Any:
-    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans.
-
-    Args:
-        cells: the readout configuration.
-        data: the items, see :func:`readable`.
-        job: what is stored.
-        split: ``train``, ``dev`` or ``test``.
-        memory: bytes of converted vectors that are kept between passes.
-        erasure: what is taken out of the vectors of words.
-    """
+    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
     from bertology.activations import SpanVectors, WordVectors
     from bertology.readouts import erased, pooled
 
@@ -502,15 +469,7 @@ class CellWriter:
         self._aligned = job.pair.alignment_counts(beside=reference)
 
     def write(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
-        """Write one cell.
-
-        Args:
-            cell: the cell.
-            kept: its predictions.
-            seed: seed of its fit, which decides the training items.
-            params: parameters of its fit, besides the settings of the readout and the kind of items.
-            facts: further facts, such as ``n_params``, or ones that differ from the counts of the task's items.
-        """
+        """Write one cell."""
         config, data = self._cells.config, self._data
         counts = data.counts(seed=seed, fraction=config.fraction)
         settings = {"settings": config.changes} if config.changes else {}

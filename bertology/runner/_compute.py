@@ -31,7 +31,7 @@ from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import read_predictions
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
-from bertology.runner._plan import Unit
+from bertology.runner.plan import Unit
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

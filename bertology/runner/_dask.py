@@ -39,7 +39,8 @@ from bertology.activations.progress import Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.model_corpus import ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
-from bertology.runner._engines import (
+from bertology.runner._folder import write_failure
+from bertology.runner.engines import (
     CONNECT_S,
     PATIENCE_S,
     ClusterChoice,
@@ -51,8 +52,7 @@ from bertology.runner._engines import (
     read_profile,
     received,
 )
-from bertology.runner._folder import write_failure
-from bertology.runner._plan import Unit
+from bertology.runner.plan import Unit
 
 if TYPE_CHECKING:
     from bertology.activations import Extraction

@@ -13,17 +13,17 @@ import pytest
 
 from bertology import probe, register_probe
 from bertology.activations.layers import LayerVectors
-from bertology.comparison import EncoderComparison, VectorComparison
+from bertology.comparison import EncoderComparison, EncoderPair, VectorComparison
 from bertology.comparison._probes import LayerPair
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing.probes import OF_PROCESS
 from bertology.results.rows import param_of
-from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
-from bertology.runner._plan import resolve_work
+from bertology.runner import ProbeRequest, RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.requests import but
 
 
@@ -66,13 +66,13 @@ class Depths(EncoderComparison):
     def check(self, sentences: Mapping[str, Sentences]) -> None:
         """Nothing is read."""
 
-    def measure(self, model: Any, reference: Any, sentences: Any, **how: Any) -> Iterator[LayerSums]:
-        assert model.n_layers == 3
-        assert not sentences
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
+        assert pair.model.n_layers == 3
+        assert not pair.sentences
         one = np.ones((1, 1))
-        numbers = tuple(layer for layer, _ in how["layers"])
-        yield LayerSums("depth_layers", numbers, np.array([[other] for _, other in how["layers"]]), one, "blocks")
-        yield LayerSums("depth_layers", (None,), one * reference.n_layers, one, "blocks")
+        numbers = tuple(layer for layer, _ in pair.layers)
+        yield LayerSums("depth_layers", numbers, np.array([[other] for _, other in pair.layers]), one, "blocks")
+        yield LayerSums("depth_layers", (None,), one * pair.reference.n_layers, one, "blocks")
 
 
 @pytest.fixture(autouse=True)

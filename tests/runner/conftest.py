@@ -20,7 +20,7 @@ from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._compute import extract_splits
-from bertology.runner._plan import Plan
+from bertology.runner.plan import Plan
 from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans

@@ -41,7 +41,7 @@ from bertology.runner._compute import (
     together,
 )
 from bertology.runner._folder import write_failure
-from bertology.runner._plan import Plan, Unit
+from bertology.runner.plan import Plan, Unit
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
@@ -171,6 +171,7 @@ class SlurmProfile(_Profile):
 
     @property
     def most_workers(self) -> int:
+        """Most workers that there will be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
     def cluster(self) -> SLURMCluster:
