@@ -167,16 +167,12 @@ def no_parameters_learn(module: nn.Module) -> None:
 
 def check_embeddings(body: Any, family: str) -> None:
     """Raise for a model that does not read numbers of subwords through a table of embeddings, as CANINE and I-BERT."""
-    try:
+    table = None
+    with contextlib.suppress(NotImplementedError):
         table = body.get_input_embeddings()
-    except NotImplementedError:
-        table = None
     if not isinstance(table, nn.Embedding):
-        what = (
-            "no table of subword embeddings"
-            if table is None
-            else f"embeddings of another kind ({type(table).__name__})"
-        )
+        other = f"embeddings of another kind ({type(table).__name__})"
+        what = "no table of subword embeddings" if table is None else other
         raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
 
 

@@ -495,7 +495,7 @@ class Encoding:
 
 
 def encoded(sentences: Sentences, encoding: Encoding, reader: PieceReader, *, on_long: OnLong) -> Pieces:
-    """The windows of :meth:`PieceReader.tokenize` in another encoding; see :meth:`Encoder.encode`."""
+    """The windows of :meth:`PieceReader.tokenize` in another encoding; see :meth:`Encoder.tokenize`."""
     pieces = reader.tokenize(sentences, on_long=on_long)
     before, types, of_text = _before(encoding.after, reader)
     n_prefix, added = len(reader.prefix), len(before) - len(reader.prefix)

@@ -447,8 +447,13 @@ class Encoder:
 
     def head_features(self, states: Tensor, *, layer: int) -> Tensor:
         """``[place, feature]`` of ``[place, dim]`` hidden states of a layer, seen through the lens if there is one."""
+        head = self.masked_head
+        if layer < self.n_layers and self.family not in heads.FINAL_NORM:
+            only = f"only the last layer ({self.n_layers}) is"
+            raise ModelError(f"layer {layer}: the logit lens is not known for {self.family} models, {only}")
         seen = states if self.lens is None else self.lens(layer, states)
-        return self.masked_head.features(heads.for_head(self.model, seen, layer=layer, family=self.family))
+        norm = None if layer == self.n_layers else heads.FINAL_NORM[self.family]
+        return head.features(seen if norm is None else self.model.body.get_submodule(norm)(seen))
 
     def class_logits(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from bertology.encoders._modules import LoadedModel, check_finite, no_parameters_learn
+from bertology.encoders._modules import check_finite, no_parameters_learn
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
 from bertology.encoders.sources import MemorySource, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
-_FINAL_NORM: dict[str, str | None] = {
+FINAL_NORM: dict[str, str | None] = {
     **dict.fromkeys(("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet")),
     **dict.fromkeys(("roberta", "xlm-roberta")),
     "modernbert": "final_norm",
@@ -99,18 +99,6 @@ def head_logits(model: Any, hidden: Tensor) -> Tensor:
     with forward_replaced(model.base_model, body, hooks=False):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
-
-
-def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
-    """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one."""
-    n_layers = len(model.blocks)
-    if layer < n_layers and family not in _FINAL_NORM:
-        raise ModelError(
-            f"layer {layer}: the logit lens is not known for {family} models, only the last layer ({n_layers}) is"
-        )
-    norm = None if layer == n_layers else _FINAL_NORM[family]
-    normed: Tensor = hidden if norm is None else model.body.get_submodule(norm)(hidden)
-    return normed
 
 
 @dataclass(frozen=True)

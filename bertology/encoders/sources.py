@@ -441,10 +441,9 @@ def claims_masked_lm_head(config: Any) -> bool:
     """Whether a model of a configuration, as :func:`load_config` gives it, was saved with a masked-LM head."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
 
-    if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+    # LUKE's head reads entities with the text.
+    if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING or config.model_type == "luke":
         return False
-    if config.model_type == "luke":
-        return False  # its head reads entities with the text
     # A model "for pre-training" has the head and another one, except that ELECTRA's is a discriminator.
     endings = ("ForMaskedLM",) if config.model_type == "electra" else ("ForMaskedLM", "ForPreTraining")
     return any(name.endswith(endings) for name in config.architectures or ())
