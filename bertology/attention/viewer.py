@@ -29,7 +29,7 @@ from bertology.attention.maps import LayerMaps, check_norms, knows_norms
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
-from bertology.encoders.decoder import DecoderKind, load_sequence_model
+from bertology.encoders.heads import DecoderKind, load_sequence_model
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
 from bertology.measures.sums import Level
