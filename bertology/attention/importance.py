@@ -562,8 +562,10 @@ def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
             return None
         values, mask = state["values"], state["mask"]
         assert values is not None, "values are projected before the heads are mixed"
-        real = torch.ones_like(values[..., :1]) if mask is None else mask[:, :, None].to(values)
-        over_pieces = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+        over_pieces = values.mean(1, keepdim=True)
+        if mask is not None:
+            real = mask[:, :, None].to(values)
+            over_pieces = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
         mean: Tensor = over_pieces.unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
         is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
         is_chosen[chosen] = True

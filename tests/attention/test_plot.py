@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -47,7 +48,7 @@ def test_cells_are_the_weights_and_ticks_the_words(tiny: Encoder, tiny_bert: Pat
 
 
 def test_text_stays_text_and_margins_are_cropped(tiny: Encoder, tmp_path: Path) -> None:
-    figure = plot_head(tiny.attention(TEXT).at(layer=1, head=1))
+    figure: Any = tiny.attention(TEXT).at(layer=1, head=1).plot()
     svg = figure.save(tmp_path / "new" / "head.svg").read_text(encoding="utf-8")
     drawn = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     for word in ("chased", "$", "[SEP]"):

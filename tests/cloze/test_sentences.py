@@ -44,18 +44,6 @@ def test_by_hand(encoder: Encoders, by_hand: ByHand, family: str, form: Any) -> 
         assert scores.totals[0, number] == pytest.approx(sum(expected), abs=1e-4)
 
 
-def test_a_word_gives_itself_away_unless_its_later_pieces_are_masked(encoder: Encoders) -> None:
-    ours = encoder("bert")
-    found = [pseudo_log_likelihood(ours, SENTENCES, form=form) for form in ("original", "within_word_l2r")]
-    encoded = ours.tokenizer.backend_tokenizer.encode(SENTENCES[1])
-    words = encoded.word_ids[1:-1]
-    pieces = slice(*found[0].piece_starts[1:3])
-    same = np.isclose(*(scores.piece_log_probs[0, pieces] for scores in found), atol=1e-6)
-    last = [place + 1 == len(words) or words[place + 1] != word for place, word in enumerate(words)]
-    assert not all(last)
-    assert same.tolist() == last
-
-
 def test_copies_that_are_equal_are_read_once(encoder: Encoders) -> None:
     ours = encoder("bert")
     few = ("the quick brown fox", "the quick lazy fox", "the quick brown fox")

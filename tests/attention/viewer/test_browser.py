@@ -178,18 +178,6 @@ def test_a_long_page_is_small_and_quickly_there(shown, files):
     assert page.evaluate("canvas.height <= 2 * innerHeight")
 
 
-def test_what_is_seen_after_scrolling_is_what_is_drawn_there(shown):
-    page, fresh = (tab(shown("long"), "heads") for _ in range(2))
-    for top in (0, 130, 900, 3777, 4100, 3950, 4000):
-        scrolled(page, top)
-    assert pixels(page) == pixels(scrolled(fresh, 4000))
-    # Pointing at a word and away again leaves nothing behind.
-    page.evaluate("viewer.change({word: 170, side: 'to'})")
-    assert pixels(page) != pixels(fresh)
-    page.evaluate("viewer.change({word: null})")
-    assert pixels(page) == pixels(fresh)
-
-
 def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
     page = shown("pair")
     tab(page, "word")
