@@ -307,8 +307,7 @@ def _layers(columns: Sequence[tuple[str, ...]]) -> dict[str, tuple[str | None, .
         if index == _LEMMA and "_" in columns[_FORM]:
             cells = zip(columns[_FORM], column, values, strict=True)
             values = tuple("_" if form == "_" and lemma == "_" else value for form, lemma, value in cells)
-        if any(values):
-            layers[name] = values
+        layers[name] = values
     return layers
 
 
@@ -377,8 +376,7 @@ def _mention_targets(
             what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
             raise block.error(stack[-1][1], what)
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
-    targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
-    return {layer: spans for layer, spans in targets.items() if spans}
+    return {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
 
 
 def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
