@@ -144,28 +144,24 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
     training sentences, ``bilingual`` with their translations, or a treebank such as ``ud:en_ewt``, downloaded when it
-    is first used. Otherwise a path: a folder with a file for each split, or one file. The format is recognised by the
-    suffix and the first lines: CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in
-    brackets; CoNLL-2012; SemEval-2010 Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words
-    with senses as of CoarseWSD-20, Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word
-    and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.parquet``);
-    questions of SQuAD (``.json``); or plain text of one sentence a line (for extraction only).
+    is first used. Otherwise a path: a folder with a file for each split, or one file. The format, one of
+    :data:`FORMATS`, is recognised by the suffix and the first lines: treebanks, trees in brackets, words with tags,
+    tables of texts, published sets of tasks, or plain text of one sentence a line (for extraction only).
 
     Options that are part of the name:
 
-    - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks, made from a treebank by
-      :mod:`bertology.corpora.sentence_tasks`.
+    - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks (:func:`sentence_tasks`).
     - ``apart:path/to/wic``: each text of a pair as a sentence of its own, read without the other.
-    - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (see :func:`pseudowords`).
-    - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (see :func:`concatenated`).
-    - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (see :func:`word_order`).
-    - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (see :func:`parallel_corpus`):
+    - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (:func:`pseudowords`).
+    - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (:func:`concatenated`).
+    - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (:func:`word_order`).
+    - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (:func:`parallel_corpus`):
       treebanks with the same ``sent_id``, or texts of one sentence a line (``.txt``, ``.en``). ``fr+en=path/to/both``
       is a file with ``|||`` between, and ``links=path/to/gold`` has word alignments of the first two languages
       (``3-4``, possible ``3p4``). ``multilingual:en=…,fr=…`` has corpora that do not translate each other.
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
-      joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
+      joined by ``sent_id`` to the words and annotation of the second (:func:`join_corpora`).
 
     Data in memory are a pandas DataFrame; a ``Dataset`` of Hugging Face, whose classes are labels by their names; a
     list of texts, of lists of words, of tuples (text, label), (text, text, label), (words, tags) or (words, label), of

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, count, pairwise
+from types import MappingProxyType
 from typing import Any, cast, overload
 
 import numpy as np
@@ -98,9 +99,11 @@ class Sentence:
         id: str = "",
         space_after: Sequence[bool] | None = None,
         multiword: Sequence[MultiwordToken] = (),
+        layers: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
+        targets: Mapping[str, Sequence[Target]] = MappingProxyType({}),
         **fields: Any,
     ) -> Sentence:
-        """Build the natural text from words and their spacing.
+        """Build the natural text from words and their spacing; layers without a value, and empty targets, are left out.
 
         Args:
             words: the syntactic words, in order.
@@ -136,7 +139,9 @@ class Sentence:
                 spells = "".join(inside).casefold() == text[start:end].casefold() and ends[-1] == end
                 spans += pairwise(ends) if spells else [(start, end)] * len(inside)
         text = text[:-1] if spaced and spaced[-1] else text
-        return cls(id, text, words, tuple(spans), multiword=tuple(multiword), **fields)
+        held = {name: tuple(values) for name, values in layers.items() if values.count(None) < len(values)}
+        marked = {name: tuple(some) for name, some in targets.items() if some}
+        return cls(id, text, words, tuple(spans), held, targets=marked, multiword=tuple(multiword), **fields)
 
 
 def part_of(sentence: Sentence, first: int, last: int) -> Sentence:

@@ -226,15 +226,9 @@ _LAST, _SINGLE = ("E", "L"), ("S", "U", "W")
 _WITH_ENDS = (*_LAST, *_SINGLE, "M")
 
 
-class NotIob(ValueError):  # noqa: N818 - turned into a CorpusError by whoever knows file and line
-    """A tag that fits no scheme, with the number of its ``word``."""
-
-    def __init__(self, word: int, message: str) -> None:
-        super().__init__(message)
-        self.word = word
-
-
-def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.int64]]:
+def to_iob2(
+    layer: WordLayer, starts: Integers, place: Callable[[int], str], name: str = "ner"
+) -> tuple[WordLayer, NDArray[np.int64]]:
     """The layer in IOB2, where each span begins with B-.
 
     A layer that marks last or single words of spans (BIOES, BILOU) has to do so throughout.
@@ -244,28 +238,28 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     or at a sentence's start) is an error, for it may as well be a lost B- as a lost word.
 
     No value, and −100, which losses ignore, count as outside; ``starts [sentence + 1]`` is the first word of each
-    sentence.
+    sentence. Errors give the ``place`` of a word, and the ``name`` of the layer.
 
     Returns:
         The layer, and the numbers of the words whose tags are others now (none where it was IOB2).
     """
     for code, value in enumerate(layer.values):
         if not SPAN_TAG.fullmatch(value) and value not in IGNORED:
-            word = int(np.argmax(layer.codes == code))
-            raise NotIob(word, f"tag {quoted(value)} is not O, B-TYPE or I-TYPE")
+            where = place(int(np.argmax(layer.codes == code)))
+            raise CorpusError(f"{where}: {name} tag {quoted(value)} is not O, B-TYPE or I-TYPE")
     types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value not in {"O", *IGNORED}}
     type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
     before = np.concatenate([[0], type_of[:-1]])
     before[starts[:-1]] = 0
     if has_ends(layer):
-        return _without_ends(layer, type_of, before)
+        return _without_ends(layer, type_of, before, lambda word: f"{place(word)}: {name}")
     begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
     opens = (type_of > 0) & (type_of != before)
     bare = np.flatnonzero(opens & ~begins)
     if len(bare) and np.any(opens & begins):
         tag = layer.values[layer.codes[bare[0]]]
         reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
-        raise NotIob(int(bare[0]), reason)
+        raise CorpusError(f"{place(int(bare[0]))}: {name} {reason}")
     code_of = {value: code for code, value in enumerate(layer.values)}
     codes = layer.codes.copy()
     for code in np.unique(codes[bare]):
@@ -280,7 +274,9 @@ def has_ends(layer: WordLayer) -> bool:
     return all(map(SPAN_TAG.fullmatch, values)) and any(value.startswith(_WITH_ENDS) for value in values)
 
 
-def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tuple[WordLayer, NDArray[np.int64]]:
+def _without_ends(
+    layer: WordLayer, type_of: Integers, before: Integers, place: Callable[[int], str]
+) -> tuple[WordLayer, NDArray[np.int64]]:
     """The layer in IOB2, of a scheme with ends; by word its type and that of the word before, 0 for none."""
     marks = np.array([value[0] for value in layer.values] + ["O"])[layer.codes]
     begins, ends = np.isin(marks, ("B", *_SINGLE)), np.isin(marks, (*_LAST, *_SINGLE))
@@ -293,7 +289,8 @@ def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tupl
         is_orphan = continues[wrong[0]] and not was_open[wrong[0]]
         what = "continues no span" if is_orphan else "begins or continues a span that has no end"
         marked = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
-        raise NotIob(int(wrong[0]), f"tag {cut(tag)} {what} in a file that is {marked}; mend the tags of this sentence")
+        reason = f"{what} in a file that is {marked}; mend the tags of this sentence"
+        raise CorpusError(f"{place(int(wrong[0]))} tag {cut(tag)} {reason}")
     tags = [
         value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
         for value in layer.values
@@ -331,10 +328,7 @@ def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddit
     for name, layer in sentences.layers.items():
         if name not in _IOB_LAYERS and not has_ends(layer):
             continue
-        try:
-            repaired[name], changed = to_iob2(layer, sentences.starts)
-        except NotIob as error:
-            raise CorpusError(f"{place(error.word)}: {name} {error}") from None
+        repaired[name], changed = to_iob2(layer, sentences.starts, place, name)
         if len(changed):
             where = PurePath(place(int(changed[0]))).name
             scheme = "BIOES or BILOU" if has_ends(layer) else "IOB1"

@@ -144,21 +144,6 @@ def test_edge_jsonl_is_named_with_its_layer(tmp_path):
         load_corpus(f"{tmp_path}/more#srl")
 
 
-def test_what_a_folder_may_hold_is_listed(tmp_path):
-    (tmp_path / "picture.png").write_bytes(b"")
-    for kind in (
-        "edge JSONL",
-        "trees in brackets",
-        "CoNLL-2012",
-        "SemEval-2010 Task 8",
-        "SentEval",
-        "DPR and WSC273",
-        "column files",
-    ):
-        with pytest.raises(CorpusError, match=kind):
-            load_corpus(tmp_path)
-
-
 def test_a_path_with_a_plus_or_a_hash_is_a_path(tmp_path):
     folder = tmp_path / "c+d#e"
     folder.mkdir()
@@ -176,11 +161,6 @@ def test_what_is_at_hand(tmp_path, made_pocket):
     assert not corpus_is_available("nowhere#srl")
     assert not corpus_is_available("+")
     assert not corpus_is_available("#")
-
-
-def test_columns_and_joins_do_not_go_together(tmp_path):
-    with pytest.raises(CorpusError, match=r"columns='form' is for column files; leave it out for a\+b"):
-        load_corpus("a+b", columns="form")
 
 
 def test_the_format_that_contributing_shows_is_read(tmp_path, monkeypatch):
@@ -366,12 +346,6 @@ def test_documents_are_whole_and_texts_in_one_split() -> None:
     assert corpus.notes["splits"] == "made by a hash of document, 8 : 1 : 1 (train 44, dev 8, test 8)"
     doubled = parts(texts(30) * 2)
     assert sum(map(len, doubled.values())) == 30
-
-
-def test_two_documents_are_too_few_to_keep_whole() -> None:
-    corpus = Corpus("made", {"test": Sentences(texts(40, document=20))}).divided()
-    note = "made by a hash of text (2 documents: too few to keep whole), 8 : 1 : 1 (train 32, dev 4, test 4)"
-    assert corpus.notes["splits"] == note
 
 
 def test_what_has_splits_is_left_and_too_little_is_refused() -> None:

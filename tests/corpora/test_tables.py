@@ -113,19 +113,6 @@ def test_given_words_take_the_spacing_of_their_text():
     assert sentence.layers == {"tags": tuple("abcd")}
 
 
-def test_iob_tags_become_entities_as_in_column_files(tmp_path):
-    words, tags = ["Ann", "Lee", "met", "Bob"], ["I-PER", "I-PER", "O", "I-PER"]
-    (tmp_path / "names.conll").write_text("\n".join(f"{word}\t{tag}" for word, tag in zip(words, tags, strict=True)))
-    column_file = load_corpus(tmp_path / "names.conll", columns="form,ner")["test"]
-    frame = pd.DataFrame({"words": [words], "ner": [tags], "part": ["test"]})
-    made = load_corpus(frame, columns="words=words,tags=ner,split=part")["test"]
-    assert made[0].layers["ner"] == column_file[0].layers["ner"] == ("B-PER", "I-PER", "O", "B-PER")
-    assert made[0].targets == column_file[0].targets
-    frame["ner"] = [["X-PER", *tags[1:]]]
-    with pytest.raises(CorpusError, match="data in memory, row 0: ner tag 'X-PER' is not O"):
-        load_corpus(frame, columns="words=words,tags=ner,split=part")
-
-
 WORDS = [["The", "dog", f"sees {number}"] for number in range(N)]
 RICH = pd.DataFrame(
     {
@@ -222,21 +209,6 @@ def test_no_group_and_no_text_is_in_two_splits():
     assert corpus.notes["splits"] == "made by a hash of document, 8 : 1 : 1 (train 32, dev 4, test 4)"
     doubled = load_corpus(pd.concat([FRAME, FRAME]))
     assert not {s.text for s in doubled["train"]} & {s.text for s in doubled["test"]}
-
-
-def test_documents_are_not_parted():
-    import spacy
-
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    docs = [nlp(f"The dog number {number} sleeps. It dreams.") for number in range(12)]
-    for doc in docs:
-        for token in doc:
-            token.tag_ = "X"
-    corpus = load_corpus(docs)
-    assert {split: len(part) for split, part in corpus.splits.items()} == {"train": 16, "dev": 4, "test": 4}
-    assert corpus.notes["splits"].startswith("made by a hash of document")
-    assert corpus.notes["annotator"].startswith("not stated")
 
 
 def test_a_corpus_of_splits_by_path_and_in_memory(tmp_path):

@@ -162,12 +162,11 @@ def _sentence(
         unspelt = "sentences whose words do not spell their `# text`, joined by single spaces"
         oddities.note(unspelt if "text" in stated else JOINED, where)
     further = {layer: column for layer, column in columns.items() if layer not in ("form", "id", _UNUSED)}
-    layers = {layer: tuple(None if value == "_" else value for value in column) for layer, column in further.items()}
     return Sentence.from_words(
         forms,
         id=stated.get("sent_id") or name,
         space_after=space_after,
-        layers={layer: values for layer, values in layers.items() if any(values)},
+        layers={layer: [None if value == "_" else value for value in column] for layer, column in further.items()},
         comments=tuple(comments),
         group=group,
     )

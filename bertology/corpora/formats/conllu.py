@@ -21,6 +21,7 @@ _N_COLUMNS = len(_NAMES)
 _LAYERS = {name.lower(): _NAMES.index(name) for name in _NAMES if name not in ("ID", "FORM", "HEAD")}
 _UNSPACED = "SpaceAfter=No"
 _ENTITY = "Entity="
+_NUMBERS = {str(number): number for number in range(1000)}  # quicker than int, and stricter
 # More digits than a counter holds are no number of a word.
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
@@ -57,13 +58,6 @@ class _Block:
     def rows(self) -> list[_Row]:
         """The columns of each line, however many."""
         return [line.rstrip("\n").split("\t") for line in self.lines]
-
-
-@lru_cache(maxsize=4096)
-def _number(numeral: str) -> int:
-    if not _NATURAL.fullmatch(numeral):
-        raise ValueError(numeral)
-    return int(numeral)
 
 
 @lru_cache(maxsize=1024)
@@ -183,9 +177,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
 
 def _further_names(block: _Block) -> tuple[str, ...]:
     """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none."""
-    stated = block.stated.get("global.columns")
-    names = tuple((stated or "").split())
-    if stated is None or names == _NAMES:
+    if (stated := block.stated.get("global.columns")) is None or (names := tuple(stated.split())) == _NAMES:
         return ()
     double = next((name for name in names if names.count(name) > 1), None)
     if double or not {"ID", "FORM"} <= set(names):
@@ -282,13 +274,15 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
 
 def _heads(block: _Block, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
     try:
-        heads = tuple(map(_number, column))
-    except ValueError:
+        heads = tuple(map(_NUMBERS.__getitem__, column))
+    except KeyError:
         if all(head == "_" for head in column):
             return None
-        index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
-        what = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
-        raise block.error(places[index], what) from None
+        for place, head in zip(places, column, strict=True):
+            if not _NATURAL.fullmatch(head):
+                what = f"HEAD {quoted(head)} is not a number; write that of the head word, 0 for the root"
+                raise block.error(place, what) from None
+        heads = tuple(map(int, column))
     if max(heads) > len(heads):
         index = next(i for i, head in enumerate(heads) if head > len(heads))
         what = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
@@ -307,8 +301,7 @@ def _layers(columns: Sequence[tuple[str, ...]]) -> dict[str, tuple[str | None, .
         if index == _LEMMA and "_" in columns[_FORM]:
             cells = zip(columns[_FORM], column, values, strict=True)
             values = tuple("_" if form == "_" and lemma == "_" else value for form, lemma, value in cells)
-        if any(values):
-            layers[name] = values
+        layers[name] = values
     return layers
 
 
@@ -377,8 +370,7 @@ def _mention_targets(
             what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
             raise block.error(stack[-1][1], what)
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
-    targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
-    return {layer: spans for layer, spans in targets.items() if spans}
+    return {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
 
 
 def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:

@@ -83,7 +83,7 @@ class EdgeJsonl(Format):
                 words,
                 id=name if isinstance(name, str) else str(number),
                 space_after=spacing,
-                targets={layer: tuple(targets)} if targets else {},
+                targets={layer: targets},
                 comments=(f" info = {info}",) if example.info else (),
             )
 

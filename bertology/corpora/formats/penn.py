@@ -155,7 +155,7 @@ class Trees(Format):
             id=f"{path.stem}-{number}",
             space_after=spaced,
             layers={"xpos": tuple(tree.tags)},
-            targets={"constituents": targets} if targets else {},
+            targets={"constituents": targets},
         )
 
 
@@ -294,7 +294,6 @@ class OntoNotes(Format):
             for (start, end), label in ((entity.span1, entity.label) for entity in entities):
                 ner[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
             layers["ner"] = ner
-        plain = {name: tuple(None if value == "-" else value for value in values) for name, values in layers.items()}
         srl: list[Target] = []
         for roles in (spans(index, "roles") for index in range(self._first_role, len(columns) - 1)):
             predicate = next((span for span, label in roles if label == "V"), None)
@@ -305,16 +304,16 @@ class OntoNotes(Format):
             srl += arguments
         phrases = ((span, label) for span, label in spans(self._parse, "parse") if label != "TOP")
         targets = {
-            "constituents": tuple(Target(span, _category(label)) for span, label in phrases),
-            "entities": tuple(entities),
-            "srl": tuple(srl),
+            "constituents": [Target(span, _category(label)) for span, label in phrases],
+            "entities": entities,
+            "srl": srl,
             "coref": coreference(Mention(span, name) for span, name in spans(-1, self._coreference)),
         }
         return Sentence.from_words(
             words,
             space_after=spaced,
-            layers={name: values for name, values in plain.items() if any(values)},
-            targets={name: some for name, some in targets.items() if some},
+            layers={name: [None if value == "-" else value for value in values] for name, values in layers.items()},
+            targets=targets,
         )
 
     def _spans(

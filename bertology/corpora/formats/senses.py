@@ -210,4 +210,4 @@ class Senseval(Format):
             raise CorpusError(f"{where}: instance {quoted(name)} should have its word once between <head> and </head>")
         words, spaced = penn_words(forms, tags)
         targets = {SENSE: (Target((bounds[0], bounds[1]), label),)}
-        return Sentence.from_words(words, id=name, space_after=spaced, layers={"xpos": tuple(tags)}, targets=targets)
+        return Sentence.from_words(words, id=name, space_after=spaced, layers={"xpos": tags}, targets=targets)

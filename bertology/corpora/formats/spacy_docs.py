@@ -210,7 +210,7 @@ def _sentence(span: Span, name: str, group: str) -> Sentence:
         id=name,
         space_after=[begin > end for end, begin in zip(ends, begins, strict=True)],
         layers=layers,
-        targets={"entities": entities} if entities else {},
+        targets={"entities": entities},
         derived=frozenset(["entities"] if entities else []),
         heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
         group=group,

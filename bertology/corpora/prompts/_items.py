@@ -237,7 +237,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
     "changes": ItemForm(_BOTH, ("subject",), _BOTH, _SAME_TEXTS),
     "next_sentence": ItemForm(("text", "other", "good")),
 }
-"""Forms by kind of question (``ClozeAsks``); ``facts`` are answers whose subject is known."""
+"""Forms by kind of question (``ClozeAsks`` of cloze probes); ``facts`` are answers whose subject is known."""
 
 
 @dataclass(frozen=True, slots=True)

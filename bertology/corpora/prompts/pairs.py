@@ -32,7 +32,6 @@ from bertology.errors import CorpusError, quoted
 
 _FORM = ITEM_FORMS["sentences"]
 _BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
-_SAME_FORMS = "the two forms are the same"
 
 
 def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
@@ -275,12 +274,10 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Ta
     ``group`` the construction, empty if the source does not state it. ``blind`` has the subject masked too, and what
     agrees with it before the form. ``kind`` is the set:
 
-    - ``marvin_linzen``: Marvin & Linzen's stimuli, JSON lines with ``case``, ``condition`` and ``sentences``, or a
-      table without names of columns, with tabs between case, condition and, last, the good and the bad sentence. The
-      mask stands at the one word in which the two differ. Reflexives are among them: *himself* agrees with its
-      antecedent, and Goldberg (2019) asks them too. Negative polarity items are not: there the licensor differs (*no*,
-      *the*), which agrees with nothing. Sentences are lower-case as the authors wrote them. They have no final period:
-      each is given one, as in Goldberg (2019), because an encoder expects that text without it goes on; that moves
+    - ``marvin_linzen``: as :func:`read_minimal_pairs` reads it, the mask at the one word in which two sentences differ.
+      Reflexives are among them: *himself* agrees with its antecedent, and Goldberg (2019) asks them too. Negative
+      polarity items are not: there the licensor differs (*no*, *the*), which agrees with nothing. Each sentence is
+      given a final period, as in Goldberg (2019), because an encoder expects that text without it goes on; that moves
       scores.
     - ``gulordava``: ``generated.tab``, each item two rows, ``correct`` and ``wrong``. The mask stands after as many
       words as ``len_prefix`` says. Words are joined by spaces and ``<eos>`` is taken off, as in Goldberg (2019); he
@@ -333,18 +330,9 @@ def _marvin_linzen(path: Path) -> Iterator[TableItem | LeftOut]:
         else:
             right, wrong = (sentence[differ[0]].removesuffix(".") for sentence in (good, bad))
             good[differ[0]] = MASK
-            n_attractors = _n_attractors(construction, stimulus.condition)
-            yield TableItem(
-                stimulus.id,
-                stimulus.frame(),
-                group,
-                _closed(good),
-                good=right,
-                bad=(wrong,),
-                blind=stimulus.blind(good),
-                kind="marvin_linzen",
-                n_attractors=n_attractors,
-            )
+            forms: dict[str, Any] = {"good": right, "bad": (wrong,), "blind": stimulus.blind(good)}
+            forms["n_attractors"] = _n_attractors(construction, stimulus.condition)
+            yield TableItem(stimulus.id, stimulus.frame(), group, _closed(good), kind="marvin_linzen", **forms)
 
 
 def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
@@ -402,4 +390,4 @@ def _with_forms(
 ) -> TableItem | LeftOut:
     text = " ".join(words)
     item = TableItem(name, frame, group, text, good=good, bad=(bad,), kind=kind, n_attractors=n_attractors)
-    return LeftOut(name, item.attractors, _SAME_FORMS) if good == bad else item
+    return LeftOut(name, item.attractors, ITEM_FORMS["choices"].same) if good == bad else item

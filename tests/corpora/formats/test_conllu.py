@@ -141,16 +141,6 @@ def test_what_is_unusual_is_counted(tmp_path):
     assert load_corpus(path).notes == oddities.notes()
 
 
-def test_a_folder_with_a_file_a_split(sample, tmp_path):
-    (tmp_path / "fr_made-ud-train.conllu").write_text(SAMPLE)
-    (tmp_path / "LICENSE.txt").write_text("free")
-    corpus = load_corpus(tmp_path)
-    assert list(corpus.splits) == ["train", "dev"]
-    assert corpus.language == "fr"
-    assert corpus.annotator is None
-    assert [len(split) for split in corpus.splits.values()] == [2, 2]
-
-
 def test_a_treebank_in_pieces(tmp_path):
     for piece in ("b", "a"):
         line = f"1\t{piece}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"

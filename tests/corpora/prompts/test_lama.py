@@ -56,13 +56,6 @@ def test_folders_at_any_level_and_single_files(folder: Path, below: str) -> None
     assert [fact.id for fact in facts] == ["P19:1"]
 
 
-def test_an_object_that_comes_first_leaves_no_blind_prompt(folder: Path) -> None:
-    fact = {"predicate_id": "P1923", "sub_label": "1998 World Cup", "obj_label": "Norway"}
-    (found,), _ = read_lama(write(folder / "data/TREx/P1923.jsonl", fact))
-    assert (found.text, found.blind) == ("{mask} participated in the 1998 World Cup .", "")
-    assert found.group == "N-M P1923"
-
-
 def test_a_subject_may_look_like_a_place_of_the_template(folder: Path) -> None:
     (found,), _ = read_lama(write(folder / "data/TREx/P19.jsonl", born("[Y] of [X]")))
     assert found.text == "[Y] of [X] was born in {mask} ."
