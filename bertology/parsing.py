@@ -13,18 +13,19 @@ import numpy as np
 
 from bertology._files import cache_folder
 from bertology._names import name_not_found
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
-from bertology.families.request import parse_layers
+from bertology.families.request import CorpusSettings, parse_layers
 from bertology.measures.trees import rooted, spanning_trees
-from bertology.probing import scored_words
+from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner.experiment import CorpusSettings, Experiment, ModelSettings, load_experiment
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from bertology.runner.plan import make_plan
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,11 +63,7 @@ class ParseRequest:
 
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
-    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run.
-
-    Raises:
-        BertologyError: no such sentence or corpus, or the run has several corpora.
-    """
+    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run."""
     run = None if request.probe is None or request.corpus is not None else _experiment(request)
     if run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)

@@ -51,7 +51,7 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     *don't* and French *du* (*de* and *le*) may, is counted once among pieces.
 
     Args:
-        reader: the tokenizer, as :func:`bertology.encoders.load_reader` gives it.
+        reader: the tokenizer, as :func:`bertology.encoders.loading.load_reader` gives it.
         texts: sentences, or plain texts.
         n_resamples: of the bootstrap over sentences.
 

@@ -25,7 +25,8 @@ from bertology.families.vectors import (
 from bertology.measures import Metric, tree_distances
 from bertology.measures.metrics import RELATION, UNSCORED, count_trees
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
-from bertology.probing import ControlNote, Probe, TreeExamples
+from bertology.probing import ControlNote, Probe
+from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind
 from bertology.results.predictions import Kept, read_labels, read_scores
 
@@ -235,12 +236,6 @@ def _tree_texts(
     trees: TreeExamples, shape: tuple[int, int], readings: Iterable[_Reading], relations: Sequence[Any] | None
 ) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
     """The predicted trees of the sentences of test.
-
-    Args:
-        trees: the sentences.
-        shape: numbers of problems and layers.
-        readings: distances and depths of the words that have vectors.
-        relations: by problem, layer and sentence the relations of these words to their heads, where they are asked for.
 
     Returns:
         By problem, layer and sentence trees as text (see :mod:`bertology.measures`); and Spearman's correlation of

@@ -1,4 +1,4 @@
-"""Fine-tuning from a model and a corpus to model folders, and several fine-tunings as a file says."""
+"""Fine-tuning from a model and a corpus to model folders with records, cards and scores; and by a file of runs."""
 
 from __future__ import annotations
 
@@ -8,74 +8,423 @@ import math
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 
-from bertology._files import (
-    canonical_json,
-    digest,
-    explained_system_errors,
-    write_atomically,
-    write_derived,
-)
-from bertology._folder import CARD, check_plan, one_process, put_model, versions
+from bertology._files import canonical_json, digest, explained_system_errors, write_atomically, write_derived
+from bertology._folder import CARD, RecordFile, check_plan, model_card, one_process, put_model, versions
 from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
-from bertology.activations import BarProgress, Progress, can_show, silent
-from bertology.corpora import Corpus, load_corpus
+from bertology._training import tidy_checkpoints
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
+from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
-from bertology.errors import BertologyError, FitError, listed, quoted
+from bertology.errors import BertologyError, FitError, ResultsError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
-from bertology.finetuning._result import (
-    PREDICTIONS,
-    RECORD,
-    FineTuned,
-    Record,
-    card_of,
-    frame_cell,
-    plain_scores,
-    score_table,
-    seed_folder,
-)
-from bertology.finetuning._scores import collapsed, majority, predictions, score_rows, scores, values
-from bertology.finetuning._settings import (
-    FineTuneGrid,
-    FineTuneSettings,
-    GridRun,
-    GridTask,
-    load_grid,
-    recipe_of,
-    settings_of,
-)
-from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
+from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, encode, items_of, tuning_task
+from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
+from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
+from bertology.finetuning._training import FrozenStates, build, layers_read, reload, train
 from bertology.measures.comparisons import difference
 from bertology.measures.intervals import Bootstrap
-from bertology.results.rows import Score, frame_to_parquet
+from bertology.results.rows import Score, frame_to_parquet, read_parquet
 from bertology.results.table import (
     NOTHING,
     Cell,
     Line,
     Note,
     Table,
+    Tables,
     TextCounts,
     alignment_notes,
+    count_cell,
     metric_title,
+    number,
     score_cell,
+    titled,
     unit,
 )
 
+BOUNDS = ("value", "ci_low", "ci_high")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The file ``finetune.json`` of a model folder."""
+
+    format: int
+    task: str
+    task_version: int
+    kind: Kind
+    labels: list[str]
+    has_unanswered: bool
+    model: str
+    """Name of the model that was fine-tuned."""
+    model_fingerprint: str
+    corpus: str
+    corpus_fingerprint: str
+    seed: int
+    recipe: str
+    settings: FineTuneSettings
+    notes: list[str]
+    n_items: dict[str, int]
+    """Number of items by split."""
+    n_cut: dict[str, int]
+    """Number of texts by split of which only the beginning was read."""
+    n_trained: int
+    """Weights that were trained."""
+    n_weights: int
+    history: list[dict[str, Any]]
+    """One entry an epoch: ``train_loss`` and the scores on ``dev``."""
+    mix_weights: dict[str, float] | None
+    """Weight of each layer in a learned mix."""
+    scores: dict[str, dict[str, dict[str, Any]]]
+    """Scores by split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
+    identity: str
+    """Hash of all that decides the weights but device and versions."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    started_utc: str
+    wall_s: float
+    majority: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Scores of train's most frequent label (for numbers, their mean) by split and metric; none for answers."""
+    collapsed: dict[str, str] = field(default_factory=dict)
+    """The one label that the model predicts for all items, by split whose items have several labels."""
+    texts: TextCounts | None = None
+    """How the texts that are scored, of test if it is, align with subwords and with train."""
+    code: str | None = None
+    """Hash of the Python code that came with the model and was run."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings of what the scores do not show by themselves."""
+        return [
+            f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
+            for split, label in self.collapsed.items()
+        ]
+
+    @property
+    def task_of_labels(self) -> TuningTask:
+        """The task without items."""
+        labels, positive = tuple(self.labels), self.settings.positive
+        return TuningTask(
+            self.task, self.task_version, self.kind, {}, labels, has_unanswered=self.has_unanswered, positive=positive
+        )
+
+
+RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
+PREDICTIONS = "predictions.parquet"
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a fine-tuned model's folder, ``finetune.json``.
+
+    Raises:
+        BertologyError: the folder has none, or it is damaged.
+    """
+    return RECORD.read(folder)
+
+
+_PIPELINES = {"tags": "token-classification", "answers": "question-answering"}
+_LAYERS = {
+    "all": "all layers",
+    "none": "a head on the frozen encoder",
+    "lora": "LoRA adapters, merged into the weights here",
+    "ia3": "IA³ adapters, merged into the weights here",
+}
+
+
+def card_of(record: Record) -> bytes:
+    """The model card: what was trained on what, how, and the scores."""
+
+    def bounds(score: dict[str, Any], metric: str) -> str:
+        ends = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
+        return "–".join(ends) or "–"
+
+    def most(split: str, metric: str) -> str:
+        value = record.majority.get(split, {}).get(metric)
+        return NOTHING if value is None else number(value, metric=metric)
+
+    settings = record.settings
+    how, _, which = settings.layers.partition(":")
+    trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
+    if how == "none":
+        trained += f", on features {settings.features}"
+    rows = [
+        f"| {split} | {metric_title(metric)}{unit(metric)} | {number(score['value'], metric=metric)} | "
+        f"{bounds(score, metric)} | {most(split, metric)} | {record.n_items[split]:,} |"
+        for split, metrics in record.scores.items()
+        for metric, score in metrics.items()
+        if "value" in score
+    ]
+    aligned = alignment_notes(*filter(None, [record.texts]))
+    notes = [f"- {note}" for note in (*record.warnings, *record.notes, *aligned)]
+    notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
+    body = [
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
+        f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, "
+        f"seed {record.seed}, by `bertology finetune`.",
+        "",
+        f"Recipe `{record.recipe}`: {settings.epochs} epochs of batches of {settings.batch_size}, AdamW "
+        f"{'with' if settings.bias_correction else 'without'} bias correction, highest learning rate {settings.lr:g} "
+        f"after a warm-up of {settings.warmup:.0%} of the steps, schedule {settings.schedule}, weight decay "
+        f"{settings.weight_decay:g}. Trained were {trained}: {record.n_trained:,} of {record.n_weights:,} weights.",
+        "",
+        "## Scores",
+        "",
+        "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.",
+        "",
+        "| split | metric | value | 95 % interval | majority | items |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        *(["## Notes", "", *notes, ""] if notes else []),
+        "Settings, versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
+        "`predictions.parquet`.",
+    ]
+    return model_card(
+        f"{record.model}, fine-tuned on {record.task}",
+        body,
+        pipeline=_PIPELINES.get(record.kind, "text-classification"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TunedModel:
+    """A fine-tuned model and items of its task; made by :func:`load_tuned`."""
+
+    record: Record
+    """The record of the training."""
+    encoder: Encoder
+    """The encoder, loaded apart from :attr:`model`."""
+    model: Any
+    """The model of transformers with the task's head; of a frozen encoder the head alone."""
+    inputs: Inputs
+    """Inputs of the model, and the items that are predicted."""
+    collator: Collator
+    """Makes batches of inputs."""
+
+    def predictions(self) -> pd.DataFrame:
+        """A row for each item: ``item_id``, ``cluster_id``, ``gold``, ``pred``, and the ``score`` of the prediction."""
+        return self.predictions_under([nullcontext])[0]
+
+    def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
+        """The table of :meth:`predictions` of each variant of the model.
+
+        Args:
+            variants: each makes a context manager inside which the model is changed, or is as it is. A batch of items
+                is read by all variants in turn before the next batch: what one pass computes can be kept for those
+                that follow it.
+        """
+        return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
+
+    def scores(self, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
+        """The metrics of the task, the main one first, with 95 % intervals over clusters of items."""
+        return scores(predictions, self.record.task_of_labels)
+
+
+def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
+    """Load a fine-tuned model with its head, and the items of its task in some sentences.
+
+    Args:
+        folder: of the fine-tuned model, with its ``finetune.json``; or its encoder, where that is loaded already.
+        sentences: with labels under the same name as those of its training.
+        device: to compute on; that of the encoder where one is given.
+
+    Raises:
+        BertologyError: the folder is of no fine-tuned model.
+        ModelError: it lacks the head.
+        CorpusError: the sentences lack such labels.
+    """
+    path = folder.source.folder if isinstance(folder, Encoder) else folder
+    record = read_record(path)
+    task, settings = record.task_of_labels, record.settings
+    encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
+    items = items_of(task.name, sentences)
+    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
+    states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
+    return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
+
+
+@dataclass(frozen=True, repr=False)
+class FineTuned(Tables):
+    """Fine-tuned models of one task, one for each seed."""
+
+    path: Path
+    """The folder that holds a model folder ``seed-1``, ``seed-2`` … for each seed."""
+    seeds: tuple[int, ...]
+
+    def folder(self, seed: int | None = None) -> Path:
+        """The model folder of a seed, the first one when left out.
+
+        Raises:
+            ResultsError: there is no such seed.
+        """
+        chosen = self.seeds[0] if seed is None else seed
+        if chosen not in self.seeds:
+            raise ResultsError(f"{self.path}: no seed {chosen}; there are {', '.join(map(str, self.seeds))}")
+        return seed_folder(self.path, chosen)
+
+    @cached_property
+    def records(self) -> Mapping[int, Record]:
+        """The record of each seed."""
+        return {seed: read_record(self.folder(seed)) for seed in self.seeds}
+
+    @property
+    def record(self) -> Record:
+        """The record of the first seed."""
+        return self.records[self.seeds[0]]
+
+    def encoder(self, seed: int | None = None, *, device: str = "auto") -> Encoder:
+        """The fine-tuned encoder of a seed, the first one when left out; its head is left out."""
+        return load_encoder(str(self.folder(seed)), device=device)
+
+    def predictions(self, seed: int | None = None) -> pd.DataFrame:
+        """Predictions of a seed's model: ``split``, ``item_id``, ``cluster_id``, ``gold``, ``pred``, ``score``."""
+        path = self.folder(seed) / PREDICTIONS
+        frame: pd.DataFrame = read_parquet(path, what="predictions of a fine-tuned model").to_pandas()
+        return frame
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
+        n_items = self.record.n_items
+        tables = [score_table(split, runs, n_items=n_items[split]) for split, runs in self.bootstraps.items()]
+        return pd.DataFrame([row for table in tables for row in table])
+
+    @cached_property
+    def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
+        """Metrics with their resamples, by split and seed; resamples of the same items are paired."""
+        frames = [(record.task_of_labels, self.predictions(seed)) for seed, record in self.records.items()]
+        return {
+            split: [scores(frame[frame["split"] == split], task) for task, frame in frames]
+            for split in self.record.scores
+        }
+
+    def table(self, split: str | None = None) -> pd.DataFrame:
+        """The rows of :attr:`frame` of one split, or of all: metric, value and interval, spread of the seeds."""
+        return columns_of(self.frame, ["split", "metric", *BOUNDS, "seed_sd", "n_seeds", "n_items"], split)
+
+    def shown(self) -> tuple[Table, ...]:
+        """Splits by metrics, fractions in percent, and the majority of train beside them."""
+        record, metrics = self.record, list(dict.fromkeys(self.frame["metric"]))
+        of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
+        spread, lines = metrics[: len(self.seeds) > 1], []
+        for split in record.scores:
+            cells = [frame_cell(of[split, metric], BOUNDS, metric) for metric in metrics]
+            cells += [frame_cell(of[split, metric], ("seed_sd",), metric) for metric in spread]
+            lines.append(Line(split, (*cells, count_cell(record.n_items[split]))))
+        for split, of_majority in record.majority.items():
+            if of_majority:
+                cells = [known_cell(of_majority.get(metric), metric) for metric in metrics]
+                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + len(spread))), baseline=True))
+        headers = (*map(titled, metrics), *(f"seed s.d., {metric_title(metric)}" for metric in spread), "items")
+        title = f"{record.task} · {record.model}, fine-tuned"
+        return (Table(title, headers, tuple(lines), tuple(self._notes()), corner="Split"),)
+
+    def _notes(self) -> Iterator[Note]:
+        record, n_seeds = self.record, len(self.seeds)
+        yield Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")
+        yield from alignment_notes(*filter(None, [record.texts]))
+        yield Note(
+            "interval", f"[ ] 95 %, over {f'{n_seeds} seeds × items' if n_seeds > 1 else 'items; not over seeds'}"
+        )
+        if record.kind != "answers":
+            which = "the mean" if record.kind == "numbers" else "the most frequent label"
+            yield Note("majority", f"{which} of train, predicted for every item")
+        yield from (Note("note", note) for note in record.notes)
+        yield from (Note("warning", text) for one in self.records.values() for text in one.warnings)
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """A row for each seed and epoch: ``train_loss``, and the scores on dev."""
+        return pd.DataFrame(
+            {"seed": seed, **{name: entry[name] for name in ("epoch", "step", "train_loss")}, **entry["dev"]}
+            for seed, record in self.records.items()
+            for entry in record.history
+        )
+
+    def evaluate(
+        self, corpus: Any, *, split: str = "test", seed: int | None = None, device: str = "auto"
+    ) -> pd.DataFrame:
+        """Scores of a seed's model on a split of another corpus, with 95 % intervals, and the number of its items that
+        were left out, ``n_skipped``.
+
+        Args:
+            corpus: as of :func:`bertology.load_corpus`, with labels under the same name.
+            split: which one.
+            seed: the first one when left out.
+            device: to compute on.
+
+        Raises:
+            CorpusError: the split lacks such labels.
+        """
+        tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
+        items, found = tuned.inputs.items, tuned.scores(tuned.predictions())
+        frame = pd.DataFrame(score_table(split, [found], n_items=len(items)))
+        return frame.assign(n_skipped=sum(items.skipped.values()))
+
+    def __repr__(self) -> str:
+        return f"<FineTuned {self.record.task}: {len(self.seeds)} seeds in {self.path}>"
+
+
+def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
+    """Rows of a table of scores: each metric's mean over runs."""
+    metrics = dict.fromkeys(metric for run in runs for metric in run)
+    return [
+        {"split": split, "metric": metric, **score_rows([run[metric] for run in runs]), "n_items": n_items}
+        for metric in metrics
+    ]
+
+
+def columns_of(frame: pd.DataFrame, columns: Sequence[str], split: str | None) -> pd.DataFrame:
+    """Some columns of a frame, of one split or of all."""
+    return (frame if split is None else frame[frame["split"] == split])[columns].reset_index(drop=True)
+
+
+def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cell:
+    """A value of a row of a frame, and its bounds if there are any, by the names of their columns, as a cell."""
+    value, *bounds = (float(row[name]) for name in names)
+    if math.isnan(value):
+        return Cell(NOTHING)
+    return score_cell(Score(value, *([] if any(map(math.isnan, bounds)) else bounds)), metric)
+
+
+def known_cell(value: float | None, metric: str) -> Cell:
+    """A value without an interval, where it is known."""
+    return score_cell(None if value is None else Score(value), metric)
+
+
+def seed_folder(path: Path, seed: int) -> Path:
+    """The model folder of a seed."""
+    return path / f"seed-{seed}"
+
+
+def read_finetuned(path: str | Path) -> FineTuned:
+    """The fine-tuned models in a folder, as :func:`finetune` returned them; of unfinished seeds none.
+
+    Raises:
+        BertologyError: there is no finished model in it.
+    """
+    folder = given_path(path)
+    names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
+    if not names:
+        raise BertologyError(f"{folder}: no fine-tuned model in it; it should hold seed-1/{RECORD.name}")
+    return FineTuned(folder, tuple(sorted(map(int, filter(str.isdecimal, names)))))
+
+
 _CHECKPOINTS = "checkpoints"
-_BATCH = 64
-_SCORES = "scores.parquet"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -111,20 +460,16 @@ class _Job:
         )
 
     @cached_property
-    def states(self) -> FrozenStates | None:
-        """Hidden states of a frozen encoder, kept for all epochs and seeds where memory allows."""
-        if self.settings.layers != "none":
-            return None
-        layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
-        states, read = FrozenStates(self.encoder, layers), [self.inputs[name] for name in ("train", "dev")]
-        n_pieces = sum(len(row) for inputs in read for row in inputs.rows)
-        batches = ((inputs, numbers) for inputs in read for numbers in inputs.batches(_BATCH))
-        states.keep(n_pieces, (self.collator([inputs.rows[n] for n in numbers]) for inputs, numbers in batches))
-        return states
-
-    @property
     def collator(self) -> Collator:
-        return Collator(self.task, pad_id=self.encoder.pad_id, with_segments=self.settings.layers == "none")
+        """Batches for all seeds; hidden states of a frozen encoder are kept for all epochs where memory allows."""
+        states = None
+        if self.settings.layers == "none":
+            layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
+            states = FrozenStates(self.encoder, layers)
+        collator = Collator(self.task, pad_id=self.encoder.pad_id, states=states)
+        if states is not None:
+            states.keep([self.inputs["train"], self.inputs["dev"]], collator)
+        return collator
 
     def identity(self, seed: int) -> dict[str, Any]:
         """All that decides the weights but device, threads and versions."""
@@ -220,8 +565,8 @@ def finetune(
         name: encode(items, part, encoder, max_pieces=chosen.max_pieces, stride=chosen.stride)
         for name, part in items.splits.items()
     }
-    items = replace(items, splits={name: one.items for name, one in inputs.items()})
-    if not learnable(inputs["train"]):
+    items = replace(items, splits={name: one.items for name, one in inputs.items()}, positive=chosen.positive)
+    if not any(row.is_learnable for row in inputs["train"].rows):
         raise FitError(f"task {items.name}: no word of train has a subword of its own; give a model that spells words")
     named = recipe or recipe_of(chosen.layers)
     fingerprint = model_fingerprint(source)
@@ -231,7 +576,9 @@ def finetune(
         label = f"{source.title} learns {items.name}, seed {seed}"
         _one_seed(job, folder, seed, BarProgress(label) if show else silent)
     tuned = FineTuned(folder, numbers)
-    write_atomically(folder / _SCORES, frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name)))
+    write_atomically(
+        folder / "scores.parquet", frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name))
+    )
     return tuned
 
 
@@ -252,24 +599,27 @@ def _one_seed(job: _Job, out: Path, seed: int, progress: Progress) -> None:
 def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], progress: Progress) -> None:
     task, settings, encoder = job.task, job.settings, job.encoder
     started, began = datetime.now(UTC), time.monotonic()
-    trained = build(encoder, task, settings, seed=seed, states=job.states, trust_remote_code=job.trust_remote_code)
-    model, checkpoints = trained.model.to(encoder.device), folder / _CHECKPOINTS
-    predicted = {name: partial(_predicted, job, model, name) for name in task.splits if name != "train"}
+    trained = build(encoder, task, settings, seed=seed, trust_remote_code=job.trust_remote_code)
+    model = trained.model.to(encoder.device)
+
+    def predicted(split: str) -> pd.DataFrame:
+        return predictions(model, task, job.inputs[split], job.collator)[0]
+
     history = train(
         model,
-        learnable(job.inputs["train"]),
+        [row for row in job.inputs["train"].rows if row.is_learnable],
         settings,
+        progress,
         seed=seed,
-        folder=checkpoints,
-        device=torch.device(encoder.device),
-        collator=job.collator,
+        folder=folder / _CHECKPOINTS,
+        device=encoder.device,
+        collate=job.collator,
         tokenizer=encoder.tokenizer,
-        measure=lambda: values(predicted["dev"](), task.kind, task.labels, positive=settings.positive),
-        progress=progress,
+        measure=lambda: values(predicted("dev"), task),
     )
-    frames = {name: predict() for name, predict in predicted.items()}
-    found = {name: scores(one, task.kind, task.labels, positive=settings.positive) for name, one in frames.items()}
-    sizes = [sum(weight.numel() for weight in part) for part in _weights(trained)]
+    frames = {name: predicted(name) for name in task.splits if name != "train"}
+    weights = list(trained.model.parameters())
+    frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
     record = Record(
         format=1,
         task=task.name,
@@ -287,18 +637,18 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         notes=list(task.all_notes),
         n_items={name: len(items) for name, items in task.splits.items()},
         n_cut={name: inputs.n_cut for name, inputs in job.inputs.items()},
-        n_trained=sizes[0],
-        n_weights=sizes[1],
+        n_trained=sum(weight.numel() for weight in weights if weight.requires_grad),
+        n_weights=sum(weight.numel() for weight in weights + frozen),
         history=history,
         mix_weights=trained.mix_weights(),
-        scores={name: plain_scores(one) for name, one in found.items()},
+        scores={name: _plain(scores(one, task)) for name, one in frames.items()},
         identity=digest([canonical_json(identity)]),
         device=str(encoder.device),
         threads=torch.get_num_threads(),
         versions={"python": platform.python_version(), **versions(*_VERSIONS)},
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
-        majority={name: _majority(one, job) for name, one in frames.items()},
+        majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
         texts=job.texts,
         code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
@@ -308,33 +658,21 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
     RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
 
 
-def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:
-    """Weights that are trained, and all, those of a frozen encoder among them."""
-    own = list(trained.model.parameters())
-    frozen = list(trained.encoder.model.outermost.parameters()) if trained.is_frozen else []
-    return [weight for weight in own if weight.requires_grad], own + frozen
+def _plain(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
+    """Scores of one run for its record, in JSON: what is undefined is left out."""
+    rows = {metric: score_rows([one]) for metric, one in found.items()}
+    fields = (*BOUNDS[:1], "stderr", *BOUNDS[1:], "ci_method")
+    return {
+        metric: {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
+        for metric, row in rows.items()
+    }
 
 
-def _predicted(job: _Job, model: Any, split: str) -> pd.DataFrame:
-    return predictions(model, job.task, job.task.splits[split], job.inputs[split], job.collator)[0]
-
-
-def _majority(frame: pd.DataFrame, job: _Job) -> dict[str, float]:
-    """Scores of the most frequent label of train; what is undefined is left out."""
-    task = job.task
-    constant = majority(frame, task.train.gold, task.kind)
-    if constant is None:
-        return {}
-    found = values(constant, task.kind, task.labels, positive=job.settings.positive)
-    return {metric: value for metric, value in found.items() if math.isfinite(value)}
-
-
-_ASKED = "experiment.yaml"
 _DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
-@dataclass(frozen=True)
-class FineTunedGrid:
+@dataclass(frozen=True, repr=False)
+class FineTunedGrid(Tables):
     """Fine-tuned models of several runs and tasks; made by :func:`finetune_grid`."""
 
     path: Path
@@ -359,71 +697,63 @@ class FineTunedGrid:
 
     def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
         tuned = self.models[run][task]
-        record = next(iter(tuned.records.values()))
+        record = tuned.record
         what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
         what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
         for split, seeds in tuned.bootstraps.items():
             for row in score_table(split, seeds, n_items=record.n_items[split]):
-                found = dict.fromkeys(_DIFFERENCE, math.nan)
+                found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
                 if tuned is not first:
-                    found = _differences(seeds, first.bootstraps[split], str(row["metric"]))
+                    pairs = zip(seeds, first.bootstraps[split], strict=True)
+                    compared = score_rows([difference(one[metric], base[metric], metric=metric) for one, base in pairs])
+                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
                 yield {"task": task, "run": run, **row, **found, **what}
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
-        frame = self.frame if split is None else self.frame[self.frame["split"] == split]
-        columns = ["task", "split", "metric", "run", "value", "ci_low", "ci_high", "seed_sd", *_DIFFERENCE, "n_seeds"]
-        return frame[columns].reset_index(drop=True)
+        columns = ["task", "split", "metric", "run", *BOUNDS, "seed_sd", *_DIFFERENCE, "n_seeds"]
+        return columns_of(self.frame, columns, split)
 
-    def to_markdown(self) -> str:
+    def shown(self) -> tuple[Table, ...]:
         """A table for each task, with the splits next to each other."""
-        return "\n".join(table.to_markdown() for table in self._grids())
+        return tuple(self._table(str(task), rows) for task, rows in self.frame.groupby("task", sort=False))
 
-    def _grids(self) -> Iterator[Table]:
+    def _table(self, task: str, rows: pd.DataFrame) -> Table:
         first, *others = self.models
-        for task, rows in self.frame.groupby("task", sort=False):
-            splits = list(rows["split"].unique())
-            of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
-            lines = []
-            for metric, run in itertools.product(rows["metric"].unique(), self.models):
-                found = [of[metric, run, split] for split in splits]
-                cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
-                compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
-                lines.append(Line(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
-            record = next(iter(self.models[first][str(task)].records.values()))
-            for metric in rows["metric"].unique():
-                known = [record.majority.get(split, {}).get(metric) for split in splits]
-                cells = [Cell(NOTHING) if value is None else score_cell(Score(value), metric) for value in known]
-                cells += [Cell("")] * bool(others)
-                if any(value is not None for value in known):
-                    lines.append(
-                        Line("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
-                    )
-            headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
-            n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
-            over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
-            notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
-            if others:
-                notes.append(Note("difference", f"from {first}, on the same items"))
-            notes += [Note("data", note) for note in record.notes]
-            texts = [next(iter(models[str(task)].records.values())).texts for models in self.models.values()]
-            notes += alignment_notes(*filter(None, texts))
-            for run, models in self.models.items():
-                records = models[str(task)].records.values()
-                notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
-            yield Table(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
+        tuned = {run: of_run[task] for run, of_run in self.models.items()}
+        record, splits, metrics = tuned[first].record, list(rows["split"].unique()), rows["metric"].unique()
+        of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
+        lines = []
+        for metric, run in itertools.product(metrics, tuned):
+            found = [of[metric, run, split] for split in splits]
+            cells = [frame_cell(row, BOUNDS, metric) for row in found]
+            compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
+            lines.append(Line(run, (Cell(titled(metric)), *cells, *compared)))
+        for metric in metrics:
+            known = [record.majority.get(split, {}).get(metric) for split in splits]
+            if any(value is not None for value in known):
+                cells = [Cell(titled(metric)), *(known_cell(value, metric) for value in known)]
+                lines.append(Line("majority", (*cells, *[Cell("")] * bool(others)), baseline=True))
+        n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
+        over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
+        notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
+        notes += [Note("difference", f"from {first}, on the same items")] * bool(others)
+        notes += [Note("data", note) for note in record.notes]
+        notes += alignment_notes(*filter(None, (one.record.texts for one in tuned.values())))
+        notes += [
+            Note("warning", f"{run}, {text}")
+            for run, of_run in tuned.items()
+            for one in of_run.records.values()
+            for text in one.warnings
+        ]
+        headers = ("metric", *splits, *([f"difference on {splits[-1]}"] if others else []))
+        return Table(f"{task} · {record.corpus}", headers, tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
         return self.to_markdown()
 
-    def _repr_html_(self) -> str:
-        return "\n".join(table.to_html() for table in self._grids())
-
-
-def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mapping[str, Bootstrap]], metric: str) -> Any:
-    paired = [difference(one[metric], base[metric], metric=metric) for one, base in zip(runs, first, strict=True)]
-    row = score_rows(paired)
-    return dict(zip(_DIFFERENCE, (row["value"], row["ci_low"], row["ci_high"]), strict=True))
+    def __repr__(self) -> str:
+        return f"<FineTunedGrid of {', '.join(self.models)} in {self.path}>"
 
 
 @explained_system_errors()
@@ -467,51 +797,30 @@ def finetune_grid(
     folder = given_path(out) if out is not None else Path("runs") / grid.name
     named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
     corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
-        _check_items(task, corpora[task.corpus, task.columns])
+        loaded = corpora[task.corpus, task.columns]
+        splits = {"sentences": task.sentences, "train_split": task.train_split, "test_split": task.test_split}
+        # The error of a corpus that lacks the labels, before anything is trained.
+        tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
     models: dict[str, dict[str, FineTuned]] = {run.id: {} for run in grid.runs}
-    for run in grid.runs:
-        for task in grid.tasks:
-            where = folder / run.id / task.folder
-            data = {
-                "corpus": corpora[task.corpus, task.columns],
-                "device": device,
-                "threads": threads,
-                "progress": progress,
-            }
-            models[run.id][task.title] = _finetune(grid, run, task, out=where, **data)
+    common: dict[str, Any] = {"seeds": grid.seeds, "device": device, "threads": threads, "progress": progress}
+    for run, task in itertools.product(grid.runs, grid.tasks):
+        where = folder / run.id / task.folder
+        of_run = {name: getattr(run, name) for name in type(run).model_fields if name != "id"}
+        try:
+            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
+        except BertologyError as error:
+            raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)
     files = {
-        _ASKED: to_yaml(grid.plain()).encode(),
+        "experiment.yaml": to_yaml(grid.plain()).encode(),
         "scores.parquet": frame_to_parquet(found.frame),
         "scores.csv": found.frame.to_csv(index=False, lineterminator="\n").encode(),
         "scores.md": found.to_markdown().encode(),
     }
     write_derived(folder, files, remedy="choose another --out")
     return found
-
-
-def _check_items(task: GridTask, corpus: Corpus) -> None:
-    """Raise the error of a task whose corpus lacks the labels, before anything is trained."""
-    tuning_task(task.name, corpus, train=task.train_split, test=task.test_split, sentences=task.sentences)
-
-
-def _finetune(grid: FineTuneGrid, run: GridRun, task: GridTask, **options: Any) -> FineTuned:
-    try:
-        return finetune(
-            run.model,
-            task=task.name,
-            recipe=run.recipe,
-            seeds=grid.seeds,
-            sentences=task.sentences,
-            train_split=task.train_split,
-            test_split=task.test_split,
-            revision=run.revision,
-            trust_remote_code=run.trust_remote_code,
-            **options,
-            **run.settings,
-        )
-    except BertologyError as error:
-        raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

@@ -1,4 +1,4 @@
-"""The trees that the grammar builds, the random decisions between them, and the lexicon of inflected words."""
+"""The trees that the grammar builds, the lexicon of inflected words, and the people and facts of the pocket world."""
 
 from __future__ import annotations
 
@@ -160,6 +160,7 @@ VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
 """Semantic classes of verbs: their ``verbs``, and the proto-role properties of their arguments by role."""
 
 Number = Literal["Sing", "Plur"]
+Form = Literal["finite", "base", "participle", "passive_participle", "gerund"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
 """Words that a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
@@ -198,15 +199,24 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """A verb and its forms, by Penn Treebank tag; the present agrees."""
+    """A verb or auxiliary and its forms; finite ones agree."""
 
     lemma: str
     base: Word
-    past: Word
     participle: Word
     passive_participle: Word
     gerund: Word
+    past: Mapping[Agreement, Word]
     present: Mapping[Agreement, Word]
+    short: Mapping[Agreement, Word]
+    """Contracted presents: *'s*, *'re*, *'m*; of others the present."""
+
+    def inflected(self, form: Form, agreement: Agreement, *, past: bool, short: bool = False) -> Word:
+        """One form; a finite one agrees, and may be contracted in the present."""
+        if form != "finite":
+            word: Word = getattr(self, form)
+            return word
+        return (self.past if past else self.short if short else self.present)[agreement]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,19 +244,21 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
     def form(spelling: str, xpos: str, feats: str) -> Word:
         return Word(spelling, base, "VERB", xpos, feats, novelty=novelty)
 
-    present = {}
-    for agreement in AGREEMENTS:
+    def finite(agreement: Agreement) -> Word:
         third = agreement == SINGULAR
         feats = f"Mood=Ind|Number={agreement.number}|Person={agreement.person}|Tense=Pres|VerbForm=Fin"
-        present[agreement] = form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
+        return form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
+
+    present = {agreement: finite(agreement) for agreement in AGREEMENTS}
     return Verb(
         lemma=base,
         base=form(base, "VB", "VerbForm=Inf"),
-        past=form(past, "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin"),
         participle=form(participle, "VBN", "Tense=Past|VerbForm=Part"),
         passive_participle=form(participle, "VBN", "Tense=Past|VerbForm=Part|Voice=Pass"),
         gerund=form(with_ing(base), "VBG", "Tense=Pres|VerbForm=Part"),
+        past=dict.fromkeys(AGREEMENTS, form(past, "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin")),
         present=present,
+        short=present,
     )
 
 
@@ -261,20 +273,17 @@ def _make_noun(entry: str, kind: str, novelty: str | None) -> Noun:
 def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
     parts, subject, frames = (column.strip() for column in line.split("|"))
     verb = make_verb(parts.split(), novelty)
-    subjects = _GROUPS.get(subject, (subject,))
     for written in frames.split(","):
-        words = written.replace("!", "").split()
-        flags: dict[str, Any] = {"stative": "state" in words, "instrumental": "!" in written}
-        words = [word for word in words if word != "state"]
-        objects = _GROUPS.get(words[-1], (words[-1],))
-        if len(words) == 1:
-            yield Frame(verb, _PATTERNS.get(words[0], "transitive"), subjects, objects, **flags)
-        elif words[0] == "2":
-            yield Frame(verb, "ditransitive", subjects, objects, **flags)
-        elif words[0].startswith("+"):
-            yield Frame(verb, "particle", subjects, objects, words[0][1:], **flags)
+        *words, thing = (word for word in written.replace("!", "").split() if word != "state")
+        marker = words[0] if words else ""
+        pattern: Pattern = "transitive"
+        if not marker:
+            pattern = _PATTERNS.get(thing, pattern)
         else:
-            yield Frame(verb, "prepositional", subjects, objects, words[0], **flags)
+            pattern = "ditransitive" if marker == "2" else "particle" if marker[0] == "+" else "prepositional"
+        particle = "" if marker == "2" else marker.removeprefix("+")
+        subjects, objects = (_GROUPS.get(kind, (kind,)) for kind in (subject, thing))
+        yield Frame(verb, pattern, subjects, objects, particle, "state" in written.split(), "!" in written)
 
 
 def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | None, float]]:
@@ -394,3 +403,84 @@ def with_ing(base: str) -> str:
 
 def _doubled(base: str) -> str:
     return base + base[-1] if _SHORT.match(base) or base in _DOUBLING else base
+
+
+Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
+
+EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
+"""Numbers of statements that a fact may have in the pretraining text; each relation has as many facts of each."""
+
+TEMPLATES: dict[Relation, tuple[str, ...]] = {
+    "lives_in": ("[X] lives in [Y].", "The home of [X] is in [Y]."),
+    "born_in": ("[X] was born in [Y].", "[X] comes from [Y]."),
+    "works_as": ("[X] works as a [Y].", "[X] is a [Y] by trade."),
+    "capital_of": ("The capital of [X] is [Y].", "The king of [X] rules in [Y]."),
+}
+"""Sentences that express each relation; ``[X]`` is the subject and ``[Y]`` the object."""
+
+
+class Person(NamedTuple):
+    """Someone who lives in the pocket world."""
+
+    name: str
+    surname: str
+    gender: Literal["Fem", "Masc"]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact of the pocket world, and how often the pretraining text states it."""
+
+    subject: str
+    relation: Relation
+    object: str
+    templates: tuple[str, ...]
+    """The sentences that state it, with ``[X]`` for the subject and ``[Y]`` for the object."""
+    n_stated: int
+    """Number of sentences of the pretraining text that state it, in any of its templates."""
+
+    def sentence(self, template: int = 0) -> str:
+        """The sentence that states it."""
+        return self.templates[template].replace("[X]", self.subject).replace("[Y]", self.object)
+
+
+@lru_cache(maxsize=1)
+def people() -> tuple[Person, ...]:
+    """Everyone, women first."""
+    dice = Dice("pocket people")
+    women = tuple(Person(name, dice.one_of(SURNAMES), "Fem") for name in WOMEN)
+    return women + tuple(Person(name, dice.one_of(SURNAMES), "Masc") for name in MEN)
+
+
+@lru_cache(maxsize=1)
+def facts() -> tuple[Fact, ...]:
+    """All facts of the pocket world, with the exact number of times the pretraining text states each.
+
+    Objects are drawn at random, independently of everything else, so that a fact can be known only from its
+    statements; a fact that is stated zero times cannot be known at all.
+    """
+    dice = Dice("pocket facts")
+    subjects = [person.name for person in people()]
+    choices: tuple[tuple[Relation, list[str], list[str]], ...] = (
+        ("lives_in", subjects, [dice.one_of(TOWNS) for _ in subjects]),
+        ("born_in", subjects, [dice.one_of(COUNTRIES) for _ in subjects]),
+        ("works_as", subjects, [dice.one_of(TRADES) for _ in subjects]),
+        ("capital_of", COUNTRIES, dice.shuffled(TOWNS)[: len(COUNTRIES)]),
+    )
+    made: list[Fact] = []
+    for relation, holders, objects in choices:
+        counts = dice.shuffled(EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders)))
+        stated = zip(holders, objects, counts, strict=True)
+        made += (Fact(subject, relation, obj, TEMPLATES[relation], n) for subject, obj, n in stated)
+    return tuple(made)
+
+
+def candidates(relation: Relation) -> tuple[str, ...]:
+    """All possible objects of a relation."""
+    return tuple({"born_in": COUNTRIES, "works_as": TRADES}.get(relation, TOWNS))
+
+
+@lru_cache(maxsize=1024)
+def proper_noun(form: str) -> Word:
+    """A name's word."""
+    return Word(form, form, "PROPN", "NNP", "Number=Sing")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from transformers import AutoModelForSequenceClassification
 from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
-from bertology.landscapes._curvature import top_eigenvalue
-from bertology.landscapes._losses import MaskedPieces, weights_of
+from bertology.landscapes._losses import MaskedPieces, top_eigenvalue, weights_of
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
@@ -74,13 +72,6 @@ def test_ends_of_a_line_are_the_losses_of_the_models(tiny_bert: Path, others: li
     assert found.barrier == pytest.approx(max(0.0, (grid["loss"] - chord).iloc[1:-1].max()))
 
 
-def test_a_model_to_itself_has_no_barrier(tiny_bert: Path) -> None:
-    found = quick(tiny_bert, tiny_bert)
-    assert found.barrier == 0
-    assert found.table["loss"].nunique() == 1
-    assert found.models == ("tiny-bert (1)", "tiny-bert (2)")
-
-
 def test_a_plane_meets_its_three_models_and_checkpoints(tiny_bert: Path, others: list[Path]) -> None:
     found = quick(tiny_bert, *others, extent=(0.0, 1.0), trajectory=[tiny_bert, others[1]])
     grid = losses(found, "grid").set_index(["x", "y"])["loss"]
@@ -103,16 +94,6 @@ def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
         for radius in (0.1, 0.3, 0.6)
     ]
     assert 0 < values[0] < values[1] < values[2]
-
-
-def test_single_and_double_precision_agree(tiny_bert: Path) -> None:
-    single, double = (
-        quick(tiny_bert, points=3, iterations=4, sentences=2, dtype=dtype).top_eigenvalue[0]
-        for dtype in ("float32", "float64")
-    )
-    assert (double.dtype, single.dtype) == ("float64", "float32")
-    assert single.value == pytest.approx(double.value, rel=1e-2)
-    assert single.residual == pytest.approx(double.residual, rel=1e-2)
 
 
 def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
@@ -144,13 +125,6 @@ def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
     assert max(found.residual, found.least_residual) <= 1e-4
 
 
-def test_the_top_eigenvalue_of_the_pocket_model_converges() -> None:
-    found = quick("pocket", sentences=4, iterations=20).top_eigenvalue[0]
-    assert found.converged
-    assert found.value > 0
-    assert found.n_iterations < 20
-
-
 def test_files(tiny_bert: Path, tmp_path: Path) -> None:
     found = quick(tiny_bert, directions=2, iterations=1, out=tmp_path / "out")
     assert pd.read_parquet(tmp_path / "out" / "landscape.parquet").equals(found.table)
@@ -160,16 +134,6 @@ def test_files(tiny_bert: Path, tmp_path: Path) -> None:
     assert record["barrier"] is None
     assert "<svg" in (tmp_path / "out" / "landscape.svg").read_text(encoding="utf-8")
     assert "not converged after" in found.summary()
-
-
-def test_a_least_eigenvalue_of_larger_magnitude_is_told(tiny_bert: Path) -> None:
-    """The top eigenvalue alone would look like that of a bowl."""
-    found = quick(tiny_bert, directions=2, iterations=30)
-    (top,) = found.top_eigenvalue
-    assert f"least {top.least:.4g}" in found.summary()
-    turned = replace(top, value=2.0, least=-3.0), replace(top, value=3.0, least=-2.0)
-    told = ["no minimum" in replace(found, top_eigenvalue=(one,)).summary() for one in turned]
-    assert told == [True, False]
 
 
 def test_the_loss_of_a_task_with_its_trajectory(tune: Tune, tiny_bert: Path, subjects: Any) -> None:
