@@ -294,6 +294,7 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
             f"train has {targets.n_problems} problems of {targets.n_classes} classes and dev {dev_targets.n_problems} "
             f"of {dev_targets.n_classes}: give the same problems"
         )
+    on_dev = dev_targets.class_weights()
     for problem, counts in enumerate(targets.class_weights()):
         name = targets.name(problem)
         if not counts.any():
@@ -303,7 +304,7 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
                 f"{name}: all training items have the one class {counts.argmax()}; give data with at least two. "
                 "A control task draws one class for each word form: with few forms leave it out (--controls)"
             )
-        if not dev_targets.class_weights()[problem].any():
+        if not on_dev[problem].any():
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
 
 

@@ -112,9 +112,9 @@ class TrainingData:
     """Data and seed of a fit, after they were checked."""
 
     train: Any  # a source of the kind that the readout reads
-    targets: Targets
+    targets: Any  # of that kind too
     dev: Any
-    dev_targets: Targets
+    dev_targets: Any
     seed: int
     device: torch.device
     progress: Progress

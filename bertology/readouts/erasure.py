@@ -131,16 +131,10 @@ def fit_nullspace(
     support vector machines, so that all rounds follow from one pass over the source. It removes many more directions
     than :func:`fit_erasure`, and so damages more than the concept; it is here to be compared with.
 
-    Args:
-        source: the vectors.
-        labels: ``[item]`` class of each item, −1 for items that do not count.
-        n_classes: classes are ``0 … n_classes − 1``.
-        within: ``[item]`` codes of groups, within which the concept is removed, as for :func:`fit_erasure`.
-        n_rounds: classifiers at most.
-        device: where to compute, as torch names it.
+    Other arguments and errors are those of :func:`fit_erasure`.
 
-    Raises:
-        FitError: as for :func:`fit_erasure`.
+    Args:
+        n_rounds: classifiers at most.
     """
     covariance, cross, mean, spread = _covariances(source, labels, n_classes, within, device)
     n_items = int((np.asarray(labels) >= 0).sum())

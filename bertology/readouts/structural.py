@@ -18,7 +18,7 @@ from bertology._spans import SpanChunk
 from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Progress, check_same_shape, checked_weights
-from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
+from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, TrainingData, drawn_alike, moved
 from bertology.readouts._items import JoinedChunks
 from bertology.readouts._sources import Floats, Integers, SpanSource, check_finite
 
@@ -274,29 +274,18 @@ class MapLoop(FitLoop):
 
     what = "structural probes: epoch"
 
-    def __init__(
-        self,
-        readouts: Sequence[StructuralReadout],
-        train: SpanSource,
-        targets: TreeTargets,
-        dev: SpanSource,
-        dev_targets: TreeTargets,
-        seed: int,
-        workers: Workers,
-        device: torch.device,
-        progress: Progress,
-    ) -> None:
-        readout = readouts[0]  # alike but for their rank
+    def __init__(self, readouts: Sequence[StructuralReadout], data: TrainingData, workers: Workers) -> None:
+        readout, train, targets = readouts[0], data.train, data.targets  # readouts are alike but for their rank
         shape = len(readouts), train.n_layers, targets.n_problems
         stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
-        super().__init__(stopping, readout.max_epochs, progress)
-        self._readout, self._targets, self._workers, self._device = readout, targets, workers, device
-        self._dev, self._dev_targets = dev, replace(dev_targets, weights=None)
+        super().__init__(stopping, readout.max_epochs, data.progress)
+        self._readout, self._targets, self._workers, self._device = readout, targets, workers, data.device
+        self._dev, self._dev_targets = data.dev, replace(data.dev_targets, weights=None)
         used = torch.ones(train.n_items, dtype=torch.bool)
         if targets.weights is not None:
             used = torch.from_numpy((targets.weights > 0).any(axis=0))
-        self._joined = JoinedChunks(train, used, device=device)
-        self._random = torch.Generator().manual_seed(seed)
+        self._joined = JoinedChunks(train, used, device=data.device)
+        self._random = torch.Generator().manual_seed(data.seed)
         self._rates = np.full(shape, readout.learning_rate, dtype=np.float32)
         self._states, self.best = [], []
         for one in readouts:
@@ -305,7 +294,8 @@ class MapLoop(FitLoop):
             def draw(random: torch.Generator, rank: int = rank) -> dict[str, Tensor]:
                 return {"map": _START * (2 * torch.rand(train.dim, rank, generator=random) - 1).T}
 
-            maps = drawn_alike(shape[2], shape[1], seed, draw)["map"].transpose(0, 1).contiguous().to(device)
+            maps = drawn_alike(shape[2], shape[1], data.seed, draw)["map"].transpose(0, 1).contiguous()
+            maps = maps.to(data.device)
             self._states.append(AdamState.start({"map": maps.flatten(0, 1)}))
             self.best.append(maps.clone())
         self._shards: list[list[MapShard]] = []
@@ -489,11 +479,11 @@ def fit_ranks(
         FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
             their rank, sentences that do not fit their trees, or vectors that are not finite.
     """
-    _check(readouts, train, targets, dev, dev_targets)
-    device_of_all, tell = torch.device(device), progress or (lambda line: None)
-    data = train, targets, dev, dev_targets
-    with Workers(device_of_all) as workers:
-        loop = MapLoop(readouts, *data, seed, workers, device_of_all, tell)
+    tell = progress or (lambda line: None)
+    data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)
+    _check(readouts, data)
+    with Workers(data.device) as workers:
+        loop = MapLoop(readouts, data, workers)
         stopping = loop.run()
     return [
         FittedStructural(
@@ -509,13 +499,8 @@ def fit_ranks(
     ]
 
 
-def _check(
-    readouts: Sequence[StructuralReadout],
-    train: SpanSource,
-    targets: TreeTargets,
-    dev: SpanSource,
-    dev_targets: TreeTargets,
-) -> None:
+def _check(readouts: Sequence[StructuralReadout], data: TrainingData) -> None:
+    train, targets, dev, dev_targets = data.train, data.targets, data.dev, data.dev_targets
     plain = readouts[0]
     if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
         raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
