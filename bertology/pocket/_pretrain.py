@@ -860,7 +860,7 @@ def _train(
 ) -> None:
     import torch
 
-    from bertology._training import Steps, train, weight_groups
+    from bertology._training import train, weight_groups
 
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
@@ -899,7 +899,8 @@ def _train(
 
     train(
         model,
-        Steps(lambda step: dict(_tensors(examples.batch(step))), settings.steps),
+        range(settings.steps),
+        lambda steps: _tensors(examples.batch(steps[0])),
         torch.optim.AdamW(weight_groups(model, settings.weight_decay), betas=(0.9, 0.98), fused=True),
         folder=out / "training",
         device=model.device,
