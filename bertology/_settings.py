@@ -14,12 +14,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import yaml
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, to_json
 
 from bertology._inputs import opened
 from bertology._names import name_not_found
@@ -144,18 +146,7 @@ def read_yaml(path: Path, *, what: str) -> Written:
 
 
 def read_file_of(command: str, path: Path, *, what: str, example: str) -> Written:
-    """The mapping of a YAML file for ``bertology COMMAND``, empty where the file is.
-
-    Args:
-        command: that reads it. The key ``command``, which a file need not have, names the command that it is for; it
-            is checked, and left out of what is returned.
-        path: the file.
-        what: it should be, for messages.
-        example: a line of such a file, for messages.
-
-    Raises:
-        BertologyError: there is no such file, it is no mapping, or it is for another command.
-    """
+    """The mapping of a YAML file for ``bertology COMMAND``, without its key ``command``, which is checked."""
     written = read_yaml(path, what=what)
     if written.value is None:
         return Written(written.place, {})
@@ -379,7 +370,7 @@ def checked_settings(
 
     Messages call it by its ``owner``: ``readout linear.v1``. Its fields in ``fixed`` are no settings.
     """
-    known = [field.name for field in fields(kind) if field.name not in fixed] if is_dataclass(kind) else []
+    known = sorted({*map(attrgetter("name"), fields(kind))} - fixed) if is_dataclass(kind) else []
     for name in settings:
         if name not in known:
             raise name_not_found(f"setting of {owner}", name, known)
@@ -392,3 +383,38 @@ def checked_settings(
             reason = f"{reason[0].lower()}{reason[1:]}"
             raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason}") from None
     return found
+
+
+def check_trust(written: Written, *, granted: bool) -> None:
+    """Refuse a file that asks to run Python code of a model, unless that is granted."""
+    if granted or not isinstance(written.value, dict | list):
+        return
+    for key, value in written.value.items() if isinstance(written.value, dict) else enumerate(written.value):
+        if key == "trust_remote_code" and value.value is True:
+            raise BertologyError(
+                f"{written.place_of((key,))}: asks to run Python code that comes with a model: give "
+                "--trust-remote-code (trust_remote_code=True) as well if you trust it, or delete this line"
+            )
+        check_trust(value, granted=granted)
+
+
+def file_schema(
+    model: type[BaseModel], command: str, *, title: str, further: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The schema of a file for ``bertology COMMAND``."""
+    schema = model.model_json_schema()
+    named = {"const": command, "description": f"The command that the file is for, `bertology {command}`."}
+    schema["properties"] = {"command": named, **schema["properties"], **(further or {})}
+    # Further paragraphs are about Python.
+    schema["description"] = schema["description"].partition("\n")[0]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"bertology {title}"}
+
+
+def or_a_name(schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """The schema of settings that may be written as a bare name, for ``__get_pydantic_json_schema__``."""
+    reference = handler(schema)
+    full = handler.resolve_ref_schema(reference)
+    whole = dict(full)
+    full.clear()
+    full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
+    return reference

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.geometry import GeometryProbe, SpanItems
+from bertology.geometry import GeometryProbe
+from bertology.geometry.senses import SpanItems, span_clusters
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,7 @@ class ChunkClusters(GeometryProbe):
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Clusters of all chunks of test."""
         items = self._items(sentences)
-        return geometry.span_clusters(
-            vectors, {name: some.readable(vectors[name].words) for name, some in items.items()}
-        )
+        return span_clusters(vectors, {name: some.readable(vectors[name].words) for name, some in items.items()})
 
     def _items(self, sentences: Splits) -> dict[str, SpanItems]:
         kinds: dict[str, int] = {}
@@ -83,7 +82,7 @@ def _chunks(text: Sentences, kinds: dict[str, int]) -> SpanItems:
     last = stops[np.searchsorted(stops, first, side="right")] - 1
     names = [tags.values[code].removeprefix("B-") for code in tags.codes[first]]
     labels = np.array([kinds.setdefault(name, len(kinds)) for name in names], dtype=np.int64)
-    return geometry.SpanItems(first, last, labels, text.sentence_of_word[first])
+    return SpanItems(first, last, labels, text.sentence_of_word[first])
 
 
 PROBE = ChunkClusters()

@@ -33,22 +33,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import comparison, geometry
-from bertology.comparison import AttentionComparison, EncoderComparison, LayerPair, VectorComparison
+from bertology import comparison
+from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, LayerPair, VectorComparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
+from bertology.geometry import similarity
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.measures.sums import LayerSums
-from bertology.probing import ProbeFamily, Splits, SplitVectors, SplitWords, sampled_words
-
-if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
+from bertology.probing import ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 Floats = NDArray[np.float64]
 _ABOUT = {
@@ -57,7 +55,7 @@ _ABOUT = {
 }
 
 
-_ORDERS = {"each": "restored_alone", "up_to": "restored_up_to", "from": "restored_from"}
+_ORDERS: Mapping[comparison.Order, str] = {"each": "restored_alone", "up_to": "restored_up_to", "from": "restored_from"}
 
 
 @dataclass(frozen=True)
@@ -100,19 +98,14 @@ class ComparedVectors(VectorComparison):
         )
 
     def statistics(
-        self,
-        model: SplitVectors,
-        reference: SplitVectors,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
     ) -> Iterator[LayerSums]:
         """Likenesses on the words of test; layers are matched by those of dev."""
         both = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[both[0].words]
-        yield from geometry.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
-        yield from geometry.anisotropy_change(*both, of_sentence, layers=layers)
-        yield from geometry.cosine_to_reference(*both, of_sentence, layers=layers)
+        yield from similarity.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
+        yield from similarity.anisotropy_change(*both, of_sentence, layers=layers)
+        yield from similarity.cosine_to_reference(*both, of_sentence, layers=layers)
 
     @property
     def _names(self) -> list[str]:
@@ -157,12 +150,7 @@ class ClustersOfLabels(VectorComparison):
         return found
 
     def statistics(
-        self,
-        model: SplitVectors,
-        reference: SplitVectors,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
     ) -> Iterator[LayerSums]:
         """Divergences on the words of test."""
         text, words = sentences["test"], model["test"].words
@@ -226,34 +214,19 @@ class ComparedWeights(EncoderComparison):
     reads = ()
     about = "There is nothing to read."
 
-    def measure(
-        self,
-        model: Encoder,
-        reference: Encoder,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
-        on_long: str,
-        progress: Progress,
-    ) -> Iterator[LayerSums]:
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
         """Changes of the tensors of the same name in the layers that are compared."""
-        found = comparison.weight_changes(
-            reference, model, layers=layers if model.n_layers != reference.n_layers else None
-        )
-        asked = {layer for layer, _ in layers}
+        same_depth = pair.model.n_layers == pair.reference.n_layers
+        found = comparison.weight_changes(pair.reference, pair.model, layers=None if same_depth else pair.layers)
+        asked = {layer for layer, _ in pair.layers}
         by_layer, by_kind = found.table("layer"), found.table("layer and kind")
         for metric in (one.name for one in self.metrics):
             for group, frame in [("", by_layer), *((str(kind), part) for kind, part in by_kind.groupby("kind"))]:
                 chosen = frame[frame["layer"].isin(asked) & np.isfinite(frame[metric])]
                 if len(chosen):
-                    numbers = tuple(int(layer) for layer in chosen["layer"])
-                    yield _certain(metric, numbers, chosen[metric].to_numpy(), group)
-            whole = found.encoder_change
-            yield _certain(metric, (None,), np.array([getattr(whole, metric)]), "")
-
-
-def _certain(metric: str, layers: tuple[int | None, ...], values: Floats, group: str) -> LayerSums:
-    return LayerSums(metric, layers, values[:, None], np.ones((1, 1)), "blocks", group)
+                    values, numbers = chosen[[metric]].to_numpy(), tuple(map(int, chosen["layer"]))
+                    yield ratio_sums(metric, values, None, "blocks", group=group, layers=numbers)
+            yield ratio_sums(metric, np.array([found.encoder_change[metric]]), None, "blocks")
 
 
 @dataclass(frozen=True)
@@ -279,21 +252,12 @@ class ComparedLosses(EncoderComparison):
     columns: Literal["model"] = "model"
     about = "Any text will do."
 
-    def measure(
-        self,
-        model: Encoder,
-        reference: Encoder,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
-        on_long: str,
-        progress: Progress,
-    ) -> Iterator[LayerSums]:
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
         """Losses of the whole model, by sentence and by label."""
-        text = sentences["test"]
+        text = pair.sentences["test"]
         numbers = np.unique(text.sentence_of_word[sampled_words(text, self.most_words)])
         read = Sentences(text[number] for number in numbers.tolist())
-        found = comparison.masked_losses(reference, model, read, share=self.share, on_long=cast("OnLong", on_long))
+        found = comparison.masked_losses(pair.reference, pair.model, read, share=self.share, on_long=pair.on_long)
         of_a, of_b = found.losses
         of_sentence = numbers[read.sentence_of_word[of_a.words]]
         values = {
@@ -304,11 +268,9 @@ class ComparedLosses(EncoderComparison):
             "accuracy_reference": of_a.word_right,
         }
         for group, chosen in found.groups(self.by if self.by in read.layers else None).items():
-            under = np.bincount(of_sentence[chosen], minlength=len(text))[None].astype(np.float64)
             for metric, of_word in values.items():
-                over = np.bincount(of_sentence[chosen], weights=of_word[chosen], minlength=len(text))[None]
-                name = "" if group == "all" else group
-                yield LayerSums(metric, (None,), over.astype(np.float64), under, "sentences", name)
+                name, n = "" if group == "all" else group, len(text)
+                yield mean_sums(metric, of_word[chosen], of_sentence[chosen], n_clusters=n, group=name)
 
 
 @dataclass(frozen=True)
@@ -328,40 +290,25 @@ class RestoredLayers(EncoderComparison):
     columns: Literal["both"] = "both"
     about = "The labels are known when the model is open."
 
-    def measure(
-        self,
-        model: Encoder,
-        reference: Encoder,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
-        on_long: str,
-        progress: Progress,
-    ) -> Iterator[LayerSums]:
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
         """Separability in every layer, and the accuracies of both models."""
-        corpus = Corpus("test", {"test": sentences["test"]})
-        found = comparison.restored_scores(reference, model, corpus, split="test")
+        test, layers = pair.sentences["test"], pair.layers
+        corpus = Corpus("test", {"test": test})
+        found = comparison.restored_scores(pair.reference, pair.model, corpus, split="test")
         if "accuracy" not in found.metrics:
-            raise ModelError(f"model {model.name} was fine-tuned for {found.task}: restoring is scored by labels alone")
-        frames = found.predictions
-        clusters = frames[()]["cluster_id"].to_numpy()
-        n_clusters = len(sentences["test"])
+            problem = f"model {pair.model.name} was fine-tuned for {found.task}"
+            raise ModelError(f"{problem}: restoring is scored by labels alone")
+        clusters, n = found.predictions[()]["cluster_id"].to_numpy(), len(test)
         right = {
-            restored: _counted(clusters[(frame["gold"] == frame["pred"]).to_numpy()], n_clusters)
-            for restored, frame in frames.items()
+            restored: (frame["gold"] == frame["pred"]).to_numpy(np.float64)
+            for restored, frame in found.predictions.items()
         }
-        under = _counted(clusters, n_clusters)[None]
-        numbers = tuple(layer for layer, _ in layers)
-        for order in get_args(comparison.Order):
-            changed = [right[found.restored(order, layer)] - right[()] for layer in numbers]
-            yield LayerSums(_ORDERS[order], numbers, np.stack(changed), under, "sentences")
-        yield LayerSums("accuracy", (None,), right[()][None], under, "sentences")
-        whole = right[found.restored("from", 0)]
-        yield LayerSums("accuracy_reference", (None,), whole[None], under, "sentences")
-
-
-def _counted(clusters: NDArray[np.int64], n_clusters: int) -> Floats:
-    return np.bincount(clusters, minlength=n_clusters).astype(np.float64)
+        for order, name in _ORDERS.items():
+            changed = [right[found.restored(order, layer)] - right[()] for layer, _ in layers]
+            own = tuple(layer for layer, _ in layers)
+            yield mean_sums(name, np.stack(changed), clusters, n_clusters=n, layers=own)
+        yield mean_sums("accuracy", right[()], clusters, n_clusters=n)
+        yield mean_sums("accuracy_reference", right[found.restored("from", 0)], clusters, n_clusters=n)
 
 
 PROBE = ProbeFamily.among(

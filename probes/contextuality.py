@@ -23,13 +23,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import geometry
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.geometry import GeometryProbe
+from bertology.geometry.text import WordSample, text_statistics
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors, is_punctuation
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors, is_punctuation
 
 _BANDS = ((5, 9), (10, 49), (50, None))
 _SECOND_TAG = 0.1
@@ -81,17 +82,15 @@ class Contextuality(GeometryProbe):
     def _statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
         words, of_sentence = vectors.words, sentences.sentence_of_word[vectors.words]
         types = np.where(is_punctuation(sentences, words), -1, sentences.forms.codes[words])
-        sample, _ = geometry.WordSample.of(types, of_sentence, least=self.least_sentences)
+        sample, _ = WordSample.of(types, of_sentence, least=self.least_sentences)
         tags = sentences.layers["upos"].codes[words] if "upos" in sentences.layers else None
         names = sentences.layers["upos"].values if tags is not None else ()
         documents = sentences.document_of_sentence[of_sentence] if self.clusters == "documents" else None
         sample = replace(sample, groups=_groups(sample, tags, names))
-        return geometry.text_statistics(vectors, of_sentence, sample, tags, documents=documents)
+        return text_statistics(vectors, of_sentence, sample, tags, documents=documents)
 
 
-def _groups(
-    sample: geometry.WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]
-) -> dict[str, NDArray[np.bool_]]:
+def _groups(sample: WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:
     """Types by frequency, and where there are tags by their most frequent one and by whether they have several."""
     counts = sample.counts
     groups = {}

@@ -28,22 +28,12 @@ from numpy.typing import NDArray
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
-from bertology.geometry import GeometryBaseline, GeometryProbe, languages
-from bertology.geometry import language_items as asked
+from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.measures.sums import LayerSums
-from bertology.probing import (
-    ControlNote,
-    Examples,
-    GeometryCounts,
-    Probe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    is_punctuation,
-    labels_of_words,
-)
+from bertology.measures.sums import LayerSums, mean_sums
+from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.probes import labels_of_words
+from bertology.probing.statistics import SplitVectors, SplitWords, is_punctuation
 
 _SPLITS = ("train", "dev", "test")
 
@@ -60,7 +50,7 @@ class _OfSentences(GeometryProbe):
     def words(self, sentences: Splits) -> SplitWords:
         """All words of the sentences that are read."""
         text = ParallelText.of(sentences["test"])
-        chosen = asked.sampled_sentences(text, self.most_sentences, only_translated=self._needs_translations)
+        chosen = languages.sampled_sentences(text, self.most_sentences, only_translated=self._needs_translations)
         return {"test": np.flatnonzero(chosen[sentences["test"].sentence_of_word])}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
@@ -72,14 +62,12 @@ class _OfSentences(GeometryProbe):
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores by layer."""
-        of_words, cls = vectors["test"], vectors.get("cls:test")
-        text = ParallelText.of(sentences["test"])
-        items = self._items(sentences["test"], of_words.words)
+        of_words, cls, test = vectors["test"], vectors.get("cls:test"), sentences["test"]
         if cls is None:
-            return self._statistics(of_words, items)
-        chosen = np.isin(cls.words, np.unique(sentences["test"].sentence_of_word[of_words.words]))
-        numbers = np.where(chosen, cls.words, -1)
-        return self._statistics(_some(cls, numbers), languages.LanguageItems.of(text, cls.words[chosen]))
+            return self._statistics(of_words, self._items(test, of_words.words))
+        kept = np.flatnonzero(np.isin(cls.words, np.unique(test.sentence_of_word[of_words.words])))
+        read = LayerVectors.of_arrays(np.stack([cls.of(layer)[kept] for layer in cls.layers]), layers=cls.layers)
+        return self._statistics(read, languages.LanguageItems.of(ParallelText.of(test), cls.words[kept]))
 
     @abstractmethod
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
@@ -87,12 +75,6 @@ class _OfSentences(GeometryProbe):
 
     def _items(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.LanguageItems:
         return languages.LanguageItems.of(ParallelText.of(sentences), sentences.sentence_of_word[words])
-
-
-def _some(vectors: LayerVectors, numbers: NDArray[np.int64]) -> LayerVectors:
-    """The vectors whose number is not −1."""
-    kept = np.flatnonzero(numbers >= 0)
-    return vectors.of_arrays(np.stack([vectors.of(layer)[kept] for layer in vectors.layers]), layers=vectors.layers)
 
 
 @dataclass(frozen=True)
@@ -117,13 +99,11 @@ class Identity(_OfSentences):
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.language_identity(read, items, folds=self.folds)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The most frequent language."""
         items = self._items(sentences["test"], words["test"])
         right = items.language == np.bincount(items.language).argmax()
-        both = (np.bincount(items.clusters, some) for some in (right, np.ones(len(items))))
-        over, under = (some[None].astype(np.float64) for some in both)
-        yield LayerSums("identity", (None,), over, under, "sentences")
+        yield mean_sums("identity", right, items.clusters)
 
 
 @dataclass(frozen=True)
@@ -139,7 +119,7 @@ class Centroids(_OfSentences):
     )
 
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
-        return languages.language_centroids(read, items, families=asked.FAMILIES)
+        return languages.language_centroids(read, items, families=languages.FAMILIES)
 
 
 @dataclass(frozen=True)
@@ -169,7 +149,7 @@ class Retrieval(_OfSentences):
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.retrieval(read, items, folds=self.folds, neighbours=self.neighbours)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The nearest sentence by TF-IDF of two to four characters in a row."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -212,43 +192,41 @@ class Translation(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words of sentences with gold links."""
-        directions = asked.translated_words(sentences["test"], self._types(sentences["test"]))
-        both = [part for one in directions for part in (one.source, one.candidates)]
-        return {"test": np.unique(np.concatenate(both))}
+        directions = self._translated(sentences["test"])
+        return {
+            "test": np.unique(np.concatenate([part for one in directions for part in (one.source, one.candidates)]))
+        }
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words asked about, types of candidates; those whose translation is in no other sentence are left out."""
-        whole = [
-            one.readable(words["test"])
-            for one in asked.translated_words(sentences["test"], self._types(sentences["test"]))
-        ]
-        answerable = [one.answerable(self.folds) for one in whole]
-        rare = sum(map(len, whole)) - sum(map(len, answerable))
+        whole = [one.readable(words["test"]) for one in self._translated(sentences["test"])]
+        n_answerable = sum(len(one.answerable(self.folds)) for one in whole)
+        rare = sum(map(len, whole)) - n_answerable
         n_types = sum(len(np.unique(one.types)) for one in whole)
         skipped = {"words whose translation occurs in no other sentence": rare} if rare else {}
-        return GeometryCounts(sum(map(len, answerable)), n_classes=n_types, skipped=skipped)
+        return GeometryCounts(n_answerable, n_classes=n_types, skipped=skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Translations by nearest type and nearest occurrence."""
         read = vectors["test"]
-        return languages.translation(read, self._asked(sentences["test"], read.words), folds=self.folds)
+        return alignment.translation(read, self._asked(sentences["test"], read.words), folds=self.folds)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The same spelling; or the type that the word's own is most often linked with in other sentences."""
         some = self._asked(sentences["test"], words["test"])
         if name == "lexical":
-            right = [(one.forms == one.gold)[None].astype(np.float64) for one in some]
+            right = [(one.forms == one.gold).astype(np.float64) for one in some]
         else:
-            right = [languages.by_dictionary(one, self.folds)[None] for one in some]
-        return languages.translation_scores("type", (None,), right, some)
+            right = [alignment.by_dictionary(one, self.folds) for one in some]
+        return alignment.translation_scores("type", right, some)
 
-    def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[languages.TranslatedWords]:
-        found = [
-            one.readable(words).answerable(self.folds)
-            for one in asked.translated_words(sentences, self._types(sentences))
-        ]
-        dice = np.random.default_rng(0)
+    def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.TranslatedWords]:
+        found, dice = self._translated(sentences), np.random.default_rng(0)
+        found = [one.readable(words).answerable(self.folds) for one in found]
         return [one.queries(np.sort(dice.permutation(len(one))[: self.most_words])) for one in found]
+
+    def _translated(self, sentences: Sentences) -> list[alignment.TranslatedWords]:
+        return alignment.translated_words(sentences, self._types(sentences))
 
     def _types(self, sentences: Sentences) -> NDArray[np.int64]:
         if self.by not in ("form", "lemma"):
@@ -286,7 +264,7 @@ class Alignment(GeometryProbe):
     def metrics(self) -> tuple[Metric, ...]:
         """Four scores of each method, and F1 of centred vectors."""
         found = []
-        for method in languages.METHODS:
+        for method in alignment.METHODS:
             found += [
                 sum_metric(f"{method}_f1", f"F1 of links by {method}: precision of possible, recall of sure ones"),
                 share_metric(f"{method}_precision", "share of links that are possible ones"),
@@ -298,29 +276,25 @@ class Alignment(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words of sentences with gold links."""
-        pairs = languages.AlignedPairs.of(ParallelText.of(sentences["test"]), np.arange(sentences["test"].n_words))
-        return {"test": np.unique(np.concatenate([side for pair in pairs.words for side in pair]))}
+        pairs = self._pairs(sentences["test"], np.arange(sentences["test"].n_words))
+        return {"test": np.unique(np.concatenate([side for pair in pairs for side in pair.words]))}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Sure links."""
-        pairs = self._pairs(sentences["test"], words["test"])
-        return GeometryCounts(sum(len(gold.sure) for gold in pairs.gold))
+        return GeometryCounts(sum(len(one.gold.sure) for one in self._pairs(sentences["test"], words["test"])))
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores of every method of alignment."""
-        if not 0 <= self.distortion <= 1:
-            raise FitError(f"distortion={self.distortion}: give a number from 0 to 1")
         pairs = self._pairs(sentences["test"], vectors["test"].words)
-        return languages.alignment_scores(vectors["test"], pairs, distortion=self.distortion)
+        return alignment.alignment_scores(vectors["test"], pairs, distortion=self.distortion)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """Links by spelling or by place."""
-        pairs = self._pairs(sentences["test"], words["test"])
-        by_place = name == "diagonal"
-        return asked.links_without_vectors(pairs, sentences["test"], words["test"], by_place=by_place)
+        pairs, by_place = self._pairs(sentences["test"], words["test"]), name == "diagonal"
+        return alignment.links_without_vectors(pairs, sentences["test"], words["test"], by_place=by_place)
 
-    def _pairs(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.AlignedPairs:
-        return languages.AlignedPairs.of(ParallelText.of(sentences), words)
+    def _pairs(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.AlignedPair]:
+        return alignment.aligned_pairs(ParallelText.of(sentences), words)
 
 
 @dataclass(frozen=True)
@@ -367,7 +341,7 @@ class Transfer(GeometryProbe):
         """Words with a label, of sentences drawn at random."""
         most = {split: self.most_words // (1 + (split != "train")) for split in _SPLITS}
         return {
-            split: asked.sampled_by_language(sentences[split], self._examples(sentences[split]).words, most[split])
+            split: languages.sampled_by_language(sentences[split], self._examples(sentences[split]).words, most[split])
             for split in _SPLITS
         }
 
@@ -376,17 +350,17 @@ class Transfer(GeometryProbe):
         items = self._items(sentences, words)
         train, test = items.splits["train"], items.splits["test"]
         unseen = int((~np.isin(test.codes, train.codes)).sum())
-        return GeometryCounts(len(test), n_train=len(train), n_classes=items.n_labels, n_unseen_label=unseen)
+        return GeometryCounts(len(test.codes), len(train.codes), items.n_labels, unseen)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores by source and target language."""
         words = {split: vectors[split].words for split in _SPLITS}
         return languages.transfer(vectors, self._items(sentences, words))
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The most frequent label of the language of the fit, of all words or of the same form."""
         items = self._items(sentences, words)
-        return asked.transfer_by_label(items, sentences, words, by_form=name == "word_majority")
+        return languages.transfer_by_label(items, sentences, words, by_form=name == "word_majority")
 
     def _examples(self, sentences: Sentences) -> Examples:
         remedy = "; fit it in one corpus and test it in another by test_on of an experiment"
@@ -395,8 +369,8 @@ class Transfer(GeometryProbe):
     def _items(self, sentences: Splits, words: SplitWords) -> languages.TransferItems:
         examples = {split: self._examples(sentences[split]) for split in _SPLITS}
         labels = {split: (one.words, one.codes.astype(np.int64), one.values) for split, one in examples.items()}
-        items = asked.transfer_items(sentences, labels, words)
-        if not items.sources or len(items.names) < 2 or not len(items.splits["test"]):
+        items = languages.transfer_items(sentences, labels, words)
+        if not items.sources or len(items.names) < 2 or not len(items.splits["test"].codes):
             raise CorpusError(
                 f"languages:transfer:{self.of}: {len(items.sources)} languages have train words of two labels; give "
                 "multilingual:en=PATH,de=PATH of corpora with train, dev and test"

@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertology import geometry
-from bertology.geometry import GeometryProbe
+from bertology.geometry import GeometryProbe, layer_similarity
+from bertology.geometry.similarity import identity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class LayerSimilarity(GeometryProbe):
         """Likenesses of all pairs of the layers that are read, and of each with layer 0."""
         read, text = vectors["test"], sentences["test"]
         of_sentence = text.sentence_of_word[read.words]
-        yield from geometry.layer_similarity(read, of_sentence, measures=self._names)
-        yield from geometry.identity(read, text.forms.codes[read.words], of_sentence)
+        yield from layer_similarity(read, of_sentence, measures=self._names)
+        yield from identity(read, text.forms.codes[read.words], of_sentence)
 
     @property
     def _names(self) -> list[str]:

@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bertology import geometry
 from bertology.encoders import Encoding
 from bertology.errors import BertologyError
 from bertology.geometry import EncodingProbe
+from bertology.geometry.position import encoding_effects
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
@@ -73,7 +74,7 @@ class Position(EncodingProbe):
         plain, text = vectors["test"], sentences["test"]
         changed = {name: vectors[name] for name in self._names}
         types, of_sentence = text.forms.codes[plain.words], text.sentence_of_word[plain.words]
-        return geometry.encoding_effects(plain, changed, types, of_sentence)
+        return encoding_effects(plain, changed, types, of_sentence)
 
     @property
     def _names(self) -> list[str]:

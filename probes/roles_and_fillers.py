@@ -23,14 +23,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
-from bertology.geometry import GeometryProbe
-from bertology.geometry.role_sentences import ReadSentences, clipped_positions, complete_sentences, tree_paths
+from bertology.geometry import GeometryProbe, roles
 from bertology.measures import Metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")
@@ -93,15 +92,15 @@ class RolesAndFillers(GeometryProbe):
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Sentences of which every word can be read."""
-        n = {split: len(complete_sentences(text, words[split])) for split, text in sentences.items()}
+        n = {split: len(roles.complete_sentences(text, words[split])) for split, text in sentences.items()}
         return GeometryCounts(n["test"], n["train"])
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Errors of every scheme of roles."""
-        read = {split: ReadSentences.of(vectors, split, text) for split, text in sentences.items()}
+        read = {split: roles.ReadSentences.of(vectors, split, text) for split, text in sentences.items()}
         targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
         items, is_trained = self._items(read), self.fit == "low_rank"
-        return geometry.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
+        return roles.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
 
     @property
     def _names(self) -> list[str]:
@@ -130,9 +129,12 @@ class RolesAndFillers(GeometryProbe):
         """Paths from the root by split, ``[sentence][word]``; nothing where no tree is asked about."""
         if not any(name in _TREES for name in self._names):
             return {}
-        return {split: tree_paths(text, numbers[split].tolist(), trees=self.trees) for split, text in sentences.items()}
+        return {
+            split: roles.tree_paths(text, numbers[split].tolist(), trees=self.trees)
+            for split, text in sentences.items()
+        }
 
-    def _items(self, read: Mapping[str, ReadSentences]) -> geometry.RoleItems:
+    def _items(self, read: Mapping[str, roles.ReadSentences]) -> roles.RoleItems:
         """The sentences of all splits as fillers in roles."""
         lengths = {split: of_split.lengths for split, of_split in read.items()}
         every = np.concatenate(list(lengths.values()))
@@ -143,16 +145,16 @@ class RolesAndFillers(GeometryProbe):
             if 0 not in read["test"].words.layers:
                 raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
             lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
-            embeddings = geometry.filler_embeddings(lowest, fillers, clipped_positions(every))
-        roles = geometry.position_roles(every.tolist(), self.n_roles)
+            embeddings = roles.filler_embeddings(lowest, fillers, roles.clipped_positions(every))
+        of_words = roles.position_roles(every.tolist(), self.n_roles)
         texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
         trees = self._trees(texts, numbers)
         if trees:
             has_heads = self.trees == "dependencies"
-            roles |= geometry.tree_roles(trees, self.n_roles, has_heads=has_heads, seed=self.seed)
+            of_words |= roles.tree_roles(trees, self.n_roles, has_heads=has_heads, seed=self.seed)
         sizes = {split: len(of_split) for split, of_split in lengths.items()}
         sentences = np.repeat(np.arange(len(every)), every)
-        return geometry.RoleItems(sizes, sentences, fillers, embeddings, {name: roles[name] for name in self._names})
+        return roles.RoleItems(sizes, sentences, fillers, embeddings, {name: of_words[name] for name in self._names})
 
 
 PROBE = RolesAndFillers()

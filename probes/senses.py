@@ -30,24 +30,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertology import geometry
 from bertology.activations.layers import unit_vectors
 from bertology.errors import CorpusError, FitError
-from bertology.geometry import GeometryBaseline, GeometryProbe
-from bertology.geometry.sense_items import (
-    SensePairs,
-    concatenated,
-    concatenation_statistics,
-    context,
-    context_vectors,
-    lexical_pair_statistics,
-    pair_statistics,
-    read_pairs,
-    sense_data,
-)
+from bertology.geometry import GeometryProbe, senses
 from bertology.measures import share_metric, sum_metric
-from bertology.measures.sums import LayerSums
-from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits, SplitVectors, SplitWords
+from bertology.measures.sums import LayerSums, by_layer
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)
@@ -87,45 +76,46 @@ class Senses(GeometryProbe):
         """All words with senses."""
         if self.layers_summed < 1:
             raise FitError(f"layers_summed={self.layers_summed}: give 1 layer or more")
-        data = sense_data(sentences, known="train")
-        return {split: items.every_word for split, items in data.items.items()}
+        data = senses.sense_data(sentences, known="train")
+        return {split: senses.words_of_spans(items.spans) for split, items in data.items.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Occurrences, and senses of all words."""
-        data = sense_data(sentences, known="train").readable(words)
+        data = senses.sense_data(sentences, known="train", words=words)
         test, n_train = data.items["test"], len(data.items["train"])
         return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions by nearest centroid and by nearest neighbours."""
         words = {split: of_split.words for split, of_split in vectors.items()}
-        data = sense_data(sentences, known="train").readable(words)
-        layers, predicted = vectors["test"].layers, []
-        for place, layer in enumerate(layers):
-            summed = layers[max(0, place + 1 - self.layers_summed) : place + 1]
+        data, layers = senses.sense_data(sentences, known="train", words=words), vectors["test"].layers
+
+        def measure(place: int, layer: int) -> Iterator[LayerSums]:
             of_layer = {}
             for split, items in data.items.items():
-                read = vectors[split]
+                read, summed = vectors[split], layers[max(0, place + 1 - self.layers_summed) : place + 1]
                 whole = np.sum([items.means(read.of(one), read.words) for one in summed], axis=0)
                 of_layer[split] = unit_vectors(whole, layer)
-            predicted.append(geometry.predict_senses(of_layer, data.items))
-        return geometry.sense_scores(layers, predicted, data.items["test"], data.words)
+            return senses.sense_scores(senses.predict_senses(of_layer, data.items), data.items["test"], data.words)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        return by_layer((layer, measure(place, layer)) for place, layer in enumerate(layers))
+
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The word's most frequent sense, or both rules on the words of the context."""
-        data = sense_data(sentences, known="train").readable(words)
+        data = senses.sense_data(sentences, known="train", words=words)
         test = data.items["test"]
         if name == "majority":
             always = np.zeros(len(test), dtype=np.int64)
-            predicted = geometry.SensePredictions(always, always, None)
+            predicted = senses.SensePredictions(always, always, None)
         else:
             contexts = {}
             for split, items in data.items.items():
                 text = sentences[split]
-                bounds = [(int(text.starts[number]), int(text.starts[number + 1])) for number in items.clusters]
-                contexts[split] = [context(text, *both) for both in zip(bounds, items.spans.tolist(), strict=True)]
-            predicted = geometry.predict_senses(context_vectors(contexts), data.items)
-        return geometry.sense_scores((None,), [predicted], test, data.words)
+                bounds = [text.starts[number : number + 2].tolist() for number in items.clusters]
+                both = zip(bounds, items.spans.tolist(), strict=True)
+                contexts[split] = [senses.context(text, *of_item) for of_item in both]
+            predicted = senses.predict_senses(senses.context_vectors(contexts), data.items)
+        return senses.sense_scores(predicted, test, data.words)
 
 
 @dataclass(frozen=True)
@@ -147,18 +137,18 @@ class SenseClusters(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words with several senses."""
-        return {"test": sense_data(sentences, known="test").items["test"].every_word}
+        return {"test": senses.words_of_spans(senses.sense_data(sentences, known="test").items["test"].spans)}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Occurrences, and senses of all words."""
-        data = sense_data(sentences, known="test")
-        items = data.items["test"].readable(words["test"])
-        return GeometryCounts(len(items), n_classes=data.n_senses, skipped=data.skipped)
+        data = senses.sense_data(sentences, known="test", words=words)
+        return GeometryCounts(len(data.items["test"]), n_classes=data.n_senses, skipped=data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores by word, and means over words."""
-        data, read = sense_data(sentences, known="test"), vectors["test"]
-        return geometry.sense_clusters(read, data.items["test"].readable(read.words), names=data.words)
+        read = vectors["test"]
+        data = senses.sense_data(sentences, known="test", words={"test": read.words})
+        return senses.sense_clusters(read, data.items["test"], names=data.words)
 
 
 @dataclass(frozen=True)
@@ -186,11 +176,11 @@ class PairsOfSenses(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words of both spans of all pairs."""
-        pairs = {split: read_pairs(text, self.column) for split, text in sentences.items()}
+        pairs = {split: senses.read_pairs(text, self.column) for split, text in sentences.items()}
         for split, of_split in pairs.items():
             if of_split.same.all() or not of_split.same.any():
                 raise CorpusError(f"all pairs of {split} have the same label: give some of both")
-        return {split: of_split.every_word for split, of_split in pairs.items()}
+        return {split: senses.words_of_spans(of_split.spans) for split, of_split in pairs.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Pairs."""
@@ -200,15 +190,15 @@ class PairsOfSenses(GeometryProbe):
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores of raw and of standardised vectors."""
         pairs = self._readable(sentences, {split: read.words for split, read in vectors.items()})
-        return pair_statistics(vectors, pairs, sentences["test"])
+        return senses.pair_statistics(vectors, pairs, sentences["test"])
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The more frequent answer of train, or the cosine of both contexts."""
         pairs = self._readable(sentences, words)
-        return lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
+        return senses.lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
 
-    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, SensePairs]:
-        return {split: read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
+    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SensePairs]:
+        return {split: senses.read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
 
 
 @dataclass(frozen=True)
@@ -234,17 +224,17 @@ class SenseConcatenation(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words with senses in train, and those of the test whose senses train has."""
-        return concatenated(sentences).every_word
+        return senses.concatenated(sentences).every_word
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words of the test, and occurrences and senses in train."""
-        read = concatenated(sentences, words)
+        read = senses.concatenated(sentences, words)
         return GeometryCounts(len(read.items), sum(map(len, read.known.values())), n_classes=len(read.known))
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Ratios of cosines in each form of the sentence, and their differences."""
         words = {split: some.words for split, some in vectors.items()}
-        return concatenation_statistics(vectors, concatenated(sentences, words))
+        return senses.concatenation_statistics(vectors, senses.concatenated(sentences, words))
 
 
 PROBE = ProbeFamily.among(

@@ -22,23 +22,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention import AttentionProbe
-from bertology.attention.arcs.questions import subject_candidates
+from bertology import attention
+from bertology.attention import AttentionProbe, arcs
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
-from bertology.geometry import GeometryBaseline, GeometryProbe
+from bertology.geometry import GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
-from bertology.measures.sums import LayerSums
-from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits, SplitVectors, SplitWords
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic
+from bertology.measures.sums import LayerSums, by_layer, ratio_sums
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
@@ -92,16 +89,17 @@ class WordOrder(GeometryProbe):
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions of a logistic regression of the vectors of each layer."""
         items = self._items(sentences, {split: of_split.words for split, of_split in vectors.items()})
-        layers, right = vectors["test"].layers, []
-        for layer in layers:
+
+        def measure(layer: int) -> Iterator[LayerSums]:
             of_layer = {
                 split: read.of(layer)[np.searchsorted(read.words, items[split].words)]
                 for split, read in vectors.items()
             }
-            right.append(items["test"].right(order_scores(of_layer, items)))
-        return self._sums(layers, np.stack(right), items, sentences)
+            return self._sums(items["test"].right(order_scores(of_layer, items)), items, sentences)
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
+
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The first or last word of the kind, the most frequent place, or word forms with their places."""
         items = self._items(sentences, words)
         test = items["test"]
@@ -112,7 +110,7 @@ class WordOrder(GeometryProbe):
             right = test.gold - test.starts == Counter((train.gold - train.starts).tolist()).most_common(1)[0][0]
         else:
             right = getattr(test, name) == test.gold
-        return self._sums((None,), right[None].astype(np.float64), items, sentences)
+        return self._sums(right, items, sentences)
 
     def _items(self, sentences: Splits, words: SplitWords | None = None) -> dict[str, OrderItems]:
         """Sentences used, by split: those of train and dev in which order and structure agree."""
@@ -140,25 +138,17 @@ class WordOrder(GeometryProbe):
             raise CorpusError(f"in no sentence of {split} the first {kind} is the {asked}: give some to learn from")
 
     def _sums(
-        self,
-        layers: tuple[int | None, ...],
-        right: NDArray[np.float64],
-        items: Mapping[str, OrderItems],
-        sentences: Splits,
+        self, right: NDArray[np.float64 | np.bool_], items: Mapping[str, OrderItems], sentences: Splits
     ) -> Iterator[LayerSums]:
-        def sums(which: NDArray[np.bool_], group: str = "") -> LayerSums:
-            under = which[None].astype(np.float64)
-            return LayerSums("accuracy", layers, right * under, under, "sentences", group)
-
         test = items["test"]
-        yield sums(test.asked)
+        groups = {"": test.asked}
         if not self._place:
-            groups = {
-                "order and structure agree": ~test.asked,
-                "last is wrong too": test.asked & (test.gold != test.last),
-                "words alone are wrong": test.asked & (by_forms_and_places(items, sentences) < 1),
-            }
-            yield from (sums(which, name) for name, which in groups.items() if which.any())
+            groups["order and structure agree"] = ~test.asked
+            groups["last is wrong too"] = test.asked & (test.gold != test.last)
+            groups["words alone are wrong"] = test.asked & (by_forms_and_places(items, sentences) < 1)
+        for name, which in groups.items():
+            if not name or which.any():
+                yield ratio_sums("accuracy", right * which, which, group=name)
 
 
 @dataclass(frozen=True)
@@ -178,12 +168,11 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
         """Confusion of heads and of layers."""
-        from bertology.attention.arcs.heads import CandidateConfusion
-
         bits, above = (metric.name for metric in self.scores)
-        return [partial(CandidateConfusion, candidates=subject_candidates(sentences), metrics=(bits, above))]
+        asked = arcs.subject_candidates(sentences)
+        return [partial(arcs.CandidateConfusion, candidates=asked, metrics=(bits, above))]
 
 
 def _probe(name: str) -> Probe:

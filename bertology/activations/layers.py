@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import Integers
+from bertology.measures.sums import Integers, LayerSums, by_layer
 
 Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
@@ -146,6 +146,13 @@ class LayerVectors:
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 
+    def statistics(self, measure: Callable[[int, Floats32], Iterable[LayerSums]]) -> Iterator[LayerSums]:
+        """Statistics of all layers, from a function of the number of a layer and its vectors ``[word, dim]``.
+
+        The function returns the statistics of one layer, without naming it: see :func:`by_layer`.
+        """
+        return by_layer(self.each(lambda layer, vectors: (layer, list(measure(layer, vectors)))))
+
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
         """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
         return self._chunks(self.layers)
@@ -157,11 +164,7 @@ class LayerVectors:
 
 
 def unit_vectors(vectors: Floats32, layer: int = 0, *, may_vanish: bool = False) -> Floats32:
-    """Vectors of length 1.
-
-    Raises:
-        ModelError: a vector is zero, unless it may be; then it stays so.
-    """
+    """Vectors of length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not may_vanish and not (lengths > 0).all():
         n_zero = int((lengths == 0).sum())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bertology.comparison._probes import (
         AttentionComparison,
         EncoderComparison,
+        EncoderPair,
         LayerPair,
         ReadoutComparison,
         VectorComparison,
@@ -33,6 +34,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "AttentionComparison",
     "EncoderComparison",
+    "EncoderPair",
     "LayerPair",
     "Order",
     "ReadoutComparison",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError
-from bertology.measures.sums import LayerSums, jackknife_sums
+from bertology.measures.sums import LayerSums, by_layer, left_out_sums, ratio_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,34 +34,6 @@ _STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class LabelLayout:
-    """Distances between the labels of words in some layers of one model."""
-
-    centroids: Floats
-    """``[layer, pair]`` distances of centroids, the squared ones less what their sampling adds."""
-    spread: Floats
-    """``[layer]`` root mean squared distance of a word from the centroid of its label."""
-    hulls: Floats
-    """``[layer, pair]`` distances of convex hulls of a sample of words; 0 of labels that no hyperplane separates."""
-    shuffled: Floats
-    """``[layer, pair]`` the same of labels that are shuffled within each pair."""
-    left_out: Floats
-    """``[layer, block, pair]`` distances of centroids without a block of sentences."""
-    left_out_spread: Floats
-    """``[layer, block]`` the spread without a block of sentences."""
-
-    @property
-    def hulls_beyond_chance(self) -> Floats:
-        """``[layer]`` mean distance of hulls over that with shuffled labels, of pairs that are separable with these.
-
-        NaN where fewer than half are: then any distance is beyond chance.
-        """
-        known = self.shuffled > 0
-        ratios = _over((self.hulls * known).sum(axis=1), self.shuffled.sum(axis=1))
-        return np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
-
-
-@dataclass(frozen=True, eq=False)
 class LabelClusters:
     """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`."""
 
@@ -68,8 +41,12 @@ class LabelClusters:
     """Most frequent first."""
     layers: tuple[tuple[int, int], ...]
     """Each layer of B, and the one of A that it is compared with."""
-    model: LabelLayout
-    reference: LabelLayout
+    model: Mapping[str, Floats]
+    """``centroids`` ``[layer, pair]``, distances of centroids, the squared ones less what their sampling adds;
+    ``spread`` ``[layer]``, root mean squared distance of a word from the centroid of its label; both as ``…_left_out``
+    without each block of sentences ``[layer, block, …]``; ``hulls`` ``[layer, pair]``, distances of convex hulls of a
+    sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of shuffled labels."""
+    reference: Mapping[str, Floats]
     n_words: int
 
     @property
@@ -84,66 +61,55 @@ class LabelClusters:
         ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few words for the dimensions,
         and ``separable`` means nothing), ``centroids`` (distance of centroids over the spread of words around them),
         ``hulls`` (distance of hulls over that of shuffled labels, NaN where most of these cannot be separated),
-        ``layout`` (Pearson correlation between A and B of
-        the distances of centroids) and ``layout_hulls``.
+        ``layout`` (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``.
         """
         import pandas as pd
 
         columns: dict[str, object] = {"layer": [of_b for of_b, _ in self.layers]}
         columns["reference_layer"] = [of_a for _, of_a in self.layers]
         for name, layout in (("reference", self.reference), ("model", self.model)):
-            columns[f"separable_{name}"] = (layout.hulls > 0).mean(axis=1)
-            columns[f"centroids_{name}"] = layout.centroids.mean(axis=1) / layout.spread
-            columns[f"hulls_{name}"] = layout.hulls_beyond_chance
-        columns["separable_shuffled"] = (self.model.shuffled > 0).mean(axis=1)
-        columns["layout"] = _pearson(self.reference.centroids, self.model.centroids)
-        columns["layout_hulls"] = _pearson(self.reference.hulls, self.model.hulls)
+            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
+            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=1) / layout["spread"]
+            known = layout["shuffled"] > 0
+            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
+        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
+        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
+        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
         return pd.DataFrame(columns)
 
     def pair_table(self) -> pd.DataFrame:
         """A row for each layer and pair of labels: both distances in both models."""
         import pandas as pd
 
-        frames = [
-            pd.DataFrame(
-                {
-                    "layer": layer,
-                    "label": [one for one, _ in self.pairs],
-                    "other": [other for _, other in self.pairs],
-                    **{
-                        f"{what}_{name}": getattr(layout, what)[place]
-                        for name, layout in (("reference", self.reference), ("model", self.model))
-                        for what in ("centroids", "hulls")
-                    },
-                }
-            )
-            for place, (layer, _) in enumerate(self.layers)
-        ]
-        return pd.concat(frames, ignore_index=True)
+        layers, n = [layer for layer, _ in self.layers], len(self.pairs)
+        columns: dict[str, object] = {"layer": np.repeat(layers, n)}
+        columns["label"], columns["other"] = ([pair[side] for pair in self.pairs] * len(layers) for side in (0, 1))
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            columns |= {f"{what}_{name}": layout[what].ravel() for what in ("centroids", "hulls")}
+        return pd.DataFrame(columns)
 
     def statistics(self) -> Iterator[LayerSums]:
         """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
-        frame, numbers = self.table(), tuple(layer for layer, _ in self.layers)
-        model, reference = self.model, self.reference
+        frame, model, reference = self.table(), self.model, self.reference
         without = {
-            "layout": _pearson(reference.left_out, model.left_out),
-            "centroids_model": model.left_out.mean(axis=2) / model.left_out_spread,
-            "centroids_reference": reference.left_out.mean(axis=2) / reference.left_out_spread,
+            "layout": _pearson(reference["centroids_left_out"], model["centroids_left_out"]),
+            "centroids_model": model["centroids_left_out"].mean(axis=2) / model["spread_left_out"],
+            "centroids_reference": reference["centroids_left_out"].mean(axis=2) / reference["spread_left_out"],
         }
         without["centroids_change"] = without["centroids_model"] - without["centroids_reference"]
         frame["centroids_change"] = frame["centroids_model"] - frame["centroids_reference"]
         single = [name for name in frame.columns if name not in {*without, "layer", "reference_layer"}]
-        for name in (*without, *single):
-            whole = frame[name].to_numpy(np.float64)
-            defined = np.flatnonzero(np.isfinite(whole))
-            chosen = tuple(numbers[place] for place in defined.tolist())
-            if not chosen:
-                continue
-            if name in without:
-                influences = whole[defined, None] - without[name][defined]
-                yield jackknife_sums(name, chosen, whole[defined], influences, "blocks")
-            else:
-                yield LayerSums(name, chosen, whole[defined, None], np.ones((1, 1)), "blocks")
+
+        def measure(place: int) -> Iterator[LayerSums]:
+            for name in (*without, *single):
+                whole = np.array([frame[name][place]], dtype=np.float64)
+                if np.isfinite(whole[0]) and name in without:
+                    yield left_out_sums(name, np.append(whole, without[name][place]), "blocks")
+                elif np.isfinite(whole[0]):
+                    yield ratio_sums(name, whole, None, "blocks")
+
+        return by_layer((layer, measure(place)) for place, (layer, _) in enumerate(self.layers))
 
 
 def label_clusters(
@@ -220,20 +186,17 @@ class _Drawn:
         self.orders = [chance.permutation(len(parts[one]) + len(parts[other])) for one, other in self.pairs]
 
 
-def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> LabelLayout:
-    centroids, spread, hulls, shuffled, left_out, left_out_spread = [], [], [], [], [], []
+def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, Floats]:
+    found: dict[str, list[Any]] = defaultdict(list)
     for vectors in layers:
         centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-        distances, spreads = _centroids(centred, drawn)
-        centroids.append(distances[0])
-        spread.append(spreads[0])
-        left_out.append(distances[1:])
-        left_out_spread.append(spreads[1:])
-        products = centred[drawn.sample] @ centred[drawn.sample].T
-        hulls.append([_hull_distance(products, drawn, pair) for pair in range(len(drawn.pairs))])
-        shuffled.append([_hull_distance(products, drawn, pair, shuffle=True) for pair in range(len(drawn.pairs))])
-    parts = (centroids, spread, hulls, shuffled, left_out, left_out_spread)
-    return LabelLayout(*(np.array(part, dtype=np.float64) for part in parts))
+        for name, values in zip(("centroids", "spread"), _centroids(centred, drawn), strict=True):
+            found[name].append(values[0])
+            found[f"{name}_left_out"].append(values[1:])
+        products, pairs = centred[drawn.sample] @ centred[drawn.sample].T, range(len(drawn.pairs))
+        found["hulls"].append([_hull_distance(products, drawn, pair) for pair in pairs])
+        found["shuffled"].append([_hull_distance(products, drawn, pair, shuffle=True) for pair in pairs])
+    return {name: np.array(values, dtype=np.float64) for name, values in found.items()}
 
 
 def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:

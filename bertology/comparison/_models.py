@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from operator import add
 from pathlib import Path
@@ -24,13 +24,13 @@ from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
     Encoder,
     ModelSource,
-    OnLong,
     masked_lm_loss,
     model_fingerprint,
     model_name,
     open_encoder,
     resolve_model,
 )
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading import blocks_of
 from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
@@ -38,7 +38,9 @@ from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind,
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
-from bertology.measures import Bootstrap, bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio, compare
+from bertology.measures.intervals import Bootstrap
+from bertology.measures.sums import cluster_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,66 +50,27 @@ By = Literal["tensor", "layer", "kind", "layer and kind"]
 _ORDER = {kind: place for place, kind in enumerate(get_args(WeightKind))}
 _AT_ONCE = 1 << 20
 """Values that are compared at once in float64."""
+_SUMS = ("n_weights", "n_changed", "squared_a", "squared_b", "product", "squared_difference")
+"""Sums over values of A and B from which distances are computed; those of several tensors add up."""
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Sums over values of A and B from which distances are computed; sums of several tensors add up."""
-
-    n_weights: int
-    n_changed: int
-    """Values that differ."""
-    squared_a: float
-    squared_b: float
-    product: float
-    squared_difference: float
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def changed(self) -> float:
-        """Proportion of the values that differ."""
-        return self.n_changed / max(1, self.n_weights)
-
-    @property
-    def relative_l2(self) -> float:
-        """‖B − A‖ / ‖A‖; NaN where A is all 0."""
-        return math.sqrt(self.squared_difference) / math.sqrt(self.squared_a) if self.squared_a else math.nan
-
-    @property
-    def cosine(self) -> float:
-        """⟨A, B⟩ / (‖A‖ ‖B‖); NaN where one is all 0."""
-        length = math.sqrt(self.squared_a * self.squared_b)
-        return min(1.0, self.product / length) if length else math.nan
-
-
-@dataclass(frozen=True)
-class TensorChange:
-    """A tensor that both models have."""
-
-    name: str
-    """Without the prefix of the class that saved it, such as ``encoder.layer.0.output.dense.weight``."""
-    place: WeightPlace
-    sums: Sums
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WeightChanges:
     """The weights of a model B compared with those of a reference A; returned by :func:`weight_changes`."""
 
     reference: str
     model: str
-    tensors: tuple[TensorChange, ...]
-    """The tensors that both have, in the order of layers, heads last."""
+    tensors: pd.DataFrame
+    """A row for each tensor that both have, in the order of layers, heads last: ``tensor``, its name without the prefix
+    of the class that saved it, such as ``encoder.layer.0.output.dense.weight``; its ``kind``, its ``layers``, and sums
+    over its values in A and B."""
     only_in_reference: tuple[str, ...]
     only_in_model: tuple[str, ...]
 
     @property
-    def encoder_change(self) -> Sums:
-        """The sums of all tensors that belong to a layer, as of one vector."""
-        sums = (tensor.sums for tensor in self.tensors if tensor.place.layers)
-        return reduce(add, sums)
+    def encoder_change(self) -> Mapping[str, float]:
+        """``relative_l2``, ``cosine`` and ``changed`` of all tensors that belong to a layer, as of one vector."""
+        return _distances(self.tensors[self.tensors["layers"].map(bool)])
 
     def table(self, by: By = "layer") -> pd.DataFrame:
         """A row for each tensor, layer, kind of tensor, or both.
@@ -121,31 +84,31 @@ class WeightChanges:
         """
         import pandas as pd
 
-        if by not in _KEYS:
-            raise name_not_found("unit of weights", by, _KEYS)
-        names, keys = _KEYS[by]
-        pooled: dict[tuple[Hashable, ...], Sums] = {}
-        for tensor in self.tensors:
-            for key in keys(tensor):
-                pooled[key] = pooled[key] + tensor.sums if key in pooled else tensor.sums
-        rows = [(*key, sums.relative_l2, sums.cosine, sums.changed, sums.n_weights) for key, sums in pooled.items()]
-        frame = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
-        if by in ("kind", "layer and kind"):
-            rank = {"kind": [_ORDER[kind] for kind in frame["kind"]]}
-            order = frame.assign(**rank).sort_values(list(names), kind="stable").index
-            frame = frame.loc[order].reset_index(drop=True)
-        return frame
+        if by not in get_args(By):
+            raise name_not_found("unit of weights", by, get_args(By))
+        names = by.split(" and ")
+        frame = self.tensors.rename(columns={"layers": "layer"})
+        if "layer" in names:
+            frame = frame.explode("layer").dropna(subset="layer").astype({"layer": int})
+        groups = frame.groupby(names, sort=False)
+        rows = [dict(zip(names, key, strict=True)) | _distances(part) for key, part in groups]
+        table = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
+        if "kind" in names:
+            rank = {"kind": [_ORDER[kind] for kind in table["kind"]]}
+            table = table.loc[table.assign(**rank).sort_values(names, kind="stable").index].reset_index(drop=True)
+        return table
 
 
-_KEYS: dict[str, tuple[tuple[str, ...], Callable[[TensorChange], list[tuple[Hashable, ...]]]]] = {
-    "tensor": (("tensor",), lambda tensor: [(tensor.name,)]),
-    "layer": (("layer",), lambda tensor: [(layer,) for layer in tensor.place.layers]),
-    "kind": (("kind",), lambda tensor: [(tensor.place.kind,)]),
-    "layer and kind": (
-        ("layer", "kind"),
-        lambda tensor: [(layer, tensor.place.kind) for layer in tensor.place.layers],
-    ),
-}
+def _distances(tensors: pd.DataFrame) -> dict[str, float]:
+    """Distances of some tensors as of one vector; NaN where one is all 0."""
+    n, n_changed, a, b, product, difference = (reduce(add, tensors[name].tolist()) for name in _SUMS)
+    length = math.sqrt(a * b)
+    return {
+        "relative_l2": math.sqrt(difference) / math.sqrt(a) if a else math.nan,
+        "cosine": min(1.0, product / length) if length else math.nan,
+        "changed": n_changed / max(1, n),
+        "n_weights": n,
+    }
 
 
 def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, int]] | None = None) -> WeightChanges:
@@ -168,6 +131,8 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     Raises:
         ModelError: the models have no tensor in common, or one has different shapes in the two.
     """
+    import pandas as pd
+
     with contextlib.ExitStack() as stack:
         of_a, of_b = (_opened(given, stack) for given in (reference, model))
         name_in_a = {name: _counterpart(name, place, layers) for name, place in of_b.places.items()}
@@ -177,13 +142,15 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
                 f"models {of_a.name} and {of_b.name} have no tensor of the encoder in common: give a model and one "
                 "that was made from it"
             )
+        rows = [
+            (name, place.kind, place.layers, *_compared(name, both[name], of_a, of_b))
+            for name, place in of_b.places.items()
+            if name in both
+        ]
         return WeightChanges(
             of_a.name,
             of_b.name,
-            tuple(
-                TensorChange(name, of_b.places[name], _compared(name, other, of_a, of_b))
-                for name, other in both.items()
-            ),
+            pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS]),
             tuple(name for name in of_a.places if name not in both.values()),
             tuple(name for name in of_b.places if name not in both),
         )
@@ -204,28 +171,21 @@ def _counterpart(name: str, place: WeightPlace, layers: Sequence[tuple[int, int]
     return "" if other is None else re.sub(r"\.\d+\.", f".{other - 1}.", name, count=1)
 
 
-def _compared(name: str, other: str, of_a: StoredWeights | LoadedWeights, of_b: StoredWeights | LoadedWeights) -> Sums:
+def _compared(
+    name: str, other: str, of_a: StoredWeights | LoadedWeights, of_b: StoredWeights | LoadedWeights
+) -> tuple[float, ...]:
+    """The sums over the values of a tensor of B and another of A, part by part in float64."""
     a, b = of_a.read(other), of_b.read(name)
     if a.shape != b.shape:
         shapes = f"{list(b.shape)}, and {list(a.shape)} in {of_a.name}"
         raise ModelError(f"model {of_b.name}: {name} is {shapes}: give models whose tensors have one shape")
-    sums = Sums(0, 0, 0.0, 0.0, 0.0, 0.0)
-    for one, two in _parts(a, b):
-        sums += Sums(
-            len(one),
-            int(np.count_nonzero(one != two)),
-            float(one @ one),
-            float(two @ two),
-            float(one @ two),
-            float(np.square(two - one).sum()),
-        )
+    a, b, sums = a.flatten(), b.flatten(), (0, 0, 0.0, 0.0, 0.0, 0.0)
+    for start in range(0, len(a), _AT_ONCE):
+        one, two = (values[start : start + _AT_ONCE].double().numpy() for values in (a, b))
+        squares = float(one @ one), float(two @ two), float(one @ two), float(np.square(two - one).sum())
+        parts = len(one), int(np.count_nonzero(one != two)), *squares
+        sums = tuple(total + part for total, part in zip(sums, parts, strict=True))
     return sums
-
-
-def _parts(*tensors: Tensor) -> Iterator[tuple[np.ndarray[Any, np.dtype[np.float64]], ...]]:
-    flat = [tensor.flatten() for tensor in tensors]
-    for start in range(0, len(flat[0]), _AT_ONCE):
-        yield tuple(values[start : start + _AT_ONCE].double().numpy() for values in flat)
 
 
 _ALL = "all"
@@ -260,33 +220,25 @@ class MaskedLosses:
         """
         import pandas as pd
 
-        groups = self.groups(by)
-        bits, right, words = (np.stack(part) for part in zip(*map(self._sums, groups.values()), strict=True))
-        # [group, model, sentence] of sentences in which a word was masked
-        used = words[0] > 0
-        n_of = words[:, used]
-        flat = bits[:, :, used].reshape(2 * len(groups), -1)
-        scores = bootstrap_ratio(flat, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
+        groups, n = self.groups(by), len(self.sentences)
+        of_sentence = np.searchsorted(self.sentences.starts, self.losses[0].words, side="right") - 1
+        ones = np.ones(len(of_sentence))
+        values = np.stack(
+            [getattr(loss, name) for name in ("word_bits", "word_right") for loss in self.losses] + [ones]
+        )
+        sums = np.stack([cluster_sums(values * chosen, of_sentence, n) for chosen in groups.values()])
+        # [group, 5, sentence] of sentences in which a word was masked: bits and right words of A and B, and words
+        sums = sums[:, :, sums[0, 4] > 0]
+        n_of, totals = sums[:, 4], sums.sum(axis=2)
+        bits = sums[:, :2].reshape(2 * len(groups), -1)
+        scores = bootstrap_ratio(bits, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
         compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
-        counts = words.sum(axis=1)
-        rows = [
-            {
-                "words": label,
-                "bits_reference": scores.values[one.b],
-                "bits_model": scores.values[one.a],
-                "difference": one.diff,
-                "ci_low": one.ci_low,
-                "ci_high": one.ci_high,
-                "p_raw": one.p_raw,
-                "p_adj": one.p_adj,
-                "accuracy_reference": right[place, 0].sum() / counts[place],
-                "accuracy_model": right[place, 1].sum() / counts[place],
-                "n_words": int(counts[place]),
-            }
-            for place, (label, one) in enumerate(zip(groups, compared, strict=True))
-        ]
-        return pd.DataFrame(rows)
+        columns = {"words": list(groups), "bits_reference": scores.values[::2], "bits_model": scores.values[1::2]}
+        for column, name in (("difference", "diff"), *((one, one) for one in ("ci_low", "ci_high", "p_raw", "p_adj"))):
+            columns[column] = [getattr(one, name) for one in compared]
+        columns |= {f"accuracy_{name}": totals[:, row] / totals[:, 4] for name, row in (("reference", 2), ("model", 3))}
+        return pd.DataFrame({**columns, "n_words": totals[:, 4].astype(int)})
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
@@ -303,17 +255,6 @@ class MaskedLosses:
             if counts[code]:
                 groups[layer.values[code]] = codes == code
         return groups
-
-    def _sums(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """``[model, sentence]`` bits and right words, ``[sentence]`` words, of some masked words."""
-        words, n = self.losses[0].words[chosen], len(self.sentences)
-        of = np.searchsorted(self.sentences.starts, words, side="right") - 1
-        sums = [
-            [np.bincount(of, weights=values[chosen], minlength=n) for values in (loss.word_bits, loss.word_right)]
-            for loss in self.losses
-        ]
-        bits, right = zip(*sums, strict=True)
-        return np.stack(bits), np.stack(right), np.bincount(of, minlength=n)
 
 
 def masked_losses(
@@ -500,18 +441,16 @@ class Restored:
         replicates = np.concatenate([column.replicates for column in columns], axis=1)
         values = [float(column.values[0]) for column in columns]
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
-        rows = []
+        compared = [None, *compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)]
+        rows: list[dict[str, Any]] = []
         for order, layer in [("none", None), *((o, ly) for o in get_args(Order) for ly in range(self.n_layers + 1))]:
             place = 0 if layer is None else keys.index(_layers(order, layer, self.n_layers))
-            column = columns[place]
-            row = {"order": order, "layer": layer, "value": values[place]}
-            row |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
-            if place:
-                one = compared[place - 1]
-                row |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
-                row |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
-            rows.append(row)
+            column, one = columns[place], compared[place]
+            rows.append({"order": order, "layer": layer, "value": values[place]})
+            rows[-1] |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
+            if one is not None:
+                rows[-1] |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
+                rows[-1] |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
         return pd.DataFrame(rows).astype({"layer": "Int64"})
 
 

@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from numpy import float64
 from numpy.typing import NDArray
 
-from bertology.probing import (
-    GeometryCounts,
-    Probe,
-    RepresentationProbe,
-    SplitName,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    Subject,
-    sampled_words,
-)
+from bertology.probing import GeometryCounts, Probe, RepresentationProbe, Splits
+from bertology.probing.probes import SplitName, Subject
+from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
     from bertology.measures.sums import LayerSums
 
 
@@ -80,12 +73,7 @@ class VectorComparison(ComparisonProbe):
 
     @abstractmethod
     def statistics(
-        self,
-        model: SplitVectors,
-        reference: SplitVectors,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
     ) -> Iterator[LayerSums]:
         """The statistics of each layer of the model, or of those that they are defined for.
 
@@ -137,6 +125,21 @@ class AttentionComparison(ComparisonProbe):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class EncoderPair:
+    """Two models that are open at the same time and are to be left as they are found, and what they are compared on."""
+
+    model: Encoder
+    reference: Encoder
+    sentences: Splits
+    layers: Sequence[LayerPair]
+    """Every layer that is asked about, and the one of the reference that it is compared with; none where the columns of
+    the task are ``model``."""
+    on_long: OnLong
+    """Treatment of sentences longer than a model takes."""
+    progress: Progress
+
+
 class EncoderComparison(ComparisonProbe):
     """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
     other."""
@@ -162,29 +165,11 @@ class EncoderComparison(ComparisonProbe):
         """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
 
     @abstractmethod
-    def measure(
-        self,
-        model: Encoder,
-        reference: Encoder,
-        sentences: Splits,
-        *,
-        layers: Sequence[LayerPair],
-        on_long: str,
-        progress: Progress,
-    ) -> Iterator[LayerSums]:
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
         """The statistics of each layer of the model, and in layer ``None`` those of the whole model.
 
         What is measured by sentence has one cluster a sentence of test; what no sampling decides, such as a distance of
         weights, one cluster in all, and no interval.
-
-        Args:
-            model: the model.
-            reference: its reference, which is open at the same time. Both are to be left as they are found.
-            sentences: by split.
-            layers: every layer that is asked about, and the one of the reference that it is compared with; none where
-                :attr:`columns` is ``model``.
-            on_long: what to do with sentences longer than a model takes.
-            progress: shows how far it is.
 
         Raises:
             ModelError: the models cannot be compared so.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Bootstrap, Metric, bootstrap_ratio, compare, over_runs
+from bertology.measures import bootstrap_ratio, compare, over_runs
 from bertology.measures.comparisons import Comparison, over_layers
+from bertology.measures.intervals import Bootstrap
 from bertology.results import ResultRow, Results
 from bertology.results.compared import ComparedTask, PairStatistic, at_null
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
-from bertology.results.rows import ATTENTION, Score, counterpart, own_init, param_of, reading_of
+from bertology.results.rows import ATTENTION, Score, counterpart, own_init
 from bertology.results.table import interval_of, layers_named, metric_title, number
 
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 def _head_cells(rows: list[ResultRow]) -> Mapping[tuple[str, ...], Mapping[int, str]]:
     """The cell of a model on its own weights, by question and layer."""
     found: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
-    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and param_of(row, "reference") is None]
+    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and row.param("reference") is None]
     init = own_init(of_heads) if of_heads else ""
     for row in of_heads:
         if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
-            found[row.task, row.corpus, row.corpus_fingerprint, reading_of(row)][row.layer] = row.cell_id
+            found[row.task, row.corpus, row.corpus_fingerprint, row.reading][row.layer] = row.cell_id
     return found
 
 
@@ -156,49 +157,26 @@ _FLOORS = {"word_majority": "word majority", "majority": "majority"}
 _RANDOM = "random weights"
 
 
-@dataclass(frozen=True)
-class RetainedLayer:
-    """One task in one layer."""
-
-    task: str
-    corpus: str
-    reading: str
-    """The readout with its settings."""
-    metric: str
-    layer: int
-    """Layer of the model."""
-    reference_layer: int
-    """The one of the reference that it is compared with: of the same number, or of the same relative depth."""
-    reference_value: float
-    model_value: float
-    floor: float
-    floor_of: str
-    """Baseline whose score is the floor: ``word majority``, ``majority`` or ``random weights``."""
-    surplus: float
-    """Score of the reference beyond the floor, with its 95 % interval; the sign is that of a gain."""
-    surplus_low: float
-    surplus_high: float
-    retained: float
-    """(model − floor) / (reference − floor), NaN where the interval of the surplus includes 0."""
-    ci_low: float
-    ci_high: float
-    n_items: int
-    """Items, or of codelengths sentences, that both models were scored on."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Retained:
     """Retained knowledge of tasks by layer; returned by :func:`retained`."""
 
     reference: str
     model: str
-    layers: tuple[RetainedLayer, ...]
+    frame: pd.DataFrame
 
     def table(self) -> pd.DataFrame:
-        """A row for each task and layer, with the fields of :class:`RetainedLayer`; scores and shares are fractions."""
-        import pandas as pd
+        """A row for each task and layer; scores and shares are fractions.
 
-        return pd.DataFrame([asdict(one) for one in self.layers])
+        Columns are ``task``, ``corpus``, ``reading`` (the readout with its settings), ``metric``, ``layer`` of the
+        model and ``reference_layer``, with which it is compared, of the same number or the same relative depth;
+        ``reference_value``, ``model_value``, ``floor`` and ``floor_of``, the baseline whose score it is (``word
+        majority``, ``majority`` or ``random weights``); ``surplus``, the score of the reference beyond the floor with
+        the sign of a gain, with ``surplus_low`` and ``surplus_high``; ``retained``, (model − floor) / (reference −
+        floor), NaN where the interval of the surplus includes 0, with ``ci_low`` and ``ci_high``; and ``n_items``,
+        items, or of codelengths sentences, that both models were scored on.
+        """
+        return self.frame
 
 
 def retained(reference: Results, model: Results) -> Retained:
@@ -220,18 +198,17 @@ def retained(reference: Results, model: Results) -> Retained:
     Raises:
         ResultsError: the results are not of one model each, have no task in common, or lack predictions or any floor.
     """
+    import pandas as pd
+
     names = _only_model(reference, "the reference"), _only_model(model, "the model")
     of_a, of_b = _questions(reference), _questions(model)
-    found: list[RetainedLayer] = []
-    for key in of_a:
-        if key in of_b and (compared := _Task.of(reference, of_a[key], model, of_b[key])) is not None:
-            found += compared.layers()
-    if not found:
+    rows = [row for key in of_a if key in of_b for row in _retained_rows(reference, of_a[key], model, of_b[key])]
+    if not rows:
         raise ResultsError(
             f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
             "tasks, on the same corpus, with predictions kept"
         )
-    return Retained(*names, tuple(found))
+    return Retained(*names, pd.DataFrame(rows))
 
 
 def _only_model(results: Results, which: str) -> str:
@@ -248,7 +225,7 @@ def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
     for row in whole:
         is_score = row.main_metric and row.metric != "compression"
         if row.control == "none" and row.layer is not None and (is_score or row.metric == _BITS):
-            found[*_asked(row), row.pooling, reading_of(row)].append(row)
+            found[*_asked(row), row.pooling, row.reading].append(row)
     baselines = [row for row in whole if row.control in _FLOORS and row.layer is None]
     for rows in found.values():
         rows += [row for row in baselines if _asked(row) == _asked(rows[0])]
@@ -259,87 +236,67 @@ def _asked(row: ResultRow) -> tuple[str, ...]:
     return row.task, row.task_version, row.corpus_fingerprint, row.split, row.metric
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A task that both models were probed for, with the scores of both on the same items."""
+def _retained_rows(
+    reference: Results, of_a: Sequence[ResultRow], model: Results, of_b: Sequence[ResultRow]
+) -> Iterator[dict[str, Any]]:
+    """The layers of a task that both models were probed for; none where its scores are not made of single items."""
+    first, where = of_a[0], f"task {of_a[0].task} on {of_a[0].corpus}"
+    metric = None if first.metric == _BITS else metric_of(first)
+    if first.metric != _BITS and metric is None:
+        return
+    own_a, own_b, random = _cells(of_a, "own"), _cells(of_b, "own"), _cells(of_a, "random")
+    first_a, first_b = (next(iter(own.values()))[0] for own in (own_a, own_b))
+    items = shared_items([scored_items(reference, first_a), scored_items(model, first_b)], where)
 
-    row: ResultRow
-    reference: Mapping[int, Bootstrap]
-    """Scores by layer."""
-    model: Mapping[int, Bootstrap]
-    random: Mapping[int, Bootstrap]
-    baselines: Mapping[str, Bootstrap]
-    depths: tuple[int, int]
-    """Blocks of the model, and of the reference."""
-    n_items: int
+    def score(results: Results, rows: Sequence[ResultRow]) -> Bootstrap:
+        """The mean over seeds and draws, whose replicates are over sentences alone."""
+        runs = [
+            _bits(results, row, items) if metric is None else scores_of_cells(results, [row], metric, items=items)
+            for row in rows
+        ]
+        return over_runs(runs, draws_runs=False)
 
-    @classmethod
-    def of(
-        cls, reference: Results, of_a: Sequence[ResultRow], model: Results, of_b: Sequence[ResultRow]
-    ) -> _Task | None:
-        """None of a task whose scores are not made of single items."""
-        first, where = of_a[0], f"task {of_a[0].task} on {of_a[0].corpus}"
-        metric = None if first.metric == _BITS else metric_of(first)
-        if first.metric != _BITS and metric is None:
-            return None
-        own_a, own_b = _cells(of_a, "own"), _cells(of_b, "own")
-        random = _cells(of_a, "random")
-        firsts = [(reference, next(iter(own_a.values()))[0]), (model, next(iter(own_b.values()))[0])]
-        items = shared_items([scored_items(results, row) for results, row in firsts], where)
-
-        def scores(results: Results, by_layer: Mapping[int, Sequence[ResultRow]]) -> dict[int, Bootstrap]:
-            return {layer: _mean_score(results, rows, items, metric) for layer, rows in by_layer.items()}
-
-        baselines = {_FLOORS[row.control]: row for row in of_a if row.control in _FLOORS}
-        task = cls(
-            first,
-            scores(reference, own_a),
-            scores(model, own_b),
-            scores(reference, random),
-            {name: _mean_score(reference, [row], items, metric) for name, row in baselines.items()}
-            if metric is not None
-            else {"uniform code": _uniform(reference, firsts[0][1], items)},
-            (firsts[1][1].n_layers or 0, firsts[0][1].n_layers or 0),
-            len(items),
+    if metric is None:
+        baselines = {"uniform code": _bits(reference, first_a, items, is_uniform=True)}
+    else:
+        baselines = {_FLOORS[row.control]: score(reference, [row]) for row in of_a if row.control in _FLOORS}
+        if not baselines and not random:
+            problem = f"{where}: no floor in the results of the reference"
+            raise ResultsError(f"{problem}: probe it with controls word_majority and random")
+    by_layer = {layer: score(reference, rows) for layer, rows in own_a.items()}
+    random_layers = {layer: score(reference, rows) for layer, rows in random.items()}
+    sign = 1.0 if first.higher_is_better else -1.0
+    for layer, rows in own_b.items():
+        place = counterpart(layer, first_b.n_layers or 0, first_a.n_layers or 0)
+        if place not in by_layer:
+            continue
+        scores = [by_layer[place], score(model, rows)]
+        floors = baselines | ({_RANDOM: random_layers[place]} if place in random_layers else {})
+        best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
+        together = _side_by_side([*scores, *floors.values()], sign)
+        surplus, share = (
+            over_layers(together, _surplus, metric="surplus"),
+            over_layers(together, _share, metric="retained"),
         )
-        if metric is not None and not task.baselines and not task.random:
-            raise ResultsError(
-                f"{where}: no floor in the results of the reference: probe it with controls word_majority and random"
-            )
-        return task
-
-    def layers(self) -> Iterator[RetainedLayer]:
-        sign = 1.0 if self.row.higher_is_better else -1.0
-        for layer, of_b in self.model.items():
-            place = counterpart(layer, *self.depths)
-            if place not in self.reference:
-                continue
-            of_a = self.reference[place]
-            floors = {**self.baselines, **({_RANDOM: self.random[place]} if place in self.random else {})}
-            best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
-            together = _side_by_side([of_a, of_b, *floors.values()], sign)
-            surplus = over_layers(together, _surplus, metric="surplus")
-            share = over_layers(together, _share, metric="retained")
-            is_defined = bool(surplus.ci_low[0] > 0)
-            yield RetainedLayer(
-                task=self.row.task,
-                corpus=self.row.corpus,
-                reading=reading_of(self.row),
-                metric=self.row.metric,
-                layer=layer,
-                reference_layer=place,
-                reference_value=float(of_a.values[0]),
-                model_value=float(of_b.values[0]),
-                floor=float(floors[best].values[0]),
-                floor_of=best,
-                surplus=float(surplus.values[0]),
-                surplus_low=float(surplus.ci_low[0]),
-                surplus_high=float(surplus.ci_high[0]),
-                retained=float(share.values[0]) if is_defined else math.nan,
-                ci_low=float(share.ci_low[0]) if is_defined else math.nan,
-                ci_high=float(share.ci_high[0]) if is_defined else math.nan,
-                n_items=self.n_items,
-            )
+        is_defined = bool(surplus.ci_low[0] > 0)
+        retained = {"retained": share.values[0], "ci_low": share.ci_low[0], "ci_high": share.ci_high[0]}
+        yield {
+            "task": first.task,
+            "corpus": first.corpus,
+            "reading": first.reading,
+            "metric": first.metric,
+            "layer": layer,
+            "reference_layer": place,
+            "reference_value": float(scores[0].values[0]),
+            "model_value": float(scores[1].values[0]),
+            "floor": float(floors[best].values[0]),
+            "floor_of": best,
+            "surplus": float(surplus.values[0]),
+            "surplus_low": float(surplus.ci_low[0]),
+            "surplus_high": float(surplus.ci_high[0]),
+            **{name: float(value) if is_defined else math.nan for name, value in retained.items()},
+            "n_items": len(items),
+        }
 
 
 def _surplus(scores: Floats) -> Floats:
@@ -364,31 +321,14 @@ def _cells(rows: Sequence[ResultRow], which: str) -> dict[int, list[ResultRow]]:
     return dict(sorted(found.items()))
 
 
-def _mean_score(results: Results, rows: Sequence[ResultRow], items: Sequence[str], metric: Metric | None) -> Bootstrap:
-    """The mean over seeds and draws, whose replicates are over sentences alone."""
-    runs = [
-        _bits(results, row, items) if metric is None else scores_of_cells(results, [row], metric, items=items)
-        for row in rows
-    ]
-    return over_runs(runs, draws_runs=False)
-
-
-def _bits(results: Results, row: ResultRow, sentences: Sequence[str]) -> Bootstrap:
-    """A codelength over some sentences."""
-    log_probs, _ = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
-    return _summed(-log_probs / np.log(2))
-
-
-def _uniform(results: Results, row: ResultRow, sentences: Sequence[str]) -> Bootstrap:
-    """The codelength of the uniform code: log2 of the number of labels for each."""
-    _, n_items = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
-    item_bits = param_of(row, "details", {}).get("item_bits", np.log2(row.n_classes))
-    return _summed(np.array(n_items, dtype=np.float64)[None] * item_bits)
-
-
-def _summed(bits: Floats) -> Bootstrap:
-    n_sentences = bits.shape[1]
-    return bootstrap_ratio(bits, np.full(n_sentences, 1 / n_sentences), metric=_BITS)
+def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_uniform: bool = False) -> Bootstrap:
+    """A codelength over some sentences, or that of the uniform code: log2 of the number of labels for each."""
+    log_probs, n_items = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
+    bits = -log_probs / np.log(2)
+    if is_uniform:
+        item_bits = row.param("details", {}).get("item_bits", np.log2(row.n_classes))
+        bits = np.array(n_items, dtype=np.float64)[None] * item_bits
+    return bootstrap_ratio(bits, np.full(bits.shape[1], 1 / bits.shape[1]), metric=_BITS)
 
 
 def _side_by_side(scores: Sequence[Bootstrap], sign: float) -> Bootstrap:

@@ -10,7 +10,7 @@ import itertools
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
     EncoderComparison,
+    EncoderPair,
     LayerPair,
     ReadoutComparison,
     VectorComparison,
 )
-from bertology.encoders import ModelShape, OnLong
+from bertology.encoders import ModelShape
+from bertology.encoders.alignment import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.cells import Stopwatch
 from bertology.families.contract import (
@@ -53,16 +55,16 @@ from bertology.families.sums import (
     sums_rows,
     write_sums,
 )
-from bertology.families.vectors import CellWriter, TaskData, VectorFamily, readable, targets_of, vectors_of
-from bertology.geometry import most_alike
+from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
+from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.comparisons import difference
 from bertology.measures.sums import HeadRatios, LayerSums, Scope
 from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.readouts import readout_kind
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
-from bertology.results.rows import comparison_rows, counterpart
+from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 
 _MATCHES = ("depth", "cka")
 
@@ -71,7 +73,6 @@ class _Comparison(SumsFamily):
     """What differs between a model and its reference, and in which layer?"""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """Vectors of words, where vectors are compared."""
         return ("words",) if isinstance(probe, VectorComparison) else ()
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
@@ -84,7 +85,7 @@ class _Comparison(SumsFamily):
             raise BertologyError(f"task {probe.task}: a {type(probe).__name__} is of no kind that is computed; {kinds}")
         configs = super().configs(probe, asked, shape)
         for config in configs:
-            if (match := _configured_vectors(probe, config).match) not in _MATCHES:
+            if (match := cast(VectorComparison, self.configured(probe, config)).match) not in _MATCHES:
                 raise name_not_found(f"match of task {probe.task}", match, _MATCHES)
         return configs
 
@@ -97,8 +98,13 @@ class _Comparison(SumsFamily):
                     chosen.words(pair.texts(probe.reads))
                 elif isinstance(chosen, EncoderComparison):
                     chosen.check(pair.texts(probe.reads))
-        if isinstance(probe, AttentionComparison):
-            _check_heads(pair, probe)
+        reference = pair.reference
+        if isinstance(probe, AttentionComparison) and reference is not None:
+            own, other = pair.shape.n_heads, reference.shape.n_heads
+            if own != other:
+                heads = f"{pair.source.title} has {own} heads in a layer, {reference.source.title} {other}"
+                problem = f"{heads}: heads are compared one with one, which takes the same number"
+                raise ModelError(f"task {probe.task}: {problem}")
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or the whole model; where layers are matched by content, cells depend on which are read."""
@@ -109,7 +115,8 @@ class _Comparison(SumsFamily):
         if isinstance(probe, AttentionComparison):
             with_heads = layers_with_heads(pair, layers, f"task {probe.task}: ")
             return CellGrid(with_heads, with_heads, on_long)
-        grid, asked = super().cells(pair, probe, config, init), _configured_vectors(probe, config)
+        grid = super().cells(pair, probe, config, init)
+        asked = cast(VectorComparison, self.configured(probe, config))
         if pair.reference is None or not (asked.compares_layers or asked.match != "depth"):
             return grid
         read = {"layers": list(layers), "reference_layers": list(pair.reference.layers)}
@@ -121,21 +128,40 @@ class _Comparison(SumsFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Measure stored vectors, or open the two models."""
-        with named_task(cells.probe):
-            if isinstance(cells.probe, VectorComparison):
-                _measure_vectors(cells, job)
-            elif isinstance(cells.probe, AttentionComparison):
-                _measure_attention(cells, job)
+        watch, probe, reference = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
+        of_vectors = isinstance(probe, VectorComparison)
+        with named_task(probe):
+            if isinstance(probe, VectorComparison):
+                found = _measure_vectors(probe, cells, job)
+            elif isinstance(probe, AttentionComparison):
+                found = _measure_attention(probe, cells, job)
             else:
-                _measure_encoders(cells, job)
+                found = _measure_encoders(cast(EncoderComparison, probe), cells, job)
+        device = "cpu" if of_vectors else job.device
+        write_sums(
+            cells,
+            job,
+            {"test": found.statistics},
+            replace(found.counts, skipped=dict(sorted(found.counts.skipped.items()))),
+            n_clusters=found.n_clusters,
+            provenance=watch.provenance(*PACKAGES, device=device, n_cells=len(cells.cells)),
+            params={**_reference_params(reference), "clusters": "sentences"},
+            layer_params={layer: {"reference_layer": other} for layer, other in found.layers},
+            aligned=job.pair.alignment_counts(leaves_out=of_vectors, beside=reference),
+        )
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Every statistic of every head or layer, then those of the whole model, which are not compared with layers."""
         if isinstance(draws[0].probe, AttentionComparison):
             return head_rows(self, draws[0], scoring)
-        by_layer = [_with_cells(one, is_layer=True) for one in draws]
-        of_model = [_with_cells(one, is_layer=False) for one in draws]
-        parts = [sums_rows(self, part, scoring) for part in (by_layer, of_model) if part[0].cells]
+        parts = []
+        for is_layer in (True, False):
+            of_part = [
+                replace(one, cells={key: cell for key, cell in one.cells.items() if (key[2] is not None) == is_layer})
+                for one in draws
+            ]
+            if of_part[0].cells:
+                parts.append(sums_rows(self, of_part, scoring))
         rows = tuple(row for part in parts for row in part.rows)
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
 
@@ -149,22 +175,13 @@ class _Comparison(SumsFamily):
         return Cost(2.0 * n_words_read(pair, probe) * dim**2 * n_layers**2, 4.0 * dim**2 * n_layers**2)
 
 
-def _configured_vectors(probe: Probe, config: ReadoutConfig) -> VectorComparison:
-    """The question with the settings of a configuration."""
-    return cast(VectorComparison, probe.with_settings(config.settings))
+class _Measured(NamedTuple):
+    """The statistics of a configuration, and the layers and items that they are of."""
 
-
-def _check_heads(pair: ModelCorpus, probe: Probe) -> None:
-    reference = pair.reference
-    if reference is not None and reference.shape.n_heads != pair.shape.n_heads:
-        heads = f"{pair.source.title} has {pair.shape.n_heads} heads in a layer, {reference.source.title} "
-        problem = f"{heads}{reference.shape.n_heads}: heads are compared one with one, which takes the same number"
-        raise ModelError(f"task {probe.task}: {problem}")
-
-
-def _with_cells(cells: FitCells, *, is_layer: bool) -> FitCells:
-    """The cells of layers, or that of the whole model."""
-    return replace(cells, cells={key: cell for key, cell in cells.cells.items() if (key[2] is not None) == is_layer})
+    statistics: Sequence[LayerSums] | Sequence[HeadRatios]
+    layers: Sequence[LayerPair]
+    counts: GeometryCounts
+    n_clusters: int
 
 
 def _reference(job: Resources) -> Resources:
@@ -173,9 +190,9 @@ def _reference(job: Resources) -> Resources:
     return job.reference
 
 
-def _pairs_by_depth(layers: Sequence[int], pair: ModelCorpus, reference: ModelCorpus) -> tuple[LayerPair, ...]:
+def _pairs_by_depth(layers: Sequence[int], job: Resources) -> tuple[LayerPair, ...]:
     """Each layer with that of the same number, or where depths differ of the same relative depth."""
-    depths = pair.shape.n_layers, reference.shape.n_layers
+    depths = job.pair.shape.n_layers, _reference(job).pair.shape.n_layers
     return tuple((layer, counterpart(layer, *depths)) for layer in layers)
 
 
@@ -187,39 +204,11 @@ def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
     }
 
 
-def _write(
-    cells: FitCells,
-    job: Resources,
-    found: Sequence[LayerSums] | Sequence[HeadRatios],
-    pairs: Sequence[LayerPair],
-    counts: GeometryCounts,
-    *,
-    n_clusters: int,
-    watch: Stopwatch,
-    device: str,
-) -> None:
-    """Write the cells of a configuration with the statistics of their layers, and the layers compared with them."""
-    reference = _reference(job).pair
-    leaves_out = isinstance(cells.probe, VectorComparison)
-    write_sums(
-        cells,
-        job,
-        {"test": found},
-        replace(counts, skipped=dict(sorted(counts.skipped.items()))),
-        n_clusters=n_clusters,
-        provenance=watch.provenance(*PACKAGES, device=device, n_cells=len(cells.cells)),
-        params={**_reference_params(reference), "clusters": "sentences"},
-        layer_params={layer: {"reference_layer": other} for layer, other in pairs},
-        aligned=job.pair.alignment_counts(leaves_out=leaves_out, beside=reference),
-    )
-
-
-def _measure_vectors(cells: FitCells, job: Resources) -> None:
-    """Compute the statistics of the vectors of the same words in both models, of all layers."""
-    watch, probe, other = Stopwatch(), _configured_vectors(cells.probe, cells.config), _reference(job)
-    texts, both = job.pair.texts(probe.reads), (job, other)
+def _measure_vectors(probe: VectorComparison, cells: FitCells, job: Resources) -> _Measured:
+    """The statistics of the vectors of the same words in both models, of all layers."""
+    other, texts = _reference(job), job.pair.texts(probe.reads)
     asked = probe.words(texts)
-    left_out = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in both)) for name in texts}
+    left_out = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
     read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
     model, reference = (
         {name: one.vectors(name, layers, words) for name, words in read.items()}
@@ -228,32 +217,26 @@ def _measure_vectors(cells: FitCells, job: Resources) -> None:
     # On one thread every engine computes the same bits.
     with threadpool_limits(1):
         if probe.match == "depth":
-            pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+            pairs = _pairs_by_depth(cells.layers_read, job)
         else:  # by likeness on dev, or on test where there is no dev
             split = "dev" if "dev" in model and len(model["dev"]) else "test"
             pairs = most_alike(model[split], reference[split])
         found = list(probe.statistics(model, reference, texts, layers=pairs))
-    counts, why = probe.counts(texts, read), left_out["test"]
-    skipped = Counter(counts.skipped) + Counter(
-        why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
-    )
+    counts, words = probe.counts(texts, read), np.setdiff1d(asked["test"], read["test"]).tolist()
+    skipped = Counter(counts.skipped) + Counter(left_out["test"][word] for word in words)
     n_clusters = len(np.unique(texts["test"].sentence_of_word[read["test"]]))
-    counts = replace(counts, skipped=skipped)
-    _write(cells, job, found, pairs, counts, n_clusters=n_clusters, watch=watch, device="cpu")
+    return _Measured(found, pairs, replace(counts, skipped=skipped), n_clusters)
 
 
 _LEFT_OUT = "in a sentence that is not read whole by both models"
 
 
-def _measure_attention(cells: FitCells, job: Resources) -> None:
-    """Compare the maps of each head in the same sentences, and their mean over the heads of a layer."""
+def _measure_attention(probe: AttentionComparison, cells: FitCells, job: Resources) -> _Measured:
+    """Statistics of the maps of each head in the same sentences, and their mean over the heads of a layer."""
     from bertology.attention import paired_maps
 
-    watch, other, text = Stopwatch(), _reference(job), job.pair.splits.test
-    probe = cells.probe.with_settings(cells.config.settings)
-    assert isinstance(probe, AttentionComparison)
-    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
-    model, reference = job.get_encoder(), other.get_encoder()
+    text, pairs = job.pair.splits.test, _pairs_by_depth(cells.layers_read, job)
+    model, reference = job.get_encoder(), _reference(job).get_encoder()
     scope = Scope(len(text), tuple(layer for layer, _ in pairs), model.n_heads, "word")
     clusters, n_words, n_sentences = scope.clusters(np.arange(len(text))), 0, 0
     over, under = dict[str, NDArray[np.float64]](), dict[str, NDArray[np.float64]]()
@@ -276,19 +259,17 @@ def _measure_attention(cells: FitCells, job: Resources) -> None:
         HeadRatios(names, scope.layers, means, denominators, unit="layer"),
     )
     counts = GeometryCounts(n_words, skipped={_LEFT_OUT: left} if (left := text.n_words - n_words) else {})
-    _write(cells, job, found, pairs, counts, n_clusters=n_sentences, watch=watch, device=job.device)
+    return _Measured(found, pairs, counts, n_sentences)
 
 
-def _measure_encoders(cells: FitCells, job: Resources) -> None:
-    """Measure the models themselves, which are both open."""
-    watch, probe, other = Stopwatch(), cells.probe.with_settings(cells.config.settings), _reference(job)
-    assert isinstance(probe, EncoderComparison)
-    texts, on_long = job.pair.texts(probe.reads), job.pair.request.on_long
-    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
-    models = job.get_encoder(), other.get_encoder()
-    found = list(probe.measure(*models, texts, layers=pairs, on_long=on_long, progress=job.progress))
+def _measure_encoders(probe: EncoderComparison, cells: FitCells, job: Resources) -> _Measured:
+    """Statistics of the models themselves, which are both open."""
+    texts, on_long = job.pair.texts(probe.reads), cast(OnLong, job.pair.request.on_long)
+    pairs = _pairs_by_depth(cells.layers_read, job)
+    models = job.get_encoder(), _reference(job).get_encoder()
+    found = list(probe.measure(EncoderPair(*models, texts, pairs, on_long, job.progress)))
     n_words, n_sentences = (texts["test"].n_words, len(texts["test"])) if "test" in texts else (0, 0)
-    _write(cells, job, found, pairs, GeometryCounts(n_words), n_clusters=n_sentences, watch=watch, device=job.device)
+    return _Measured(found, pairs, GeometryCounts(n_words), n_sentences)
 
 
 FAMILY = _Comparison()
@@ -334,7 +315,6 @@ class _Frozen(VectorFamily):
         return configs
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Each by itself."""
         return tuple((config,) for config in configs)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
@@ -351,7 +331,6 @@ class _Frozen(VectorFamily):
         return replace(LABELS.cells(pair, _of(probe), config, init), controls=_CONTROLS)
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The other three."""
         return _NOTES
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
@@ -396,15 +375,17 @@ def _check_widths(pair: ModelCorpus, probe: Probe) -> None:
 
 def _fit_both(cells: FitCells, job: Resources) -> None:
     """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-    from bertology.readouts import get_readout, moments, rescaled
+    from bertology.readouts import get_readout
+    from bertology.readouts.erasure import moments, rescaled
 
     _check_widths(job.pair, cells.probe)
     watch, other = Stopwatch(), _reference(job)
-    pairs = _pairs_by_depth(cells.layers_read, job.pair, other.pair)
+    pairs = _pairs_by_depth(cells.layers_read, job)
     problems = [Problem("none", seed) for seed in dict.fromkeys(problem.seed for problem in cells.problems)]
     of_task = replace(cells, probe=_of(cells.probe))
     of_reference = replace(of_task, layers_read=tuple(layer for _, layer in pairs))
-    data = _readable(of_task, job, other)
+    # The items of the task that both models can read.
+    data = readable(of_task, job).without(other.pair.unreadable, other.pair.joined)
 
     def vectors(of: FitCells, where: Resources, split: str) -> Any:
         return vectors_of(of, data, where, split, memory=job.memory // 2 if split == "train" else 0)
@@ -437,12 +418,6 @@ def _fit_both(cells: FitCells, job: Resources) -> None:
         params["reference_layer"] = dict(pairs)[int(layer or 0)]
         kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
         writer.write(cell, kept, seed, params, n_params=fitted.n_params)
-
-
-def _readable(cells: FitCells, job: Resources, other: Resources) -> TaskData:
-    """The items of the task that both models can read."""
-    data = readable(cells, job)
-    return data.without(other.pair.unreadable, other.pair.joined)
 
 
 def _changes(by_control: ByControl, shared: Sequence[Mapping[str, Any]], metric: str) -> Iterator[ResultRow]:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from bertology._folder import check_plan, one_process
 from bertology._names import layer_number
 from bertology._training import train, weight_groups
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.attention.viewer import parse_heads
 from bertology.corpora import Sentences, load_corpus

@@ -1,18 +1,18 @@
-"""The heads of a model on their own: masked words at chosen places from any layer, words to come, next sentences."""
+"""What else a model has: its masked-LM head at chosen places of any layer, heads of other kinds, its decoder."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from bertology.encoders._modules import LoadedModel, check_finite
+from bertology.encoders._modules import LoadedModel, check_finite, no_parameters_learn
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
-from bertology.encoders.sources import drawn, pretrained
+from bertology.encoders.sources import MemorySource, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
@@ -129,44 +129,47 @@ class NextSentenceHead:
         return logits.float().log_softmax(-1)
 
 
+def read_again(
+    encoder: Any, kind: Any, what: str, *, counts: Callable[[str], bool] = bool, config: Any = None, **options: Any
+) -> Any:
+    """The model of an encoder with another head of transformers, with random weights if the encoder's are.
+
+    A ModelError names ``what`` the files lack, where a missing weight counts.
+    """
+    config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
+    if encoder.init != "pretrained":
+        return drawn(kind, config, encoder.seed, dtype, **options)
+    model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
+    if lost := sorted(filter(counts, missing)):
+        raise ModelError(
+            f"model {encoder.name}: no {what} in its weights ({lost[0]} is missing); choose a model saved with it"
+        )
+    return model
+
+
 def next_sentence_head(encoder: Any) -> NextSentenceHead:
     """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it."""
-    name = encoder.name
-    whole = encoder.model.whole or _with_next_sentence_head(encoder)
+    from transformers import AutoModelForNextSentencePrediction as Kind
+    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING as KNOWN
+
+    name, whole = encoder.name, encoder.model.whole
+    if whole is None:
+        config: Any = encoder.model.body.config
+        if type(config) not in KNOWN:
+            raise ModelError(
+                f"model {name}: {config.model_type} models were not trained to tell whether a sentence follows; "
+                "choose one like BERT"
+            )
+        whole = read_again(
+            encoder, Kind, "next-sentence head", counts=lambda key: "pooler." in key or key[:4] == "cls."
+        )
+        whole.eval().to(encoder.device)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
         raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
     last = ranks if hasattr(head, "predictions") else head
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
-
-
-def _with_next_sentence_head(encoder: Any) -> Any:
-    from transformers import AutoModelForNextSentencePrediction
-    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
-
-    config: Any = encoder.model.body.config
-    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
-        raise ModelError(
-            f"model {encoder.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
-            "choose one like BERT"
-        )
-    model, missing = _read_or_drawn(encoder, AutoModelForNextSentencePrediction)
-    if lost := sorted(name for name in missing if "pooler." in name or name.startswith("cls.")):
-        raise ModelError(
-            f"model {encoder.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
-            "that was saved with it"
-        )
-    return model.eval().to(encoder.device)
-
-
-def _read_or_drawn(encoder: Any, kind: Any) -> tuple[Any, frozenset[str]]:
-    """The model of an encoder with another head, with random weights if its own are, and what its files lack."""
-    config: Any = encoder.model.body.config
-    dtype = getattr(torch, encoder.dtype)
-    if encoder.init != "pretrained":
-        return drawn(kind, config, encoder.seed, dtype), frozenset()
-    return pretrained(kind, encoder.source, config=config, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -213,20 +216,84 @@ def causal_head(encoder: Any) -> CausalHead | None:
     """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models."""
     from transformers import AutoModelForCausalLM
 
-    name, whole, body = encoder.name, encoder.model.whole, encoder.model.body
+    whole, body = encoder.model.whole, encoder.model.body
     if not _is_causal(body if whole is None else whole):
         return None
     if whole is not None:
         if not has_causal_head(whole):
-            raise ModelError(
-                f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
-            )
+            kind = type(whole).__name__
+            raise ModelError(f"model {encoder.name}: a {kind} has no language-model head; give a model that has one")
         return CausalHead(MaskedHead(whole))
-    model, missing = _read_or_drawn(encoder, AutoModelForCausalLM)
-    body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
-    if lost := sorted(missing - body_names):
-        raise ModelError(f"model {name}: no language-model head in its weights ({lost[0]} is missing)")
+    in_body = {name for name, _ in body.named_parameters()}
+    counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
+    model = read_again(encoder, AutoModelForCausalLM, "language-model head", counts=counts)
     # The weights of the body are held once; those of a tied head are its embeddings.
     setattr(model, model.base_model_prefix, body)
     model.tie_weights()
     return CausalHead(MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))
+
+
+DecoderKind = Literal["cross", "decoder"]
+"""Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""
+# Names of the same field in different families.
+_FIELDS = {
+    "number of decoder layers": ("decoder_layers", "num_decoder_layers"),
+    "number of decoder heads": ("decoder_attention_heads", "num_heads"),
+    "piece that opens a target": ("decoder_start_token_id", "pad_token_id"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceModel:
+    """A whole encoder-decoder, made by :func:`load_sequence_model`; layers and heads of its decoder count from 1."""
+
+    name: str
+    model: Any
+    n_layers: int
+    """Blocks of the decoder."""
+    n_heads: int
+    """Heads in each of them."""
+    start_id: int
+    """Vocabulary number of what the decoder reads before the target."""
+
+    def attentions(self, source: Sequence[int], target: Sequence[int]) -> dict[DecoderKind, dict[int, Tensor]]:
+        """Attention maps of the decoder by layer, on the processor in float32, for vocabulary numbers that are read.
+
+        ``cross``: ``[head, target piece, source piece]`` attention to the encoder's output; ``decoder``: ``[head,
+        target piece, target piece]``, of each piece to those up to itself. A target has :attr:`start_id` first.
+        """
+        device = next(self.model.parameters()).device
+        ids, labels = (torch.tensor([list(numbers)], device=device) for numbers in (source, target))
+        with torch.inference_mode():
+            output = self.model(input_ids=ids, decoder_input_ids=labels, output_attentions=True, return_dict=True)
+        found: dict[DecoderKind, dict[int, Tensor]] = {}
+        read: dict[DecoderKind, Any] = {"cross": output.cross_attentions, "decoder": output.decoder_attentions}
+        for kind, maps in read.items():
+            by_layer = dict(enumerate(maps, start=1))
+            check_finite(f"{kind} attention maps", by_layer, name=self.name, model=self.model, by_head=True)
+            found[kind] = {layer: one[0].float().cpu() for layer, one in by_layer.items()}
+        return found
+
+
+def load_sequence_model(encoder: Any) -> SequenceModel:
+    """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files."""
+    from transformers import AutoModel
+
+    source, name = encoder.source, encoder.name
+    if isinstance(source, MemorySource) or not read_config(source.folder).get("is_encoder_decoder"):
+        raise ModelError(
+            f"model {name}: a {encoder.family} model has no decoder to read a target: leave the target out, or "
+            "choose an encoder-decoder such as T5 or BART"
+        )
+    if encoder.init == "random_blocks":
+        raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
+    model = read_again(encoder, AutoModel, "decoder", config=load_config(source, False), attn_implementation="eager")
+    no_parameters_learn(model)
+    model.to(encoder.device)
+    facts: list[int] = []
+    for what, names in _FIELDS.items():
+        value = next((value for one in names if (value := getattr(model.config, one, None)) is not None), None)
+        if value is None:
+            raise ModelError(f"{source.folder / 'config.json'}: no {names[0]}, so the {what} is not known; add it")
+        facts.append(value)
+    return SequenceModel(name, model, *facts)

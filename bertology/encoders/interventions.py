@@ -114,11 +114,7 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
 
 
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head``) or output is a :data:`Site`.
-
-    Raises:
-        ModelError: it is not known where this family has it.
-    """
+    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known."""
     part = _PART_OF_SITE[site]
     path = _PARTS[family][part] if family in _PARTS else None
     if path is None:
@@ -148,6 +144,8 @@ def gating(
     """Multiply the output of each head in ``gates`` by its gate, in every forward pass inside the context."""
 
     def scaled(layer: int, state: Tensor) -> Tensor:
+        if all(gated != layer for gated, _ in gates):
+            return state
         values = [torch.as_tensor(gates.get((layer, head), 1.0)).to(state) for head in range(1, n_heads + 1)]
         rows = max(value.numel() for value in values)
         if rows not in (1, len(state)):
@@ -156,7 +154,8 @@ def gating(
         heads = torch.unflatten(state, -1, (n_heads, -1))  # [batch, piece, head, dim / head]
         return (heads * factors[:, None, :, None]).flatten(-2)
 
-    changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in sorted({one for one, _ in gates})]
+    # At every layer, so that each pass inside the context runs whole blocks, whatever heads are gated.
+    changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in range(1, len(blocks) + 1)]
     return intervening(body, blocks, changes, n_heads=n_heads, family=family)
 
 
@@ -365,8 +364,8 @@ def forward_replaced(module: nn.Module, forward: Callable[..., Any], *, hooks: b
 
 def is_plain_linear(module: Any) -> bool:
     """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
-    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
-    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
+    is_linear = type(module) is nn.Linear and "forward" not in vars(module)
+    return is_linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
 @contextlib.contextmanager

@@ -13,11 +13,13 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures import Metric, bootstrap, compare, over_runs
+from bertology.measures.intervals import N_RESAMPLES, Bootstrap
+from bertology.measures.metrics import METRICS
 from bertology.probing import get_probe
-from bertology.results import ComparisonRow, Predictions, ResultRow, Results
+from bertology.results import Predictions, ResultRow, Results
 from bertology.results.predictions import PredictionFolder, parts_of, prediction_table
-from bertology.results.rows import ATTENTION, comparison_rows, counterpart, is_statistic, own_init, reading_of
+from bertology.results.rows import ATTENTION, ComparisonRow, comparison_rows, counterpart, own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""
@@ -47,12 +49,12 @@ def compare_models(results: Results, *, reference: str | None = None) -> Results
     for row in results.rows:
         is_whole = row.group is None and row.head is None and row.layer is not None
         if row.main_metric and row.control == "none" and row.status == "ok" and row.model and is_whole:
-            key = (row.task, row.corpus_fingerprint, row.split, row.metric, row.pooling, reading_of(row))
+            key = (row.task, row.corpus_fingerprint, row.split, row.metric, row.pooling, row.reading)
             questions[key][row.model].append(row)
     rows: list[ComparisonRow] = []
     for models in questions.values():
         cells = {model: _by_layer(of_model) for model, of_model in models.items()}
-        if len(cells) > 1 and (metric := metric_of(next(iter(next(iter(cells.values())).values()))[0])) is not None:
+        if len(cells) > 1 and (metric := metric_of(_first(next(iter(cells.values()))))) is not None:
             rows += _compared(results, cells, metric, reference)
     return replace(results, comparisons=tuple(dict.fromkeys((*results.comparisons, *rows))))
 
@@ -68,24 +70,21 @@ def _by_layer(rows: Sequence[ResultRow]) -> _Cells:
     return dict(sorted(cells.items()))
 
 
-def _depth(cells: _Cells) -> int:
-    """The number of blocks of a model."""
-    row = next(iter(next(iter(cells.values())).values()))
-    assert row.n_layers is not None  # of every row of a model
-    return row.n_layers
+def _first(cells: _Cells) -> ResultRow:
+    """The row of the first layer and seed of a model."""
+    return next(iter(next(iter(cells.values())).values()))
 
 
 def _compared(
     results: Results, models: Mapping[str, _Cells], metric: Metric, reference: str | None
 ) -> Iterator[ComparisonRow]:
-    first = next(iter(next(iter(next(iter(models.values())).values())).values()))
-    where = f"task {first.task} on {first.corpus}"
-    scores: dict[str, Bootstrap] = {}
+    firsts = {model: _first(cells) for model, cells in models.items()}
+    first = next(iter(firsts.values()))
+    where, scores = f"task {first.task} on {first.corpus}", dict[str, Bootstrap]()
     seeds = sorted(set.intersection(*(set(cells) for of_model in models.values() for cells in of_model.values())))
     if not seeds:
         raise ResultsError(f"{where}: models have no seed in common; run them with the same seeds")
-    firsts = (next(iter(next(iter(by_layer.values())).values())) for by_layer in models.values())
-    shared = shared_items([scored_items(results, first_row) for first_row in firsts], where)
+    shared = shared_items([scored_items(results, row) for row in firsts.values()], where)
     for model, by_layer in models.items():
         by_seed = ([cells[seed] for cells in by_layer.values()] for seed in seeds)
         runs = [scores_of_cells(results, rows, metric, items=shared) for rows in by_seed]
@@ -94,7 +93,7 @@ def _compared(
     sign = 1 if first.higher_is_better else -1
     best = {model: int(np.nanargmax(sign * scores[model].values)) for model in models}
     of_best = [column for column in columns if best[column[0]] == column[1]]
-    depths = {model: _depth(by_layer) for model, by_layer in models.items()}
+    depths = {model: row.n_layers or 0 for model, row in firsts.items()}
 
     def are_beside(a: _Column, b: _Column) -> bool:
         """Whether two layers are compared: of any models those of the same number."""
@@ -121,14 +120,14 @@ def _compared(
         )
         ids = [models[model][layer][seeds[0]].cell_id for model, _, layer in chosen]
         family = f"{first.task} on {first.corpus}: {name} by {metric.name}"
-        family += f", {reading_of(first)}" if reading_of(first) else ""
+        family += f", {first.reading}" if first.reading else ""
         layers = [layer for *_, layer in chosen]
         yield from comparison_rows(compared, family=family, metric=metric.name, cells=ids, layers=layers)
 
 
 def metric_of(row: ResultRow) -> Metric | None:
     """The metric of a row, if it is made of counts of single items over all groups; None of statistics."""
-    if is_statistic(row) or row.readout in ATTENTION:
+    if row.is_statistic or row.readout in ATTENTION:
         return None
     metrics = {**METRICS, **{metric.name: metric for metric in get_probe(row.task).scores}}
     metric = metrics.get(row.metric)
@@ -136,11 +135,7 @@ def metric_of(row: ResultRow) -> Metric | None:
 
 
 def kept_of(results: Results, row: ResultRow) -> Predictions:
-    """The predictions of the cell of a row.
-
-    Raises:
-        ResultsError: none are kept.
-    """
+    """The predictions of the cell of a row."""
     if row.cell_id not in results.kept:
         raise ResultsError(f"task {row.task}, layer {row.layer}: no predictions kept of cell {row.cell_id}")
     return results.kept[row.cell_id]
@@ -154,11 +149,7 @@ def scored_items(results: Results, row: ResultRow) -> list[str]:
 
 
 def shared_items(scored: Sequence[Sequence[str]], where: str) -> tuple[str, ...]:
-    """The items that are in all of several lists, in the order of the first.
-
-    Raises:
-        ResultsError: there are none.
-    """
+    """The items that are in all of several lists, in the order of the first."""
     in_all = set(scored[0]).intersection(*scored[1:])
     if not in_all:
         raise ResultsError(f"{where}: the models have no item in common")
@@ -174,16 +165,7 @@ def scores_of_cells(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> Bootstrap:
-    """The metric of cells of one model and fit, over some of their items alone; over all of them where none are given.
-
-    Args:
-        results: that hold their predictions.
-        rows: one of each cell; the columns of what is returned.
-        metric: made of counts of items.
-        items: those that are scored.
-        n_resamples: of the bootstrap over clusters.
-        seed: of the resampling.
-    """
+    """The metric of cells of one model and fit, over some of their items or, without ``items``, over all."""
     ids = [row.cell_id for row in rows]
     kept = _folder_of(results, ids) if items is None else None
     source: Path | Mapping[str, Any] = kept_tables(results, rows, items) if kept is None else kept
@@ -201,11 +183,7 @@ def _folder_of(results: Results, ids: Sequence[str]) -> Path | None:
 
 
 def kept_tables(results: Results, rows: Sequence[ResultRow], items: Sequence[str] | None) -> dict[str, Any]:
-    """The predictions of each cell for some of its items, or for all, as readers of predictions take them.
-
-    Raises:
-        ResultsError: none are kept.
-    """
+    """The predictions of each cell for some of its items, or for all, as readers of predictions take them."""
     tables = {}
     for row in rows:
         kept = kept_of(results, row)

@@ -91,11 +91,7 @@ class _Numbers(VectorFamily):
 
 
 def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """``[label]`` the labels of a task as numbers.
-
-    Raises:
-        FitError: a label is no finite number.
-    """
+    """``[label]`` the labels of a task as numbers."""
     if data.train.is_multi_label:
         raise FitError(f"task {data.probe.task}: an item has several labels; give one number each")
     numbers = []
@@ -114,7 +110,8 @@ def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _fit(cells: FitCells, job: Resources) -> None:
     """Regress all problems in all layers, and write the cells."""
-    from bertology.readouts import KeptFit, NumberTargets, RidgeRegression
+    from bertology.readouts.kept import KeptFit
+    from bertology.readouts.linear import NumberTargets, RidgeRegression
 
     watch, problems = Stopwatch(), cells.problems
     data = readable(cells, job)

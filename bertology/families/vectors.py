@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,24 +42,22 @@ from bertology.families.rows import (
     scored_rows,
     selectivity_rows,
 )
-from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    SentenceProbe,
-    TreeExamples,
-    is_installed,
-    settings_of,
-)
+from bertology.measures.metrics import METRICS, CountKind
+from bertology.probing import Examples, Probe, RepresentationProbe
+from bertology.probing.items import TreeExamples
+from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
-from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results import Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.predictions import FITS, SET_MARK
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
-    from bertology.readouts import Erasure, KeptFit, Targets
+    from bertology.readouts import Targets
+    from bertology.readouts.erasure import Erasure
+    from bertology.readouts.kept import KeptFit
 
 
 Integers = NDArray[np.int64]
@@ -97,8 +96,8 @@ class TaskData:
     @cached_property
     def trees(self) -> Mapping[str, TreeExamples] | None:
         """The items by split where they are whole sentences with trees; None where they are not."""
-        trees = {split: examples for split, examples in self.items.items() if isinstance(examples, TreeExamples)}
-        return trees or None
+        items: Any = self.items
+        return items if isinstance(self.train, TreeExamples) else None
 
     @property
     def train(self) -> Examples:
@@ -132,10 +131,6 @@ class TaskData:
         Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
         that share all their subwords with another are read nonetheless: a span is left out if it has some of such words
         but not all of them, as its vectors are then those of another span.
-
-        Args:
-            skipped: words of each split, and why they are left out.
-            joined: words of each split whose subwords are those of the word before them.
         """
         items: dict[str, Examples] = {}
         for split, examples in self.items.items():
@@ -238,13 +233,7 @@ class TaskData:
 
 
 def task_data(probe: Probe, splits: Splits) -> TaskData:
-    """The items of a probe of words, spans or sentences, made once for these splits.
-
-    Raises:
-        CorpusError: a split has no such labels.
-        FitError: train has fewer than two labels, the probe is not about sentences of a corpus, or its readout does not
-            read what its items are.
-    """
+    """The items of a probe of words, spans or sentences, made once for these splits."""
     if not isinstance(probe, RepresentationProbe):
         raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
     data: TaskData = splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
@@ -328,12 +317,12 @@ def _occurring(examples: Examples) -> list[str]:
     if examples.is_multi_label:
         return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
     distinct, first = np.unique(examples.codes, return_index=True)
-    return [examples.values[code] for code in distinct[np.argsort(first)].tolist()]
+    return list(map(examples.values.__getitem__, distinct[np.argsort(first)].tolist()))
 
 
 def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
-    number = {label: place for place, label in enumerate(labels)}
-    table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+    number = dict(zip(labels, itertools.count(), strict=False))
+    table = np.array(list(map(number.get, examples.values, itertools.repeat(-1))), dtype=np.int64)
     if not examples.is_multi_label:
         return replace(examples, codes=table[examples.codes], values=labels)
     codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
@@ -421,12 +410,7 @@ def targets_of(
 
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
-    """Raise unless the items of a task can be pooled as readout configurations have it.
-
-    Raises:
-        CorpusError: items are single words, or with ``cls`` not all words of their sentence.
-        ModelError: with ``cls``, the model puts no special token before the text.
-    """
+    """Raise unless the items of a task can be pooled as readout configurations have it."""
     pools = {config.pool for config in configs} - {"mean"}
     if pools and all(examples.are_words for examples in data.items.values()):
         raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
@@ -443,9 +427,6 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 
     Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items, and that
     are told apart by their subwords.
-
-    Raises:
-        CorpusError: they cannot be pooled, or there are none.
     """
     data = task_data(cells.probe, job.pair.splits)
     check_pools(job.pair, data, [cells.config])
@@ -455,18 +436,10 @@ def readable(cells: FitCells, job: Resources) -> TaskData:
 def vectors_of(
     cells: FitCells, data: TaskData, job: Resources, split: str, *, memory: int = 0, erasure: Erasure | None = None
 ) -> Any:
-    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans.
-
-    Args:
-        cells: the readout configuration.
-        data: the items, see :func:`readable`.
-        job: what is stored.
-        split: ``train``, ``dev`` or ``test``.
-        memory: bytes of converted vectors that are kept between passes.
-        erasure: what is taken out of the vectors of words.
-    """
+    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
     from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import erased, pooled
+    from bertology.readouts import pooled
+    from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
@@ -502,15 +475,7 @@ class CellWriter:
         self._aligned = job.pair.alignment_counts(beside=reference)
 
     def write(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
-        """Write one cell.
-
-        Args:
-            cell: the cell.
-            kept: its predictions.
-            seed: seed of its fit, which decides the training items.
-            params: parameters of its fit, besides the settings of the readout and the kind of items.
-            facts: further facts, such as ``n_params``, or ones that differ from the counts of the task's items.
-        """
+        """Write one cell."""
         config, data = self._cells.config, self._data
         counts = data.counts(seed=seed, fraction=config.fraction)
         settings = {"settings": config.changes} if config.changes else {}
@@ -616,7 +581,10 @@ class VectorFamily(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
-        return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
+        signals: dict[Signal, None] = {}
+        for config in configs:
+            signals["cls" if config.pool == "cls" else "words"] = None
+        return tuple(signals)
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
@@ -703,7 +671,7 @@ class VectorFamily(Family):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Scores of each layer, further rows, and comparisons of layers."""
-        columns = [self.scores(one, scoring) for one in draws]
+        columns = list(map(self.scores, draws, itertools.repeat(scoring)))
         more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
         rows = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
         return replace(rows, comparisons=(*rows.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))

@@ -2,7 +2,7 @@
 
 :func:`finetune` (``_run.py``, to be read first) trains one model a seed by the Trainer of transformers and writes model
 folders; :func:`finetune_grid` does so by a file of runs and tasks. What is trained (``_training.py``) is a model of
-transformers with its own head (:func:`bertology.encoders.load_tunable`), or a small head on a frozen encoder.
+transformers with its own head (:func:`bertology.encoders.loading.load_tunable`), or a small head on a frozen encoder.
 """
 
 from typing import TYPE_CHECKING

@@ -21,15 +21,9 @@ from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    SentenceProbe,
-    TreeExamples,
-    get_probe,
-    target_examples,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe, get_probe, target_examples
+from bertology.probing.items import TreeExamples
+from bertology.probing.probes import SentenceProbe
 
 Integers = NDArray[np.int64]
 Kind = Literal["labels", "numbers", "tags", "answers"]

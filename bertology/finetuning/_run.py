@@ -24,7 +24,7 @@ from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
@@ -34,8 +34,8 @@ from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, enco
 from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
 from bertology.finetuning._training import FrozenStates, build, layers_read, reload, train
-from bertology.measures import Bootstrap
 from bertology.measures.comparisons import difference
+from bertology.measures.intervals import Bootstrap
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
 from bertology.results.table import (
     NOTHING,

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.finetuning._items import Collator, Inputs, Items, Kind, Row, TuningTask, second_start
-from bertology.measures import Bootstrap, Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,

@@ -12,7 +12,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
-from bertology._schema import file_schema, or_a_name
 from bertology._settings import (
     Keys,
     Place,
@@ -21,14 +20,16 @@ from bertology._settings import (
     Whole,
     Written,
     changed,
+    check_trust,
     checked,
+    file_schema,
     merged,
+    or_a_name,
     parse_yaml,
     read_file_of,
     to_yaml,
     written_at,
 )
-from bertology._trust import check_trust
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted

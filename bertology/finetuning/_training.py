@@ -22,7 +22,7 @@ from bertology._memory import explained_shortage
 from bertology._names import layer_number
 from bertology._quiet import quiet_loading
 from bertology._training import weight_groups
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters

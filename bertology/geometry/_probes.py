@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from bertology.encoders import Encoding
-from bertology.probing import (
-    ControlNote,
-    GeometryCounts,
-    Probe,
-    SplitName,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    Subject,
-    sampled_words,
-)
+from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
+from bertology.probing.probes import SplitName, Subject
+from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
     from bertology.measures.sums import LayerSums
-
-
-GeometryBaseline = Literal["majority", "word_majority", "lexical", "first", "last", "diagonal"]
-"""The most frequent answer, of all or of the same word; the same statistics of words, without any vector; the first or
-last word of the kind that is asked for; the word at the same relative place of a translation."""
 
 
 class GeometryProbe(Probe):
@@ -87,8 +74,8 @@ class GeometryProbe(Probe):
             ModelError: vectors are zero, constant or not finite.
         """
 
-    def baseline(self, name: GeometryBaseline, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""
+    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+        """The same statistics of one of :attr:`baselines`, of no layer; ``words`` as of :meth:`counts`."""
         raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 

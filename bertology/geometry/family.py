@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skippe
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
 from bertology.geometry._probes import EncodingProbe, GeometryProbe
-from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Probe
 
 
@@ -104,10 +103,9 @@ class _Geometry(SumsFamily):
             changes=baselines.config.changes,
         )
 
-        def measure(control: Any) -> Iterator[LayerSums]:
-            return probe.baseline(control, texts, read)
-
-        write_baseline_sums(baselines, job, measure, facts, "numpy", "scikit-learn")
+        write_baseline_sums(
+            baselines, job, lambda name: probe.baseline(name, texts, read), facts, "numpy", "scikit-learn"
+        )
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""

@@ -2,7 +2,7 @@
 
 :class:`LanguageItems` holds sentences by language. Language identity, centroids and retrieval of translations are about
 their vectors, :func:`transfer` about readouts fitted to the words of one language. Links and translations of words are
-in ``_alignment.py``.
+in ``alignment.py``.
 """
 
 from __future__ import annotations
@@ -12,64 +12,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
-from bertology.corpora import ParallelText
+from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.geometry._alignment import (
-    METHODS,
-    AlignedPairs,
-    AlignedTexts,
-    TranslatedWords,
-    align_words,
-    aligned_texts,
-    alignment_scores,
-    by_dictionary,
-    scores_of_links,
-    translation,
-    translation_scores,
-)
-from bertology.geometry._senses import v_measure
+from bertology.geometry.alignment import AlignedTexts, align_words, aligned_texts
+from bertology.geometry.senses import v_measure
+from bertology.measures import majority
+from bertology.measures.baselines import word_majority
 from bertology.measures.sums import (
     Bools,
     Floats,
-    Integers,
     Layers,
     LayerSums,
     cluster_sums,
-    grouped_sums,
     left_out_sums,
-    weighted_sums,
+    mean_sums,
+    ratio_sums,
+    total_and_groups,
 )
 
-__all__ = [
-    "METHODS",
-    "AlignedPairs",
-    "AlignedTexts",
-    "LabelledWords",
-    "LanguageItems",
-    "TransferItems",
-    "TranslatedWords",
-    "align_words",
-    "aligned_texts",
-    "alignment_scores",
-    "by_dictionary",
-    "language_centroids",
-    "language_identity",
-    "retrieval",
-    "retrieval_of",
-    "scores_of_links",
-    "transfer",
-    "translation",
-    "translation_scores",
-]
+__all__ = ["AlignedTexts", "align_words", "aligned_texts"]
 
+Integers = NDArray[np.int64]
 Direction = tuple[int, int]
-_Sums = tuple[Floats, Floats]
-"""Numerators and denominators."""
 _PENALTY = 1e-3
 """Strength of the ridge regression, in mean variances of a dimension."""
 _DIGITS = 6
@@ -78,6 +48,31 @@ _MOST_BLOCKS = 20
 _SHARE = 1e-6
 """Cosines that differ by less are of vectors that are the same."""
 _LEAST_SPREAD = 1e-6
+FAMILIES = {
+    language: family
+    for family, codes in {
+        "Germanic": "af da de en is nb nl nn no sv yi",
+        "Romance": "ca es fr gl it la oc pt ro",
+        "Slavic": "be bg bs cs hr mk pl ru sk sl sr uk",
+        "Baltic": "lt lv",
+        "Celtic": "br cy ga gd",
+        "Indic": "bn gu hi mr ne pa ur",
+        "Iranian": "fa ku ps tg",
+        "Uralic": "et fi hu",
+        "Turkic": "az kk ky tr tt uz",
+        "Semitic": "am ar he mt",
+        "Austronesian": "id jv ms su tl",
+        "Dravidian": "kn ml ta te",
+        "Sinitic": "yue zh",
+    }.items()
+    for language in codes.split()
+}
+"""Genera of languages by ISO 639 code, as in WALS (Dryer & Haspelmath 2013)."""
+
+
+def _with_lone(units: Integers) -> Integers:
+    """Units ``[item]`` that sentences share with their translations, in which each sentence without one has its own."""
+    return np.where(units >= 0, units, units.max(initial=-1) + 1 + np.arange(len(units)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +90,7 @@ class LanguageItems:
 
     @classmethod
     def of(cls, text: ParallelText, of_vector: Integers) -> LanguageItems:
-        """The sentences of a text that have vectors.
-
-        Args:
-            text: the sentences.
-            of_vector: ``[vector]`` the number of the sentence of each, ascending: of its words, or of itself.
-
-        Raises:
-            CorpusError: fewer than two sentences of some language have vectors.
-        """
+        """The sentences of a text that have vectors, by ``[vector]`` the sentence of each, ascending."""
         numbers, starts = np.unique(of_vector, return_index=True)
         language = text.language[numbers]
         counts = np.bincount(language[language >= 0], minlength=len(text.languages))
@@ -120,17 +107,16 @@ class LanguageItems:
         return np.asarray(group_sums(vectors, self.bounds) / np.diff(self.bounds)[:, None].astype(np.float32))
 
     @cached_property
-    def clusters(self) -> NDArray[np.int64]:
+    def clusters(self) -> Integers:
         """``[item]`` clusters that are resampled: a sentence with all its translations."""
-        own = np.where(self.units >= 0, self.units, self.units.max() + 1 + np.arange(len(self)))
-        return np.asarray(np.unique(own, return_inverse=True)[1])
+        return np.asarray(np.unique(_with_lone(self.units), return_inverse=True)[1])
 
     @property
     def n_clusters(self) -> int:
         """Number of :attr:`clusters`."""
         return int(self.clusters.max()) + 1
 
-    def folds(self, number: int, *, seed: int = 0) -> NDArray[np.int64]:
+    def folds(self, number: int, *, seed: int = 0) -> Integers:
         """``[item]`` one of so many parts, drawn at random, which divide no sentence from its translations."""
         order = np.random.default_rng(seed).permutation(self.n_clusters)
         return np.asarray((order % number)[self.clusters])
@@ -144,20 +130,53 @@ class LanguageItems:
                 yield (first, second), own[ours], other[theirs]
 
     def title(self, direction: Direction, arrow: str = "→") -> str:
-        """A pair of languages as tables name it."""
+        """Display name of a pair of languages."""
         return f"{self.names[direction[0]]} {arrow} {self.names[direction[1]]}"
 
+    def by_language(self, metric: str, hits: Floats | Bools) -> Iterator[LayerSums]:
+        """The mean of ``[item]`` hits, of all sentences and by language."""
+        shared = {"n_clusters": self.n_clusters}
+        return total_and_groups(
+            [
+                mean_sums(metric, hits, self.clusters, weights=self.language == number, group=name, **shared)
+                for number, name in enumerate(self.names)
+            ]
+        )
 
-def erased(vectors: Floats32, language: Integers, *, fitted_on: Bools | None = None) -> Floats32:
-    """Vectors ``[item, dim]`` after LEACE of their language (Belrose et al. 2023), fitted to some or to all of them."""
+
+def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -> Bools:
+    """``[sentence]`` which are read: random ones of each language, translations with one another."""
+    dice, chosen = np.random.default_rng(0), np.zeros(len(text.language), dtype=bool)
+    units, times = np.unique(text.unit[text.unit >= 0], return_counts=True)
+    units = units[times > 1] if only_translated else units
+    if only_translated and len(units) < 2:
+        raise CorpusError(f"{len(units)} sentences have a translation, fewer than two: give parallel:en=PATH,de=PATH")
+    chosen[np.isin(text.unit, dice.permutation(units)[:most])] = True
+    if not only_translated:
+        for number in range(len(text.languages)):
+            lone = np.flatnonzero((text.language == number) & (text.unit < 0))
+            chosen[dice.permutation(lone)[:most]] = True
+    return chosen
+
+
+# Identity and centroids.
+
+
+def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> dict[str, Floats32]:
+    """Vectors ``[item, dim]``, less the mean of their language, and after LEACE of it (Belrose et al. 2023).
+
+    Means and erasure are fitted to those that are known, or to all.
+    """
     import torch  # imports a lot, which naming the statistics need not
 
     from bertology.readouts import ArrayFeatures, fit_erasure
 
-    which = np.ones(len(vectors), dtype=bool) if fitted_on is None else fitted_on
-    _, labels = np.unique(language[which], return_inverse=True)
-    erasure = fit_erasure(ArrayFeatures(vectors[None, which]), labels, int(labels.max()) + 1)
-    return np.asarray(erasure.erase(torch.from_numpy(vectors.astype(np.float64))[None])[0].numpy())
+    known = np.ones(len(means), dtype=bool) if known is None else known
+    of_language = np.stack([means[known & (language == one)].mean(axis=0) for one in range(language.max() + 1)])
+    _, labels = np.unique(language[known], return_inverse=True)
+    erasure = fit_erasure(ArrayFeatures(means[None, known]), labels, int(labels.max()) + 1)
+    erased = np.asarray(erasure.erase(torch.from_numpy(means.astype(np.float64))[None])[0].numpy())
+    return {"": means, "_centred": means - of_language[language], "_erased": erased}
 
 
 def language_identity(
@@ -170,52 +189,26 @@ def language_identity(
     linear classifier survives. Means, erasure and classifier are fitted to the same folds. Removing a language so says
     nothing of what is not linear: ``same_language`` is the share of sentences whose nearest other sentence, by cosine,
     is of their language, none of its translations among them; ``_centred`` and ``_erased`` as above, of all sentences.
-
-    Args:
-        read: vectors of the sentences, or of their words.
-        items: the sentences.
-        folds: parts for cross-validation, in which translations stay together.
-        seed: random seed of the folds.
-
-    Yields:
-        Each of these, of all sentences and by language.
-
-    Raises:
-        FitError: a fold holds all sentences of a language.
+    Each is given of all sentences and by language.
     """
     parts = items.folds(folds, seed=seed)
     for fold in np.unique(parts):
         if len(np.unique(items.language[parts != fold])) < len(items.names):
             raise FitError(f"{len(items)} sentences are too few for {folds} folds: give more, or fewer folds")
 
-    def of_layer(layer: int, vectors: Floats32) -> dict[str, Floats]:
+    def measure(layer: int, vectors: Floats32) -> Iterator[LayerSums]:
         means, hits = items.means(vectors), defaultdict[str, Floats](lambda: np.zeros(len(items)))
         for fold in np.unique(parts):
             known = parts != fold
             for suffix, space in _spaces(means, items.language, known).items():
                 predicted = _least_squares(space[known], items.language[known], space[~known])
                 hits[f"identity{suffix}"][~known] = predicted == items.language[~known]
-        for suffix, space in _spaces(means, items.language, np.ones(len(items), dtype=bool)).items():
+        for suffix, space in _spaces(means, items.language).items():
             hits[f"same_language{suffix}"] = _has_neighbour(unit_vectors(space, layer, may_vanish=True), items)
-        return dict(hits)
+        for name, of_items in hits.items():
+            yield from items.by_language(name, of_items)
 
-    by_layer = read.each(of_layer)
-    for name in by_layer[0]:
-        hits = np.stack([one[name] for one in by_layer])
-        values = {
-            language: weighted_sums(hits, items.clusters, items.language == number, items.n_clusters)
-            for number, language in enumerate(items.names)
-        }
-        yield from grouped_sums(name, read.layers, values)
-
-
-def _spaces(means: Floats32, language: Integers, known: Bools) -> dict[str, Floats32]:
-    of_language = np.stack([means[known & (language == one)].mean(axis=0) for one in range(language.max() + 1)])
-    return {
-        "": means,
-        "_centred": means - of_language[language],
-        "_erased": erased(means, language, fitted_on=known),
-    }
+    return read.statistics(measure)
 
 
 def _least_squares(known: Floats32, language: Integers, asked: Floats32) -> Integers:
@@ -247,34 +240,25 @@ def language_centroids(
     ``between_languages`` is the share of the variance of sentences that lies between languages, unbiased (ε², Kelley
     1935); by pair, of the sentences of both. ``merged_at``, by pair: the height at which two languages are joined by
     hierarchical clustering of their centroids (average linkage of distances), over that of the last join.
-    ``family_v_measure``: agreement of as many clusters as there are families with the families.
-
-    Args:
-        read: vectors of the sentences, or of their words.
-        items: the sentences.
-        families: families of languages; the agreement is left out unless two families are there, one of two languages.
-
-    Yields:
-        These statistics; intervals of those of clusters by the jackknife over blocks of sentences.
+    ``family_v_measure``: agreement of as many clusters as there are families with the families, which is left out
+    unless two families are there, one of two languages. Intervals of clusters are by the jackknife over blocks.
     """
     pairs = list(combinations(range(len(items.names)), 2))
     groups = {items.title(pair, "–"): np.isin(items.language, pair) for pair in pairs if len(items.names) > 2}
     every = {"": np.ones(len(items), dtype=bool), **groups}
     blocks = items.clusters * min(_MOST_BLOCKS, items.n_clusters) // items.n_clusters
 
-    def of_layer(_: int, vectors: Floats32) -> tuple[dict[str, Floats], Floats]:
-        means, shares = items.means(vectors), dict[str, Floats]()
+    def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
+        means = items.means(vectors)
         for name, which in every.items():
             both = _between(means[which], items.language[which])
-            shares[name] = cluster_sums(np.stack(both), items.clusters[which], items.n_clusters)
-        return shares, _without_blocks(means, items, blocks)
+            yield ratio_sums(
+                "between_languages", *cluster_sums(np.stack(both), items.clusters[which], items.n_clusters), group=name
+            )
+        if len(items.names) > 2:
+            yield from _clustered(_without_blocks(means, items, blocks), items, pairs, families or {})
 
-    by_layer = read.each(of_layer)
-    for name in by_layer[0][0]:
-        over, under = np.stack([one[0][name] for one in by_layer], axis=1)
-        yield LayerSums("between_languages", read.layers, over, under, "sentences", name)
-    if len(items.names) > 2:
-        yield from _clustered(read.layers, [one[1] for one in by_layer], items, pairs, families or {})
+    return read.statistics(measure)
 
 
 def _between(means: Floats32, language: Integers) -> tuple[Floats, Floats]:
@@ -288,9 +272,8 @@ def _between(means: Floats32, language: Integers) -> tuple[Floats, Floats]:
 def _without_blocks(means: Floats32, items: LanguageItems, blocks: Integers) -> Floats:
     """``[1 + block, language, dim]`` centroids of all sentences, and without each block."""
     n_blocks, n_languages = int(blocks.max()) + 1, len(items.names)
-    sums = np.zeros((n_blocks, n_languages, means.shape[1]))
+    sums, counts = np.zeros((n_blocks, n_languages, means.shape[1])), np.zeros((n_blocks, n_languages))
     np.add.at(sums, (blocks, items.language), means)
-    counts = np.zeros((n_blocks, n_languages))
     np.add.at(counts, (blocks, items.language), 1)
     left = counts.sum(axis=0) - counts
     # of a language that one block holds alone nothing would be left: it keeps its centroid
@@ -300,32 +283,28 @@ def _without_blocks(means: Floats32, items: LanguageItems, blocks: Integers) -> 
 
 
 def _clustered(
-    layers: tuple[int, ...],
-    centroids: list[Floats],
-    items: LanguageItems,
-    pairs: list[tuple[int, int]],
-    families: Mapping[str, str],
+    centroids: Floats, items: LanguageItems, pairs: list[Direction], families: Mapping[str, str]
 ) -> Iterator[LayerSums]:
     from scipy.cluster.hierarchy import cophenet, fcluster, linkage
     from scipy.spatial.distance import pdist
 
-    trees = [[linkage(pdist(one), "average") for one in of_layer] for of_layer in centroids]
-    heights = np.array([[cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in of_layer] for of_layer in trees])
+    trees = [linkage(pdist(one), "average") for one in centroids]
+    heights = np.array([cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
     for place, pair in enumerate(pairs):
-        yield left_out_sums("merged_at", layers, heights[..., place], "blocks", group=items.title(pair, "–"))
+        yield left_out_sums("merged_at", heights[:, place], "blocks", group=items.title(pair, "–"))
     known = [families.get(language, language) for language in items.names]
     names, codes = np.unique(known, return_inverse=True)
     if 1 < len(names) < len(known):
-        agreement = np.array(
-            [[_agreement(fcluster(tree, len(names), "maxclust"), codes) for tree in some] for some in trees]
-        )
-        yield left_out_sums("family_v_measure", layers, agreement, "blocks")
+        agreement = []
+        for tree in trees:
+            clusters = fcluster(tree, len(names), "maxclust")
+            table = np.zeros((len(names), int(clusters.max())))
+            np.add.at(table, (codes, clusters - 1), 1)
+            agreement.append(v_measure(table))
+        yield left_out_sums("family_v_measure", np.array(agreement), "blocks")
 
 
-def _agreement(clusters: Integers, codes: Integers) -> float:
-    table = np.zeros((int(codes.max()) + 1, int(clusters.max())))
-    np.add.at(table, (codes, clusters - 1), 1)
-    return v_measure(table)
+# Retrieval.
 
 
 def retrieval(
@@ -338,85 +317,56 @@ def retrieval(
     their language (Libovický et al. 2019; Pires et al. 2019); ``_erased``: after LEACE of language; ``_projected``:
     turned by the orthogonal map that fits the other folds of pairs best, both centred there (Schönemann 1966), where
     the paper has a least-squares map; ``_csls``: cosines less the mean of those to the nearest neighbours of both
-    (Conneau et al. 2018, eq. 3), and ``_centred_csls``. Of equally near ones each counts by its share.
-
-    Args:
-        read: vectors of the sentences, or of their words.
-        items: the sentences.
-        folds: parts into which pairs are divided for the projection.
-        neighbours: number of neighbours of CSLS.
-        seed: random seed of the folds.
-
-    Yields:
-        Each of these, of all directions and by direction.
+    (Conneau et al. 2018, eq. 3), and ``_centred_csls``. Of equally near ones each counts by its share. Each is given of
+    all directions and by direction.
     """
-    by_layer = read.each(lambda layer, vectors: _hits(vectors, items, folds, neighbours, seed))
-    for name in by_layer[0]:
-        hits = {direction: np.stack([one[name][direction] for one in by_layer]) for direction in by_layer[0][name]}
-        yield from _direction_sums(name, read.layers, hits, items)
+    parts = items.folds(folds, seed=seed)
+
+    def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
+        means, hits = items.means(vectors), defaultdict[str, dict[Direction, Floats]](dict)
+
+        def count(name: str, direction: Direction, forth: Floats32, back: Floats32) -> None:
+            hits[name][direction], hits[name][direction[::-1]] = retrieved(forth), retrieved(back)
+
+        spaces = _spaces(means, items.language) | {"_centred": Groups(items.language).centred(means)}
+        for direction, own, other in items.pairs():
+            for suffix, space in spaces.items():
+                first, second = (unit_vectors(space[some], may_vanish=True) for some in (own, other))
+                similar = first @ second.T
+                count(f"retrieval{suffix}", direction, similar, similar.T)
+                if suffix != "_erased":
+                    scaled = _csls(similar, neighbours)
+                    count(f"retrieval{suffix}_csls", direction, scaled, scaled.T)
+            count("retrieval_projected", direction, *_projected(means[own], means[other], parts[own]))
+        for name, of_directions in hits.items():
+            yield from _direction_sums(name, of_directions, items)
+
+    return read.statistics(measure)
 
 
 def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]:
     """The same of similarities ``[item, item]`` that no layer decides, such as those of spelling."""
     hits = {}
     for direction, own, other in items.pairs():
-        of_pair = similar[np.ix_(own, other)], similar[np.ix_(other, own)]
-        hits[direction], hits[direction[::-1]] = (retrieved(one)[None] for one in of_pair)
-    yield from _direction_sums("retrieval", (None,), hits, items)
+        hits[direction] = retrieved(similar[np.ix_(own, other)])
+        hits[direction[::-1]] = retrieved(similar[np.ix_(other, own)])
+    return _direction_sums("retrieval", hits, items)
 
 
-def _direction_sums(
-    metric: str, layers: Layers, hits: Mapping[Direction, Floats], items: LanguageItems
-) -> Iterator[LayerSums]:
-    """The share of hits ``[layer, item]`` over all directions and by direction."""
-    asked = {}
-    for direction, own, other in items.pairs():
-        asked[direction], asked[direction[::-1]] = own, other
-    yield from grouped_sums(
-        metric,
-        layers,
-        {
-            items.title(direction): weighted_sums(hits[direction], items.clusters[own], n_clusters=items.n_clusters)
-            for direction, own in asked.items()
-        },
-    )
+def _direction_sums(metric: str, hits: Mapping[Direction, Floats], items: LanguageItems) -> Iterator[LayerSums]:
+    """The share of hits ``[item]`` over all directions and by direction."""
+    parts = []
+    for pair, own, other in items.pairs():
+        for direction, asked in ((pair, own), (pair[::-1], other)):
+            clusters, title = items.clusters[asked], items.title(direction)
+            parts.append(mean_sums(metric, hits[direction], clusters, n_clusters=items.n_clusters, group=title))
+    return total_and_groups(parts)
 
 
 def retrieved(similar: Floats32) -> Floats:
-    """``[item]`` whether the candidate of the same number is the most similar; of equals its share.
-
-    Args:
-        similar: ``[item, candidate]``.
-    """
+    """``[item]`` whether the most similar ``[item, candidate]`` is that of the same number; of equals its share."""
     is_highest = similar >= similar.max(axis=1, keepdims=True) - _SHARE
     return np.asarray(is_highest.diagonal() / is_highest.sum(axis=1))
-
-
-def _hits(
-    vectors: Floats32, items: LanguageItems, folds: int, neighbours: int, seed: int
-) -> dict[str, dict[Direction, Floats]]:
-    """``[item]`` by space and direction whether the translation is the nearest."""
-    means = items.means(vectors)
-    spaces = {
-        "": means,
-        "_centred": Groups(items.language).centred(means),
-        "_erased": erased(means, items.language),
-    }
-    parts, hits = items.folds(folds, seed=seed), defaultdict[str, dict[Direction, Floats]](dict)
-
-    def count(name: str, direction: Direction, forth: Floats32, back: Floats32) -> None:
-        hits[name][direction], hits[name][direction[::-1]] = retrieved(forth), retrieved(back)
-
-    for direction, own, other in items.pairs():
-        for suffix, space in spaces.items():
-            first, second = (unit_vectors(space[some], may_vanish=True) for some in (own, other))
-            similar = first @ second.T
-            count(f"retrieval{suffix}", direction, similar, similar.T)
-            if suffix != "_erased":
-                scaled = _csls(similar, neighbours)
-                count(f"retrieval{suffix}_csls", direction, scaled, scaled.T)
-        count("retrieval_projected", direction, *_projected(means[own], means[other], parts[own]))
-    return dict(hits)
 
 
 def _csls(similar: Floats32, neighbours: int) -> Floats32:
@@ -444,19 +394,17 @@ def _projected(own: Floats32, other: Floats32, folds: Integers) -> tuple[Floats3
     return forth, back
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledWords:
-    """Words of a split that have a label, and the vectors that stand for them."""
+# Transfer of readouts.
+
+
+class LabelledWords(NamedTuple):
+    """Words of a split that have a label, ``[item]`` each."""
 
     places: Integers
-    """``[item]`` the place of the word's vector among those that are read."""
+    """The place of the word's vector among those that are read."""
     language: Integers
-    """``[item]``"""
-    codes: NDArray[np.int64]
-    """``[item]`` the label of each, numbered through all splits."""
-
-    def __len__(self) -> int:
-        return len(self.codes)
+    codes: Integers
+    """The label of each, numbered through all splits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,36 +426,59 @@ class TransferItems:
         known = (n for n in range(len(self.names)) if len(np.unique(train.codes[train.language == n])) > 1)
         return tuple(n for n in known if (dev.language == n).any())
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of :attr:`clusters`."""
-        return int(self.clusters.max()) + 1
+    def scores(
+        self, metric: str, right: Mapping[int, Floats], *, layers: Layers = (None,), own: bool = False
+    ) -> Iterator[LayerSums]:
+        """Accuracy over all pairs of two languages and by source and target; or of each source in its ``own`` language.
 
-    def scores(self, metric: str, layers: Layers, right: Mapping[int, Floats]) -> Iterator[LayerSums]:
-        """Accuracy by source and target, and over all pairs of two languages.
-
-        Args:
-            metric: its name.
-            layers: layers of the values.
-            right: by source ``[layer, item]`` whether each item of test is right.
+        ``right`` is by source ``[layer, item]`` whether each item of test is right.
         """
-        test, pairs = self.splits["test"], {}
+        test, parts = self.splits["test"].language, []
         for source, hits in right.items():
-            for target in np.unique(test.language).tolist():
-                if target != source:
-                    pairs[f"{self.names[source]} → {self.names[target]}"] = self._sums(hits, test.language == target)
-        yield from grouped_sums(metric, layers, pairs)
+            for target in np.unique(test).tolist():
+                if (target == source) == own:
+                    group = self.names[source] if own else f"{self.names[source]} → {self.names[target]}"
+                    n, which = int(self.clusters.max()) + 1, test == target
+                    parts.append(
+                        mean_sums(metric, hits, self.clusters, weights=which, n_clusters=n, group=group, layers=layers)
+                    )
+        return total_and_groups(parts) if parts else iter(())
 
-    def own_scores(self, metric: str, layers: Layers, right: Mapping[int, Floats]) -> Iterator[LayerSums]:
-        """Accuracy in the language of the source itself; arguments as of :meth:`scores`."""
-        test = self.splits["test"]
-        known = [source for source in right if (test.language == source).any()]
-        if known:
-            values = {self.names[source]: self._sums(right[source], test.language == source) for source in known}
-            yield from grouped_sums(metric, layers, values)
 
-    def _sums(self, hits: Floats, which: Bools) -> _Sums:
-        return weighted_sums(hits, self.clusters, which, self.n_clusters)
+Labels = tuple[Integers, Integers, tuple[str, ...]]
+"""Words of a split, the code of the label of each, and the labels."""
+
+
+def sampled_by_language(sentences: Sentences, words: Integers, most: int) -> Integers:
+    """Those of some words that stand in as many random sentences as have ``most`` of them in each language."""
+    text = ParallelText.of(sentences)
+    of_sentence = np.bincount(sentences.sentence_of_word[words], minlength=len(text.language))
+    order = np.random.default_rng(0).permutation(len(of_sentence))
+    chosen = np.zeros(len(of_sentence), dtype=bool)
+    for language in range(len(text.languages)):
+        own = order[text.language[order] == language]
+        chosen[own[np.cumsum(of_sentence[own]) <= most]] = True
+    return np.unique(words[chosen[sentences.sentence_of_word[words]]])
+
+
+def transfer_items(
+    sentences: Mapping[str, Sentences], labels: Mapping[str, Labels], words: Mapping[str, Integers]
+) -> TransferItems:
+    """The labelled words of all splits that are among some words, by language."""
+    texts = {split: ParallelText.of(sentences[split]) for split in labels}
+    names = tuple(dict.fromkeys(name for text in texts.values() for name in text.languages))
+    number = {value: code for code, value in enumerate(dict.fromkeys(v for one in labels.values() for v in one[2]))}
+    splits: dict[str, LabelledWords] = {}
+    of_item: dict[str, Integers] = {}
+    for split, (of_split, codes, values) in labels.items():
+        kept = np.isin(of_split, words[split])
+        of_item[split] = sentences[split].sentence_of_word[of_split[kept]]
+        of_text = np.array([names.index(name) for name in texts[split].languages])
+        language = of_text[texts[split].language[of_item[split]]]
+        own = np.array([number[value] for value in values])[codes[kept]]
+        splits[split] = LabelledWords(np.searchsorted(words[split], of_split[kept]), language, own)
+    clusters = np.unique(_with_lone(texts["test"].unit)[of_item["test"]], return_inverse=True)[1]
+    return TransferItems(names, len(number), splits, clusters)
 
 
 def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Iterator[LayerSums]:
@@ -519,18 +490,13 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
     the language it was fitted to (``_standardised``). Features of a fit are standardised, so that it is the fit to
     centred or standardised vectors too. Means and spreads are those of unlabelled train words of each language, or of
     its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
-
-    Args:
-        vectors: ``train``, ``dev`` and ``test``.
-        items: the words with their labels and languages.
-
-    Yields:
-        ``transfer``, ``transfer_centred``, ``transfer_standardised`` and ``own``, by pair of languages.
     """
     from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch, which naming them need not
 
-    layers = vectors["test"].layers
-    values = {split: _stacked(vectors[split], of_split.places) for split, of_split in items.splits.items()}
+    layers, values = vectors["test"].layers, dict[str, Floats32]()
+    for split, words in items.splits.items():
+        places = words.places
+        values[split] = np.stack(vectors[split].each(lambda _, of_layer, places=places: of_layer[places]))
     means, spreads = _moments(items, values)
     gold, language = items.splits["test"].codes, items.splits["test"].language
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}
@@ -550,13 +516,8 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
                 moved = moved * spreads[:, source, None] + means[:, source, None]
             of_way[source] = np.asarray(fitted.predict(ArrayFeatures(moved, layers=layers)).labels[0] == gold, float)
     for way, of_way in right.items():
-        yield from items.scores(f"transfer{way}", layers, of_way)
-    yield from items.own_scores("own", layers, right[""])
-
-
-def _stacked(vectors: LayerVectors, places: Integers) -> Floats32:
-    """``[layer, item, dim]`` the vectors of items."""
-    return np.stack(vectors.each(lambda _, of_layer: of_layer[places]))
+        yield from items.scores(f"transfer{way}", of_way, layers=layers)
+    yield from items.scores("own", right[""], layers=layers, own=True)
 
 
 def _moments(items: TransferItems, values: Mapping[str, Floats32]) -> tuple[Floats32, Floats32]:
@@ -569,3 +530,28 @@ def _moments(items: TransferItems, values: Mapping[str, Floats32]) -> tuple[Floa
         means.append(some.mean(axis=1))
         spreads.append(np.maximum(some.std(axis=1), _LEAST_SPREAD))
     return np.stack(means, axis=1), np.stack(spreads, axis=1)
+
+
+def transfer_by_label(
+    items: TransferItems, sentences: Mapping[str, Sentences], words: Mapping[str, Integers], *, by_form: bool
+) -> Iterator[LayerSums]:
+    """The scores of the most frequent label of the language of the fit, of all words or of the same form."""
+    train, test = items.splits["train"], items.splits["test"]
+    forms = {
+        split: [sentences[split].word(word).casefold() for word in words[split][some.places].tolist()]
+        for split, some in (("train", train), ("test", test))
+    }
+    known = {form: number for number, form in enumerate(dict.fromkeys(forms["train"]))}
+    codes = np.array([known[form] for form in forms["train"]])
+    right: dict[int, Floats] = {}
+    for source in items.sources:
+        own = train.language == source
+        if by_form:
+            seen = set(codes[own].tolist())
+            asked = np.array([number if (number := known.get(form, -1)) in seen else -1 for form in forms["test"]])
+            predicted = word_majority(codes[own], train.codes[own], asked, n_words=len(known))
+        else:
+            predicted = np.full(len(test.codes), majority(train.codes[own]))
+        right[source] = np.asarray(predicted == test.codes, dtype=np.float64)[None]
+    yield from items.scores("transfer", right)
+    yield from items.scores("own", right, own=True)

@@ -68,11 +68,7 @@ def nth_words(sentences: Sentences, n: int) -> OrderItems:
 
 
 def marked_words(sentences: Sentences, name: str) -> OrderItems:
-    """The word of each sentence that is marked ``yes`` in a column, among others of its kind, marked ``no``.
-
-    Raises:
-        CorpusError: a sentence has none, several, or other marks.
-    """
+    """The word of each sentence that is marked ``yes`` in a column, among others of its kind, marked ``no``."""
     rows = []
     for number, targets in sentences.targets(name):
         start, end = sentences.starts[number : number + 2]

@@ -18,7 +18,7 @@ from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology._settings import Place, checked, written_at
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import load_corpus
 from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError, SignalError

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bertology._schema import file_schema
-from bertology._settings import Text, Whole, changed, checked, read_file_of
+from bertology._settings import Text, Whole, changed, checked, file_schema, read_file_of
 
 _WHAT = "a file of a landscape"
 MOST_MODELS = 3

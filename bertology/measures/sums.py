@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -43,48 +43,66 @@ class LayerSums:
         return np.asarray(np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0))
 
 
-def jackknife_sums(
-    metric: str, layers: Layers, whole: Floats, influences: Floats, clusters: Clusters, *, group: str = ""
-) -> LayerSums:
-    """A statistic that is no ratio of sums, in its linear approximation around all data.
+# Statistics of one layer, which is named by :func:`by_layer`, or of several: then the first axis of arrays is theirs.
+_NO_LAYER: Layers = (None,)
 
-    Resampling clusters changes it by the sum of what each of them contributes, to first order: this is the
-    infinitesimal jackknife (Efron 1982, chapter 6). The mean over clusters is the statistic itself.
+
+def by_layer(found: Iterable[tuple[int, Iterable[LayerSums]]]) -> Iterator[LayerSums]:
+    """Statistics of single layers, given with the numbers of these, as statistics of several layers.
+
+    Those of one name and group are joined, in the order in which they first appear; each has the layers in which it
+    was measured.
+    """
+    joined: dict[tuple[str, str], list[LayerSums]] = {}
+    for layer, statistics in found:
+        for one in statistics:
+            joined.setdefault((one.metric, one.group), []).append(replace(one, layers=(layer,)))
+    for parts in joined.values():
+        over, under = (np.concatenate([getattr(one, part) for one in parts]) for part in ("over", "under"))
+        yield replace(parts[0], layers=tuple(one.layers[0] for one in parts), over=over, under=under)
+
+
+def ratio_sums(
+    metric: str,
+    over: Floats,
+    under: Floats | None = None,
+    kind: Clusters = "sentences",
+    *,
+    group: str = "",
+    layers: Layers = _NO_LAYER,
+) -> LayerSums:
+    """A statistic from ``[cluster]`` or ``[layer, cluster]`` numerators and denominators, which are 1 when left out."""
+    numerators = np.atleast_2d(np.asarray(over, dtype=np.float64))
+    denominators = np.ones((1, numerators.shape[1])) if under is None else np.asarray(under, dtype=np.float64)
+    return LayerSums(metric, layers, numerators, np.atleast_2d(denominators), kind, group)
+
+
+def mean_sums(
+    metric: str,
+    values: Floats | Bools,
+    clusters: Integers,
+    *,
+    weights: Floats | Bools | None = None,
+    n_clusters: int = 0,
+    kind: Clusters = "sentences",
+    group: str = "",
+    layers: Layers = _NO_LAYER,
+) -> LayerSums:
+    """A mean over items.
 
     Args:
         metric: name of the statistic.
-        layers: its layers.
-        whole: ``[layer]`` the statistic on all data.
-        influences: ``[layer, cluster]`` its derivative by the weight of each cluster, or the difference between the
-            statistic with all data and without the cluster.
-        clusters: what is resampled.
-        group: what it is restricted to.
+        values: ``[item]`` or ``[layer, item]``.
+        clusters: ``[item]`` the cluster of each, from 0.
+        weights: ``[item]`` how much each counts; all alike when left out.
+        n_clusters: number of clusters, where some may have no item.
+        kind: what is resampled.
+        group: what the mean is restricted to.
+        layers: the layers of the values.
     """
-    n_clusters = influences.shape[1]
-    centred = influences - influences.mean(axis=1, keepdims=True)
-    over = whole[:, None] + n_clusters * centred
-    return LayerSums(metric, layers, over, np.ones((1, n_clusters)), clusters, group)
-
-
-def left_out_sums(metric: str, layers: Layers, values: Floats, clusters: Clusters, *, group: str = "") -> LayerSums:
-    """:func:`jackknife_sums` from the statistic ``[layer, 1 + cluster]`` on all data and without each cluster."""
-    return jackknife_sums(metric, layers, values[:, 0], values[:, :1] - values[:, 1:], clusters, group=group)
-
-
-def item_jackknife(
-    metric: str, layers: Layers, found: Sequence[tuple[float, Floats]], clusters: Integers, *, group: str = ""
-) -> LayerSums:
-    """:func:`jackknife_sums` over sentences from ``[layer]`` values, each with its derivatives by weights of items.
-
-    Args:
-        metric: name of the statistic.
-        layers: its layers.
-        found: ``[layer]`` the statistic and ``[item]`` its derivatives.
-        clusters: ``[item]`` the sentence of each, from 0.
-        group: what it is restricted to.
-    """
-    whole, influences = np.array([value for value, _ in found]), np.stack([by_item for _, by_item in found])
-    return jackknife_sums(metric, layers, whole, cluster_sums(influences, clusters), "sentences", group=group)
+    counted = np.ones(len(clusters)) if weights is None else weights.astype(np.float64)
+    over, under = (cluster_sums(some, clusters, n_clusters) for some in (values * counted, counted))
+    return LayerSums(metric, layers, over, under, kind, group)
 
 
 def cluster_sums(values: Floats, clusters: Integers, n_clusters: int = 0) -> Floats:
@@ -93,57 +111,52 @@ def cluster_sums(values: Floats, clusters: Integers, n_clusters: int = 0) -> Flo
     return np.asarray(np.stack(rows), dtype=np.float64)
 
 
-def mean_sums(
+def jackknife_sums(
     metric: str,
-    layers: Layers,
-    values: Floats,
-    clusters: Integers,
-    *,
-    weights: Floats | Bools | None = None,
-    n_clusters: int = 0,
+    whole: ArrayLike,
+    influences: Floats,
     kind: Clusters = "sentences",
+    *,
     group: str = "",
+    layers: Layers = _NO_LAYER,
 ) -> LayerSums:
-    """A mean over items.
+    """A statistic that is no ratio of sums, in its linear approximation around all data.
+
+    Resampling clusters changes it by the sum of what each of them contributes, to first order: this is the
+    infinitesimal jackknife (Efron 1982, chapter 6). The mean over clusters is the statistic itself.
 
     Args:
         metric: name of the statistic.
-        layers: its layers.
-        values: ``[layer, item]``.
-        clusters: ``[item]`` the cluster of each, from 0.
-        weights: ``[item]`` how much each counts; all alike when left out.
-        n_clusters: number of clusters, where some may have no item.
+        whole: the statistic on all data, or ``[layer]``.
+        influences: ``[cluster]`` or ``[layer, cluster]`` its derivative by the weight of each cluster, or its value on
+            all data less that without the cluster.
         kind: what is resampled.
-        group: what the mean is restricted to.
-    """
-    over, under = weighted_sums(values, clusters, weights, n_clusters)
-    return LayerSums(metric, layers, over, under, kind, group)
-
-
-def weighted_sums(
-    values: Floats, clusters: Integers, weights: Floats | Bools | None = None, n_clusters: int = 0
-) -> tuple[Floats, Floats]:
-    """Numerators ``[layer, cluster]`` and denominators ``[1, cluster]`` of :func:`mean_sums`."""
-    counted = np.ones(len(clusters)) if weights is None else weights.astype(np.float64)
-    return cluster_sums(values * counted, clusters, n_clusters), cluster_sums(counted, clusters, n_clusters)
-
-
-def grouped_sums(
-    metric: str, layers: Layers, groups: Mapping[str, tuple[Floats, Floats]], *, kind: Clusters = "sentences"
-) -> Iterator[LayerSums]:
-    """One statistic over all of some groups, and where there are several of each group.
-
-    Args:
-        metric: its name.
+        group: what it is restricted to.
         layers: its layers.
-        groups: by name, numerators ``[layer, cluster]`` and denominators ``[1, cluster]``.
-        kind: what is resampled.
     """
-    over, under = (np.sum([both[part] for both in groups.values()], axis=0) for part in (0, 1))
-    yield LayerSums(metric, layers, over, under, kind)
-    if len(groups) > 1:
-        for group, both in groups.items():
-            yield LayerSums(metric, layers, *both, kind, group)
+    influences = np.atleast_2d(influences)
+    centred = influences - influences.mean(axis=1, keepdims=True)
+    return ratio_sums(
+        metric, np.reshape(whole, (-1, 1)) + influences.shape[1] * centred, None, kind, group=group, layers=layers
+    )
+
+
+def left_out_sums(metric: str, values: Floats, kind: Clusters, *, group: str = "") -> LayerSums:
+    """:func:`jackknife_sums` from the statistic ``[1 + cluster]`` on all data and without each cluster."""
+    return jackknife_sums(metric, values[0], values[0] - values[1:], kind, group=group)
+
+
+def item_jackknife(metric: str, found: tuple[float, Floats], clusters: Integers, *, group: str = "") -> LayerSums:
+    """:func:`jackknife_sums` from a statistic and its derivatives by the weight of items ``[item]`` of sentences."""
+    return jackknife_sums(metric, found[0], cluster_sums(found[1], clusters), group=group)
+
+
+def total_and_groups(parts: Sequence[LayerSums]) -> Iterator[LayerSums]:
+    """One statistic over all of its groups together, and where there are several of each group."""
+    over, under = (np.sum([getattr(one, part) for one in parts], axis=0) for part in ("over", "under"))
+    yield replace(parts[0], over=over, under=under, group="")
+    if len(parts) > 1:
+        yield from parts
 
 
 Level = Literal["word", "piece"]

@@ -21,8 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bertology._files import write_atomically
 from bertology._folder import CARD, check_plan, one_process, versions
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
-from bertology._schema import file_schema
-from bertology._settings import changed, checked, read_file_of
+from bertology._settings import changed, checked, file_schema, read_file_of
 from bertology._temporary import sweep
 from bertology._workers import choose_device
 from bertology.errors import BertologyError, cut

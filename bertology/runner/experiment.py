@@ -10,9 +10,18 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._schema import file_schema
-from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
-from bertology._trust import check_trust
+from bertology._settings import (
+    Place,
+    Written,
+    changed,
+    check_trust,
+    checked,
+    file_schema,
+    merged,
+    parse_yaml,
+    read_file_of,
+    to_yaml,
+)
 from bertology.errors import BertologyError, NameNotFoundError, cut_path
 from bertology.families.contract import check_controls
 from bertology.families.request import (
@@ -24,7 +33,7 @@ from bertology.families.request import (
     TaskSettings,
 )
 
-__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
+__all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {
@@ -59,15 +68,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
 
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
-    """The experiment of plain settings, as a file has them, checked as those of a file are.
-
-    Args:
-        settings: fields of :class:`Experiment`; objects in memory by their names.
-        where: what messages name in the place of a file.
-
-    Raises:
-        BertologyError: something in them is not as it should be.
-    """
+    """The experiment of plain settings, as a file has them, checked as those of a file are."""
     return checked(Experiment, parse_yaml(to_yaml(dict(settings)), Place(where)), known=_known)
 
 

@@ -100,15 +100,3 @@ def test_differences_of_a_rare_relation_are_as_sure_as_its_few_sentences() -> No
     pairs = [(n_simulations + place, place) for place in range(n_simulations)]
     of_all = differences(drawn.values, drawn.replicates, n_clusters=n_sentences, pairs=pairs)
     assert np.mean([one.ci_low <= 0.2 <= one.ci_high for one in of_all]) < 0.92
-
-
-def test_one_sentence_tells_nothing_of_others() -> None:
-    over, under = np.zeros((2, 4, 9))
-    under[:, 2] = 1  # Both statistics stand in the third sentence; the second in another one as well.
-    under[1::2, 5] = 1
-    over[2:, 2] = 1
-    alone, pair = paired_ratios(over, under)[1]
-    assert (alone.diff, alone.n_pairs, alone.p_raw) == (1.0, 1, 1.0)
-    assert np.isnan([alone.ci_low, alone.ci_high]).all()
-    assert (pair.diff, pair.n_pairs) == (0.5, 2)
-    assert pair.ci_low < 0 < 0.5 < pair.ci_high

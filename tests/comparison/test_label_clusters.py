@@ -38,7 +38,7 @@ def test_planted_clusters_are_found_and_the_same_model_is_the_same() -> None:
     assert row["layout_hulls"] == pytest.approx(1)
     one, other = (int(label[-1]) for label in found.pairs[0])
     expected = np.linalg.norm(planted[one == LABELS].mean(0) - planted[other == LABELS].mean(0))
-    assert found.model.centroids[0, 0] == pytest.approx(expected, rel=1e-3)
+    assert found.model["centroids"][0, 0] == pytest.approx(expected, rel=1e-3)
     sums = {statistic.metric: statistic for statistic in found.statistics()}
     assert sums["layout"].values == pytest.approx([1])
     assert sums["centroids_change"].values == pytest.approx([0])
@@ -49,14 +49,14 @@ def test_hulls_are_those_of_scikit_learn() -> None:
     found = label_clusters(vectors(planted), vectors(planted), names(LABELS), SENTENCES, per_label=N)
     here = np.isin(LABELS, chosen := [int(label[-1]) for label in found.pairs[2]])
     fitted = SVC(kernel="linear", C=1e6).fit(planted[here], LABELS[here] == chosen[0])
-    assert found.model.hulls[0, 2] == pytest.approx(2 / np.linalg.norm(fitted.coef_), rel=1e-3)
+    assert found.model["hulls"][0, 2] == pytest.approx(2 / np.linalg.norm(fitted.coef_), rel=1e-3)
 
 
 def test_random_labels_have_no_clusters() -> None:
     random = DICE.permutation(LABELS)
     planted = PLACES[LABELS] + NOISE
     found = label_clusters(vectors(planted), vectors(planted), names(random), SENTENCES)
-    assert (found.model.hulls == 0).all()
+    assert (found.model["hulls"] == 0).all()
     row = found.table().iloc[0]
     assert row["separable_model"] == 0
     assert row["centroids_model"] < 0.3

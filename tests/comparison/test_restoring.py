@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from bertology import BertologyError, Corpus, FineTuned, compare, finetune, load_encoder
+from bertology import BertologyError, Corpus, FineTuned, compare, finetune
 from bertology.comparison import restorable_task, restored_scores
 from bertology.encoders import resolve_model
 from bertology.finetuning import load_tuned
@@ -71,13 +71,6 @@ def test_all_layers_are_the_reference_under_the_head(tiny_bert: Path, tuned: Fin
         by_hand.model.base_model.load_state_dict(restored, strict=False)
         np.testing.assert_allclose(found.predictions[layers]["score"], by_hand.predictions()["score"], atol=1e-6)
     assert not np.allclose(found.predictions[()]["score"], found.predictions[0, 1, 2, 3]["score"], atol=1e-3)
-
-
-def test_an_encoder_that_is_open_is_not_loaded_again(tuned: FineTuned, subjects: Corpus) -> None:
-    encoder = load_encoder(str(tuned.folder()), device="cpu")
-    found = load_tuned(encoder, subjects["dev"])
-    assert found.encoder is encoder
-    assert found.predictions().equals(load_tuned(tuned.folder(), subjects["dev"], device="cpu").predictions())
 
 
 def test_what_was_tuned_from_the_reference_is_known(

@@ -95,7 +95,7 @@ def _similarities() -> list[Floats]:
 def _links(method: str, peer: Callable[[Any, Floats], ArrayLike]) -> Values:
     from simalign.simalign import SentenceAligner
 
-    from bertology.geometry.languages import align_words
+    from bertology.geometry.alignment import align_words
 
     similar = _similarities()
     ours = [align_words(one, method).ravel() for one in similar]
@@ -125,7 +125,7 @@ def distortion() -> Values:
     """(cosine + 1) / 2, lower for words far from the diagonal."""
     from simalign.simalign import SentenceAligner
 
-    from bertology.geometry._alignment import word_similarity
+    from bertology.geometry.alignment import word_similarity
 
     dice = np.random.default_rng(2)
     one, other = (dice.normal(size=(n, 16)).astype(np.float32) for n in (7, 5))
@@ -413,7 +413,7 @@ def clusterings() -> Values:
     """Of two partitions."""
     from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-    from bertology.geometry._senses import adjusted_rand, v_measure
+    from bertology.geometry.senses import adjusted_rand, v_measure
 
     gold, pred = _labelled()
     pairs = np.zeros((4, 5))
@@ -431,7 +431,7 @@ def kernels() -> Values:
     from sklearn.metrics.pairwise import rbf_kernel
 
     from bertology.geometry import likeness
-    from bertology.geometry._likeness import gram_cka
+    from bertology.geometry.similarity import gram_cka
 
     x, y = (_classes(200, seed=seed)[0] for seed in (7, 8))
     y = y + x

@@ -13,17 +13,16 @@ import pytest
 
 from bertology import probe, register_probe
 from bertology.activations.layers import LayerVectors
-from bertology.comparison import EncoderComparison, VectorComparison
+from bertology.comparison import EncoderComparison, EncoderPair, VectorComparison
 from bertology.comparison._probes import LayerPair
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing._probes import OF_PROCESS
-from bertology.results.rows import param_of
-from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
-from bertology.runner._plan import resolve_work
+from bertology.probing.probes import OF_PROCESS
+from bertology.runner import ProbeRequest, RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.requests import but
 
 
@@ -66,13 +65,13 @@ class Depths(EncoderComparison):
     def check(self, sentences: Mapping[str, Sentences]) -> None:
         """Nothing is read."""
 
-    def measure(self, model: Any, reference: Any, sentences: Any, **how: Any) -> Iterator[LayerSums]:
-        assert model.n_layers == 3
-        assert not sentences
+    def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
+        assert pair.model.n_layers == 3
+        assert not pair.sentences
         one = np.ones((1, 1))
-        numbers = tuple(layer for layer, _ in how["layers"])
-        yield LayerSums("depth_layers", numbers, np.array([[other] for _, other in how["layers"]]), one, "blocks")
-        yield LayerSums("depth_layers", (None,), one * reference.n_layers, one, "blocks")
+        numbers = tuple(layer for layer, _ in pair.layers)
+        yield LayerSums("depth_layers", numbers, np.array([[other] for _, other in pair.layers]), one, "blocks")
+        yield LayerSums("depth_layers", (None,), one * pair.reference.n_layers, one, "blocks")
 
 
 @pytest.fixture(autouse=True)
@@ -109,16 +108,16 @@ def test_a_model_beside_a_shallower_one(tiny_bert: Path, tiny_corpus: Path, shal
     tasks, out = ["moved", "depths"], tmp_path / "run"
     results = probe(tasks, model=tiny_bert, reference=shallow, corpus=tiny_corpus, controls="none", out=out)
     moved = scores(results, "moved")
-    assert [param_of(row, "reference_layer") for row in results.rows if row.task == "moved"] == [0, 1, 1, 2]
+    assert [row.param("reference_layer") for row in results.rows if row.task == "moved"] == [0, 1, 1, 2]
     assert moved[0] == moved[1] == 0 < min(moved[2], moved[3])
     assert scores(results, "depths") == {0: 0, 1: 1, 2: 1, 3: 2, None: 2}
-    assert {param_of(row, "reference") for row in results.rows} == {str(shallow)}
+    assert {row.param("reference") for row in results.rows} == {str(shallow)}
     # What the folder records is the same request.
     again = run_experiment(load_experiment(out / "experiment.yaml"), tmp_path / "again", options=RunOptions("serial"))
     assert again.failures == ()
     by_likeness = {"name": "vectors", "settings": {"match": "cka"}}
     alike = probe("moved", model=tiny_bert, reference=shallow, corpus=tiny_corpus, controls="none", readout=by_likeness)
-    assert [param_of(row, "reference_layer") for row in alike.rows][:3] == [0, 1, 2]
+    assert [row.param("reference_layer") for row in alike.rows][:3] == [0, 1, 2]
     assert scores(alike, "moved")[2] == 0
 
 

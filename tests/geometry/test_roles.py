@@ -11,25 +11,19 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import (
-    RoleItems,
-    _roles,
-    constituent_paths,
-    dependency_paths,
-    position_roles,
-    role_scores,
-    tree_roles,
-)
-from bertology.geometry._roles import (
+from bertology.geometry import roles as of_roles
+from bertology.geometry.roles import (
     BAG,
     STRENGTHS,
     GramRidge,
+    RoleItems,
+    constituent_paths,
+    dependency_paths,
     length_features,
     low_rank_errors,
     path_roles,
-    random_paths,
-    role_gram,
-    shuffled_paths,
+    position_roles,
+    role_scores,
 )
 
 NOISE = 0.2
@@ -96,16 +90,6 @@ def test_intervals_of_no_signal_hold_zero() -> None:
             assert low - 0.02 < 0 < high + 0.02
 
 
-@pytest.mark.parametrize("has_embeddings", [False, True])
-def test_products_of_sentences_are_those_of_a_loop(has_embeddings: bool) -> None:
-    items = made()
-    if has_embeddings:
-        items = replace(items, embeddings=np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32))
-    for scheme in (BAG, "bidirectional"):
-        explicit = products(items, items.roles_of(scheme))
-        np.testing.assert_allclose(role_gram(items, scheme), explicit @ explicit[:400].T, atol=1e-5)
-
-
 def test_ridge_is_that_of_scikit_learn() -> None:
     items = made()
     targets = planted(items, "left_to_right")[1]
@@ -121,7 +105,7 @@ def test_ridge_is_that_of_scikit_learn() -> None:
 
 
 def test_trained_representations_find_the_scheme_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_roles, "_EPOCHS", 12)
+    monkeypatch.setattr(of_roles, "_EPOCHS", 12)
     items = made()
     items = replace(items, roles={"left_to_right": items.roles["left_to_right"]})
     targets = planted(items, "left_to_right", dim=6)[1:]
@@ -129,7 +113,7 @@ def test_trained_representations_find_the_scheme_too(monkeypatch: pytest.MonkeyP
     assert found["r2_left_to_right"][0] == pytest.approx(1 - NOISE, abs=0.1)
     assert found["gain_left_to_right"][0] > 0.2
     assert (np.array([found["r2_left_to_right"][1], found[f"r2_{BAG}"][1]]) < 0.02).all()
-    monkeypatch.setattr(_roles, "_EPOCHS", 1)
+    monkeypatch.setattr(of_roles, "_EPOCHS", 1)
     again = low_rank_errors(items, BAG, targets), low_rank_errors(items, BAG, targets)
     np.testing.assert_array_equal(*again)
 
@@ -148,13 +132,6 @@ def test_few_sentences_are_refused() -> None:
         replace(made(), sizes={"train": 400, "dev": 80, "test": 4})
 
 
-def test_positions() -> None:
-    roles = position_roles([3, 5], 4)
-    assert roles["left_to_right"].tolist() == [0, 1, 2, 0, 1, 2, 3, 3]
-    assert roles["right_to_left"].tolist() == [2, 1, 0, 3, 3, 2, 1, 0]
-    assert roles["bidirectional"].tolist() == [1, 3, 2, 1, 3, 3, 3, 2]
-
-
 def test_paths_of_trees() -> None:
     # the dogs saw a cat
     assert dependency_paths([2, 3, 0, 5, 3]) == ["LL", "L", "", "RL", "R"]
@@ -165,32 +142,7 @@ def test_paths_of_trees() -> None:
         dependency_paths([2, 1])
 
 
-def test_random_trees_have_a_place_for_every_word() -> None:
-    dice = np.random.default_rng(0)
-    for n in (1, 2, 7):
-        nodes, leaves = (random_paths(n, dice, has_heads=has_heads) for has_heads in (True, False))
-        assert len(set(nodes)) == len(set(leaves)) == n
-        assert "" in nodes
-        assert sum(2.0 ** -len(path) for path in leaves) == 1
-    assert not any(other.startswith(path) for path in leaves for other in leaves if other != path)
-
-
-def test_shuffled_trees_are_of_other_sentences_of_the_same_length() -> None:
-    trees = [[f"{name}{word}" for word in range(n)] for name, n in (("a", 2), ("b", 2), ("c", 3), ("d", 2))]
-    found = shuffled_paths(trees, np.random.default_rng(0))
-    assert sorted(map(tuple, (found[0], found[1], found[3]))) == [("a0", "a1"), ("b0", "b1"), ("d0", "d1")]
-    assert all(found[number] != trees[number] for number in (0, 1, 3))
-    assert sorted(found[2]) == trees[2]
-
-
 def test_long_paths_have_the_role_of_their_beginning() -> None:
     roles = path_roles({"train": [["", "L", "L", "R"]], "test": [["LRR", "R", "RL"]]}, 2)
     assert roles["train"].tolist() == [0, 1, 1, 0]
     assert roles["test"].tolist() == [1, 0, 0]
-
-
-def test_schemes_of_trees_are_of_all_splits() -> None:
-    paths = {split: [["L", "", "R"]] * 2 for split in ("train", "dev", "test")}
-    assert {name: len(roles) for name, roles in tree_roles(paths, 3).items()} == {
-        "tree": 18, "shuffled_tree": 18, "random_tree": 18
-    }  # fmt: skip

@@ -14,9 +14,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-from bertology import geometry
-from bertology.activations.layers import LayerVectors, span_means
-from bertology.geometry import _senses
+from bertology.activations.layers import LayerVectors
+from bertology.corpora import Sentence, Sentences
+from bertology.geometry import senses as scored
 from bertology.measures import bootstrap_ratio
 
 DICE = np.random.default_rng(3)
@@ -32,9 +32,9 @@ def two_senses(n: int, *, apart: float, dim: int = 12, seed: int = 5) -> tuple[A
     return unit(dice.normal(size=(n, dim)) + apart * np.where(senses, 1, -1)[:, None] * np.eye(dim)[0]), senses
 
 
-def items(words: Any, senses: Any) -> geometry.SenseItems:
+def items(words: Any, senses: Any) -> scored.SenseItems:
     places = np.arange(len(words))
-    return geometry.SenseItems(np.stack([places, places + 1], axis=1), np.asarray(words), np.asarray(senses), places)
+    return scored.SenseItems(np.stack([places, places + 1], axis=1), np.asarray(words), np.asarray(senses), places)
 
 
 def test_nearest_centroids_are_those_of_scikit_learn_on_unit_vectors() -> None:
@@ -42,8 +42,8 @@ def test_nearest_centroids_are_those_of_scikit_learn_on_unit_vectors() -> None:
     centroids = unit(np.stack([train[senses == sense].mean(axis=0) for sense in (0, 1)]))
     around = np.concatenate([centroids + 0.25, centroids - 0.25])  # of which the means are the centroids
     expected = NearestCentroid().fit(around, [0, 1, 0, 1]).predict(other)
-    assert (_senses.nearest_centroids(train, senses, other) == expected).all()
-    assert (_senses.nearest_centroids(sparse.csr_matrix(train), senses, sparse.csr_matrix(other)) == expected).all()
+    assert (scored.nearest_centroids(train, senses, other) == expected).all()
+    assert (scored.nearest_centroids(sparse.csr_matrix(train), senses, sparse.csr_matrix(other)) == expected).all()
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 10])
@@ -51,7 +51,7 @@ def test_nearest_neighbours_are_those_of_scikit_learn(number: int) -> None:
     train, senses = unit(DICE.normal(size=(70, 8))), DICE.integers(0, 3, 70)
     other = unit(DICE.normal(size=(50, 8)))
     expected = KNeighborsClassifier(number).fit(train, senses).predict(other)
-    assert (_senses.nearest_neighbours(train, senses, other, [number])[0] == expected).all()
+    assert (scored.nearest_neighbours(train, senses, other, [number])[0] == expected).all()
 
 
 def test_senses_are_told_apart_among_those_of_the_word_alone() -> None:
@@ -61,9 +61,9 @@ def test_senses_are_told_apart_among_those_of_the_word_alone() -> None:
     own = np.where(words == 1, 1 - senses, senses)
     parts = {"train": slice(0, 100), "dev": slice(100, 140), "test": slice(140, 200)}
     of_split = {split: items(words[part], own[part]) for split, part in parts.items()}
-    found = geometry.predict_senses({split: places[part] for split, part in parts.items()}, of_split)
+    found = scored.predict_senses({split: places[part] for split, part in parts.items()}, of_split)
     assert (found.centroid == of_split["test"].senses).all()
-    assert (found.neighbours == of_split["test"].senses).all()
+    assert (found.occurrences == of_split["test"].senses).all()
     assert found.n_neighbours == 1
 
 
@@ -72,24 +72,12 @@ def test_two_distributions_are_told_apart_and_one_split_by_a_coin_is_not() -> No
     for apart, low, high in ((4.0, 1.0, 1.0), (0.0, 0.5, 0.5)):
         vectors, senses = two_senses(1300, apart=apart)
         of_split = {split: items(np.zeros_like(senses[part]), senses[part]) for split, part in parts.items()}
-        found = geometry.predict_senses({split: vectors[part] for split, part in parts.items()}, of_split)
-        for sums in geometry.sense_scores((0,), [found], of_split["test"], ["word"]):
+        found = scored.predict_senses({split: vectors[part] for split, part in parts.items()}, of_split)
+        for sums in scored.sense_scores(found, of_split["test"], ["word"]):
             if "accuracy" in sums.metric:  # of two equal shares F1 may be lower
-                scored = bootstrap_ratio(sums.over, sums.under, metric=sums.metric, n_resamples=500, seed=0)
-                assert scored.ci_low[0] <= low + 1e-9, sums.metric
-                assert scored.ci_high[0] >= high - 1e-9, sums.metric
-
-
-def test_the_number_of_neighbours_is_chosen_on_dev() -> None:
-    train = unit(np.array([[1, 0.0], [1, 0.1], [1, 0.2], [1, 0.02]]))
-    of_split = {
-        "train": items([0] * 4, [0, 0, 0, 1]),
-        "dev": items([0], [0]),
-        "test": items([0], [0]),
-    }
-    found = geometry.predict_senses({"train": train, "dev": train[3:], "test": train[3:]}, of_split)
-    assert found.n_neighbours == 2  # of the two nearest each has one sense, and the more frequent one is taken
-    assert found.neighbours.tolist() == [0]
+                interval = bootstrap_ratio(sums.over, sums.under, metric=sums.metric, n_resamples=500, seed=0)
+                assert interval.ci_low[0] <= low + 1e-9, sums.metric
+                assert interval.ci_high[0] >= high - 1e-9, sums.metric
 
 
 def test_scores_are_means_over_words() -> None:
@@ -101,8 +89,8 @@ def test_scores_are_means_over_words() -> None:
         "macro_f1": np.mean([metrics.f1_score(*both, average="macro") for both in of_words]),
         "micro_accuracy": metrics.accuracy_score(gold, predicted),
     }
-    one = geometry.SensePredictions(predicted, gold, 3)
-    sums = {(of.metric, of.group): of for of in geometry.sense_scores((4,), [one], items(words, gold), ["a", "b"])}
+    one = scored.SensePredictions(predicted, gold, 3)
+    sums = {(of.metric, of.group): of for of in scored.sense_scores(one, items(words, gold), ["a", "b"])}
     assert {name: sums[f"{name}_by_centroid", ""].values[0] for name in expected} == pytest.approx(expected)
     assert sums["accuracy_by_centroid", "b"].values[0] == 0.5
     assert {sums[f"{name}_by_occurrences", ""].values[0] for name in expected} == {1.0}
@@ -116,13 +104,13 @@ def by_weights(score: Callable[[Any], float], n: int, step: float = 1e-5) -> NDA
 
 def test_derivatives_of_macro_f1_and_of_the_area_under_the_curve() -> None:
     gold, predicted, scores = DICE.integers(0, 3, 30), DICE.integers(0, 3, 30), DICE.normal(size=30)
-    value, influences = _senses.mean_macro_f1(np.zeros(30, int), gold, predicted)
+    value, influences = scored.mean_macro_f1(np.zeros(30, int), gold, predicted)
     f1: Any = lambda weights: metrics.f1_score(gold, predicted, average="macro", sample_weight=weights)  # noqa: E731
     assert value == pytest.approx(f1(np.ones(30)))
     np.testing.assert_allclose(influences, by_weights(f1, 30), atol=1e-6)
     positive = gold > 0
     scores[3] = scores[7]
-    area, influences = _senses.area_under_curve(scores, positive)
+    area, influences = scored.area_under_curve(scores, positive)
     auc: Any = lambda weights: metrics.roc_auc_score(positive, scores, sample_weight=weights)  # noqa: E731
     assert area == pytest.approx(auc(np.ones(30)))
     np.testing.assert_allclose(influences, by_weights(auc, 30), atol=1e-6)
@@ -131,11 +119,11 @@ def test_derivatives_of_macro_f1_and_of_the_area_under_the_curve() -> None:
 def test_v_measure_and_rand_index_are_those_of_scikit_learn() -> None:
     senses, labels = DICE.integers(0, 3, 50), DICE.integers(0, 4, 50)
     table = metrics.cluster.contingency_matrix(senses, labels).astype(float)
-    assert _senses.v_measure(table) == pytest.approx(metrics.v_measure_score(senses, labels))
-    assert _senses.adjusted_rand(table) == pytest.approx(metrics.adjusted_rand_score(senses, labels))
+    assert scored.v_measure(table) == pytest.approx(metrics.v_measure_score(senses, labels))
+    assert scored.adjusted_rand(table) == pytest.approx(metrics.adjusted_rand_score(senses, labels))
     alike = np.diag([3.0, 4.0])
-    assert _senses.v_measure(alike) == _senses.adjusted_rand(alike) == pytest.approx(1)
-    assert _senses.v_measure(np.array([[5.0], [2.0]])) == 0
+    assert scored.v_measure(alike) == scored.adjusted_rand(alike) == pytest.approx(1)
+    assert scored.v_measure(np.array([[5.0], [2.0]])) == 0
 
 
 def test_clusters_of_senses() -> None:
@@ -144,7 +132,7 @@ def test_clusters_of_senses() -> None:
     every = items([0] * 60 + [1] * 60, np.concatenate([senses, drawn]))
     sums = {
         (of.metric, of.group): of.values[0]
-        for of in geometry.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
+        for of in scored.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
     }
     labels = KMeans(2, n_init=10, random_state=0).fit_predict(first)
     assert sums["adjusted_rand", "x"] == pytest.approx(metrics.adjusted_rand_score(senses, labels)) == 1
@@ -158,23 +146,18 @@ def test_the_threshold_is_the_best_there_is() -> None:
     scores, positive = np.round(DICE.normal(size=40), 1), DICE.random(40) < 0.5
     tried = [*(np.unique(scores) - 0.01), 9]
     best = max(((scores >= threshold) == positive).mean() for threshold in tried)
-    threshold = _senses.best_threshold(scores, positive)
+    threshold = scored.best_threshold(scores, positive)
     assert ((scores >= threshold) == positive).mean() == best
-    assert _senses.best_threshold(np.zeros(3), np.array([True, True, False])) == -np.inf
+    assert scored.best_threshold(np.zeros(3), np.array([True, True, False])) == -np.inf
 
 
 def test_the_threshold_of_pairs_comes_from_train() -> None:
     same = {"train": np.array([True, False, False]), "test": np.array([True, False, True])}
-    cosines = {"train": np.array([[0.9, 0.5, 0.4]]), "test": np.array([[0.8, 0.75, 0.6]])}
-    groups = {"near": np.array([True, True, False])}
-    sums = geometry.pair_scores((2,), cosines, same, np.arange(3), groups=groups)
-    values = {(of.metric, of.group): of.values[0] for of in sums}
+    cosines = {"train": np.array([0.9, 0.5, 0.4]), "test": np.array([0.8, 0.75, 0.6])}
+    spans = np.array([[[n, n + 1], [n + 1, n + 2]] for n in (0, 2, 4)])
+    pairs = {split: scored.SensePairs(spans, spans, of_split, np.arange(3)) for split, of_split in same.items()}
+    text = Sentences([Sentence.from_words(["a", "A", "b", "B", "c", "d"])])
+    values = {(of.metric, of.group): of.values[0] for of in scored.pair_scores(cosines, pairs, text)}
     assert values["accuracy", ""] == pytest.approx(1 / 3)  # the threshold is 0.7
-    assert values["accuracy", "near"] == 0.5
+    assert values["accuracy", "same form"] == 0.5
     assert values["area_under_curve", ""] == 0.5
-
-
-def test_spans_of_several_words_are_means() -> None:
-    vectors = DICE.normal(size=(5, 3)).astype(np.float32)
-    spans = np.array([[0, 2], [4, 5]])
-    np.testing.assert_allclose(span_means(vectors, spans), [vectors[:2].mean(axis=0), vectors[4]], rtol=1e-6)

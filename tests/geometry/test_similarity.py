@@ -17,17 +17,14 @@ from sklearn.neighbors import NearestNeighbors
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, FitError, ModelError, NameNotFoundError
-from bertology.geometry import (
-    _likeness,
-    anisotropy_change,
+from bertology.geometry.similarity import (
+    MEASURES,
     compare_layers,
-    cosine_to_reference,
     identity,
     layer_similarity,
     likeness,
     linear_cka,
     model_similarity,
-    most_alike,
 )
 from bertology.measures import bootstrap_ratio
 from bertology.measures.sums import LayerSums
@@ -38,10 +35,8 @@ Y = (X @ RNG.normal(size=(12, 8)) * 0.4 + RNG.normal(size=(300, 8))).astype(np.f
 ROTATED = (2 * X @ ortho_group.rvs(12, random_state=3) + 1).astype(np.float32)
 SENTENCES = np.repeat(np.arange(60), 5)
 LAYERS = np.stack([X, ROTATED, np.pad(Y, ((0, 0), (0, 4))) + 0.1 * X])
-ALL = tuple(_likeness.MEASURES)
-SAME = [(0, 0), (1, 1), (2, 2)]
+ALL = tuple(MEASURES)
 OTHERS = [RNG.normal(size=(300, 10)) * np.linspace(0.3, 2, 10) + 0.5 for _ in "abc"]
-NARROW = [layer[:, :6] + RNG.normal(size=(300, 6)) for layer in OTHERS]
 
 
 def vectors(*layers: Any) -> LayerVectors:
@@ -213,55 +208,6 @@ def test_identity_is_the_nearest_type_of_layer_0() -> None:
     assert shares.values[:3] == pytest.approx([1, 1, 0])
     assert shares.values[3] < 0.1
     assert not list(identity(LayerVectors.of_arrays(layers, layers=(1, 2, 3, 4)), types, SENTENCES))
-
-
-def test_the_layers_of_a_model_and_its_reference_are_compared_as_arrays_are() -> None:
-    own, b = vectors(*OTHERS), vectors(*NARROW)
-    order = np.random.default_rng(4).permutation(len(own))
-    a = LayerVectors(own.layers, own.words, own.dim, own._take, order=order)  # stored in another order of words
-    pairs = [(0, 2), (1, 1), (2, 0)]
-    sums = by_name(model_similarity(a, b, SENTENCES, layers=pairs, measures=ALL))
-    for name in ALL:
-        expected = np.array([likeness(a.of(one), b.of(other), measure=name) for one, other in pairs])
-        shown = ("procrustes_distance", 1 - expected) if name == "procrustes" else (name, expected)
-        assert sums[shown[0], ""].values == pytest.approx(shown[1], abs=1e-4)
-    assert sums["cka", "reference layer 2"].values[0] == sums["cka", ""].values[0]
-    assert abs(sums["cka_null", ""].values).max() < 0.1 < sums["procrustes_distance_null", ""].values.min()
-
-
-def test_a_rotation_changes_nothing_but_single_words() -> None:
-    rotation = ortho_group.rvs(10, random_state=2)
-    a, b = vectors(*OTHERS), vectors(*(2 * layer @ rotation for layer in OTHERS))
-    measures = ("cka", "rsa", "rsa_spearman", "procrustes", "mutual_neighbours", "rbf")
-    sums = by_name(model_similarity(a, b, SENTENCES, layers=SAME, measures=measures))
-    unchanged = {name for (name, group), one in sums.items() if not group and np.allclose(one.values, 1, atol=1e-4)}
-    assert unchanged == {*measures} - {"procrustes"}
-    assert sums["procrustes_distance", ""].values == pytest.approx(np.zeros(3), abs=1e-5)
-    moved = by_name(cosine_to_reference(a, b, SENTENCES, layers=SAME))
-    assert moved["cosine_reference", ""].values.max() < 0.9
-    same = by_name(cosine_to_reference(a, a, SENTENCES, layers=SAME))
-    assert same["cosine_reference", ""].values == pytest.approx(np.ones(3))
-    assert not list(cosine_to_reference(a, vectors(*NARROW), SENTENCES, layers=SAME))
-
-
-def test_the_layer_that_is_left_out_is_found() -> None:
-    """Without its middle layer a model's last one is still most like the last of the other."""
-    assert most_alike(vectors(OTHERS[0], OTHERS[2]), vectors(*OTHERS)) == ((0, 0), (1, 2))
-
-
-def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
-    a, b = vectors(*OTHERS), vectors(*NARROW)
-    sums = by_name(anisotropy_change(a, b, SENTENCES, layers=SAME))
-
-    def mean_cosine(x: Any) -> float:
-        unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-        return float((unit @ unit.T)[np.triu_indices(len(x), 1)].mean())
-
-    change = [mean_cosine(OTHERS[place]) - mean_cosine(NARROW[place]) for place in range(3)]
-    assert sums["anisotropy_change", ""].values == pytest.approx(change, abs=1e-6)
-    every = sums["anisotropy", ""].over[1]
-    without = [mean_cosine(OTHERS[1][sentence != SENTENCES]) for sentence in (7, 8)]
-    assert (every[7] - every[8]) / 60 == pytest.approx(without[1] - without[0], abs=1e-6)
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

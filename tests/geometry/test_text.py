@@ -12,26 +12,25 @@ from sklearn.metrics import silhouette_score
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import WordSample, text_statistics
-from bertology.geometry._text import (
-    Anisotropy,
-    Contextuality,
-    IntraSentence,
+from bertology.geometry.text import (
     OneLayer,
-    Spectrum,
-    VarianceShares,
+    WordSample,
+    anisotropy,
     cluster_means,
+    contextuality,
     effective_rank,
     explainable_variance,
+    intra_sentence,
     iso_score,
     k_means,
-    largest_eigenvalues,
     matrix_entropy,
-    read_layers,
+    measured,
     sentence_blocks,
     silhouettes,
+    spectrum,
+    text_statistics,
+    variance_shares,
 )
-from bertology.measures import bootstrap_ratio
 
 RNG = np.random.default_rng
 
@@ -42,7 +41,7 @@ def by_metric(sums):
 
 def read(vectors, statistic, bounds=None):
     """The statistics of one kind, of vectors ``[layer, word, dim]``."""
-    return list(read_layers(LayerVectors.of_arrays(vectors), [statistic], bounds))
+    return list(measured(LayerVectors.of_arrays(vectors), [statistic], bounds))
 
 
 def cosine(a, b):
@@ -62,7 +61,7 @@ def world(n_types: int = 12, n_sentences: int = 40, dim: int = 16, layers: int =
 def test_self_similarity_is_the_mean_of_all_pairs() -> None:
     types, sentences, vectors = world()
     sample, kept = WordSample.of(types, sentences, least=5)
-    found = by_metric(read(vectors, Contextuality(sample)))
+    found = by_metric(read(vectors, contextuality(sample)))
     for layer in range(2):
         means = []
         for kind in kept:
@@ -78,7 +77,7 @@ def test_self_similarity_is_the_mean_of_all_pairs() -> None:
 def test_explainable_variance_is_that_of_a_principal_component() -> None:
     types, sentences, vectors = world()
     sample, _ = WordSample.of(types, sentences)
-    found = by_metric(read(vectors, Contextuality(sample)))
+    found = by_metric(read(vectors, contextuality(sample)))
     shares = [
         PCA(1).fit(vectors[1, sample.places[first:last]]).explained_variance_ratio_[0]
         for first, last in itertools.pairwise(sample.starts)
@@ -103,7 +102,7 @@ def test_a_constant_vector_makes_the_cosine_that_follows_and_standardising_remov
     vectors = rng.normal(size=(1, n, dim)) + constant
     types, sentences = np.arange(n) % 400, np.repeat(np.arange(n // 8), 8)
     sample, _ = WordSample.of(types, sentences)
-    found = by_metric(read(vectors, Contextuality(sample)))
+    found = by_metric(read(vectors, contextuality(sample)))
     expected = constant @ constant / (constant @ constant + dim)
     assert found["self_similarity_baseline", ""][0] == pytest.approx(expected, abs=0.01)
     assert found["self_similarity_adjusted", ""][0] == pytest.approx(0, abs=0.01)
@@ -121,7 +120,7 @@ def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> No
     found_means, found_labels = cluster_means(OneLayer(0, vectors))
     assert found_means[found_labels] + vectors.mean(axis=0) == pytest.approx(own[labels], abs=1e-4)
     sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
-    found = by_metric(read(vectors[None], Contextuality(sample)))
+    found = by_metric(read(vectors[None], contextuality(sample)))
     assert found["self_similarity_baseline", ""][0] > 0.1
     assert found["self_similarity_cluster_centred_baseline", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
@@ -145,26 +144,18 @@ def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> N
         assert first.over.tobytes() == second.over.tobytes()
     of_item = types[sample.places], tags[sample.places], sentences[sample.places]
     alone = [
-        *read(vectors, Contextuality(sample)),
-        *read(vectors, Anisotropy(sentences)),
-        *read(vectors, IntraSentence(sentences)),
-        *read(vectors, VarianceShares(sample.places, *of_item)),
-        *read(vectors, Spectrum(), sentence_blocks(sentences)),
+        *read(vectors, contextuality(sample)),
+        *read(vectors, anisotropy(sentences)),
+        *read(vectors, intra_sentence(sentences)),
+        *read(vectors, variance_shares(sample.places, *of_item)),
+        *read(vectors, spectrum(), sentence_blocks(sentences)),
     ]
     assert {one.metric: one.values for one in alone} == {one.metric: pytest.approx(one.values, abs=1e-5) for one in one}
 
 
-def test_words_without_context_are_the_same_everywhere() -> None:
-    types, sentences, vectors = world()
-    static = vectors[:, : types.max() + 1][:, types]
-    found = by_metric(read(static, Contextuality(WordSample.of(types, sentences)[0])))
-    assert found["self_similarity", ""] == pytest.approx(1, abs=1e-6)
-    assert found["explainable_variance", ""] == pytest.approx(1)
-
-
 def test_words_of_a_sentence_and_their_mean() -> None:
     _, sentences, vectors = world()
-    found = by_metric(read(vectors, IntraSentence(sentences)))
+    found = by_metric(read(vectors, intra_sentence(sentences)))
     of_sentences = []
     for sentence in range(40):
         words = vectors[0, sentences == sentence]
@@ -180,7 +171,7 @@ def test_variance_is_shared_out_as_it_was_planted() -> None:
     of_type, of_tag = rng.normal(size=(n_types, 8)), rng.normal(size=(n_types, 2, 8))
     vectors = 2 * of_type[types] + of_tag[types, tags] + 0.5 * rng.normal(size=(len(types), 8))
     every = np.arange(len(types))
-    found = by_metric(read(vectors[None], VarianceShares(every, types, tags, every % 100)))
+    found = by_metric(read(vectors[None], variance_shares(every, types, tags, every % 100)))
     # The variance inside a type that two tags make is E(a − b)² / 4 · n / (n − 1), with E(a − b)² = 2.
     between_tags = n / 2 / (n - 1)
     total = 4 + 1 / 2 + between_tags + 0.25
@@ -190,32 +181,22 @@ def test_variance_is_shared_out_as_it_was_planted() -> None:
     assert shares[2] == pytest.approx(0.25 / total, abs=0.01)
 
 
-def test_random_tags_explain_nothing() -> None:
-    types, sentences, vectors = world(n_sentences=200)
-    tags = RNG(3).integers(0, 3, len(types))
-    every = np.arange(len(types))
-    found = by_metric(read(vectors, VarianceShares(every, types, tags, sentences)))
-    assert found["variance_between_tags", ""] == pytest.approx(0, abs=0.005)
-    without = by_metric(read(vectors, VarianceShares(every, types, None, sentences)))
-    assert ("variance_between_tags", "") not in without
-
-
 def test_what_cannot_be_computed_is_refused() -> None:
     types, sentences, vectors = world()
     with pytest.raises(CorpusError, match="no word occurs in 99 sentences or more"):
         WordSample.of(types, sentences, least=99)
     with pytest.raises(CorpusError, match="no word occurs in 2 sentences or more"):
         WordSample.of(types, np.zeros_like(sentences), least=1)
-    statistic = Contextuality(WordSample.of(types, sentences)[0])
+    statistic = contextuality(WordSample.of(types, sentences)[0])
     broken = np.where(np.arange(320)[:, None] == 5, [[[1.0]], [[np.nan]]], 1)
     with pytest.raises(ModelError, match="layer 1: vectors of 1 words are not finite"):
         read(broken, statistic)
     with pytest.raises(ModelError, match="layer 0: vectors of 320 words are zero"):
         read(vectors * 0, statistic)
     with pytest.raises(CorpusError, match="single word"):
-        IntraSentence(np.arange(3))
+        intra_sentence(np.arange(3))
     with pytest.raises(CorpusError, match="twice with the same tag"):
-        VarianceShares(np.arange(3), np.arange(3), None, np.arange(3))
+        variance_shares(np.arange(3), np.arange(3), None, np.arange(3))
     with pytest.raises(ValueError, match=r"\[layer, word, dim\]"):
         LayerVectors.of_arrays(vectors[0])
     with pytest.raises(CorpusError, match="give 20 or more"):
@@ -225,27 +206,6 @@ def test_what_cannot_be_computed_is_refused() -> None:
         text_statistics(LayerVectors.of_arrays(vectors), sentences, sample, documents=sentences // 10)
     with pytest.raises(ModelError, match="layer 0: all words have the same vector"):
         values_of(np.ones((1, 60, 4)), np.repeat(np.arange(30), 2))
-
-
-def test_anisotropy_is_of_all_pairs_of_words() -> None:
-    """Of types that are rare as well: half of the words occur once, and share a direction."""
-    types, sentences, vectors = world(n_types=200)
-    sample, kept = WordSample.of(types, sentences, least=3)
-    vectors[:, ~np.isin(types, kept)] += 3
-    text = LayerVectors.of_arrays(vectors)
-    found = by_metric(text_statistics(text, sentences, sample))
-    unit = vectors[1] / np.linalg.norm(vectors[1], axis=1, keepdims=True)
-    above = np.triu_indices(len(unit), 1)
-    assert found["anisotropy", ""][1] == pytest.approx((unit @ unit.T)[above].mean(), abs=1e-5)
-    assert found["anisotropy", ""][1] > found["self_similarity_baseline", ""][1] + 0.05
-    (sums,) = read(vectors, Anisotropy(sentences))
-    rest = unit[sentences != 5]
-    influence = (sums.over[1] - sums.values[1]) / 40
-    others = unit[sentences != 6]
-    difference = (others @ others.T)[np.triu_indices(len(others), 1)].mean() - (rest @ rest.T)[
-        np.triu_indices(len(rest), 1)
-    ].mean()
-    assert influence[5] - influence[6] == pytest.approx(difference, abs=1e-5)
 
 
 def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
@@ -277,24 +237,6 @@ def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
     assert influence[3] - influence[8] == pytest.approx(without(8) - without(3), abs=1e-5)
 
 
-def test_documents_that_differ_widen_intervals_over_types() -> None:
-    """Words move with their document: over types alone the interval covers what other documents show too rarely."""
-    dice, n_types, n_documents = RNG(0), 300, 20
-    words = np.tile(np.arange(n_types), n_documents)
-    documents = np.repeat(np.arange(n_documents), n_types)
-    sentences = documents * 30 + np.tile(np.arange(n_types) // 10, n_documents)
-    scale = np.exp(dice.normal(size=n_documents) / 2)
-    vectors = dice.normal(size=(n_types, 16))[words] + scale[documents, None] * dice.normal(size=(len(words), 16))
-    sample, _ = WordSample.of(words, sentences)
-    text = LayerVectors.of_arrays(vectors[None])
-    reach = {}
-    for kind, of in (("types", None), ("documents", documents)):
-        found = {one.metric: one for one in text_statistics(text, sentences, sample, documents=of) if not one.group}
-        drawn = bootstrap_ratio(found["self_similarity"].over, found["self_similarity"].under, metric="m")
-        reach[kind] = float(drawn.ci_high[0] - drawn.ci_low[0])
-    assert reach["documents"] > 2 * reach["types"]
-
-
 def test_scores_of_known_spectra() -> None:
     half = [1.0] * 5 + [0.0] * 5
     for variances, expected in ((np.ones(10), 1), ([1.0] + [0.0] * 9, 0), (half, 4 / 9)):
@@ -304,7 +246,7 @@ def test_scores_of_known_spectra() -> None:
 
 
 def values_of(vectors, sentences):
-    return {one.metric: one for one in read(vectors, Spectrum(), sentence_blocks(sentences))}
+    return {one.metric: one for one in read(vectors, spectrum(), sentence_blocks(sentences))}
 
 
 def test_spectrum_is_that_of_the_covariance() -> None:
@@ -327,35 +269,6 @@ def test_a_rogue_dimension_is_seen() -> None:
     assert found["rogue_share"].values[0] > 0.99
 
 
-def test_intervals_are_those_of_other_samples() -> None:
-    """The spread of leave-one-out influences is the spread over fresh samples of the same text."""
-    rng = np.random.default_rng(2)
-    scale, sentences = np.arange(1, 9), np.repeat(np.arange(100), 5)
-
-    def sample():
-        return rng.normal(size=(1, 500, 8)) * scale
-
-    fresh = [values_of(sample(), sentences)["effective_rank_dimensions"].values[0] for _ in range(60)]
-    errors = []
-    for _ in range(20):
-        one = values_of(sample(), sentences)["effective_rank_dimensions"]
-        errors.append(one.over[0].std(ddof=1) / np.sqrt(one.over.shape[1]))
-    assert np.mean(errors) == pytest.approx(np.std(fresh, ddof=1), rel=0.3)
-
-
-def test_entropies_without_a_block_are_those_of_its_words() -> None:
-    """To first order: what leaving a block out changes is small beside the whole."""
-    rng = np.random.default_rng(3)
-    vectors = (rng.normal(size=(1, 2000, 12)) * np.arange(1, 13)).astype(np.float32)
-    sentences = np.repeat(np.arange(200), 10)
-    one = values_of(vectors, sentences)["matrix_entropy_bits"]
-    influences = (one.over[0] - one.values[0]) / 20
-    blocks = sentences * 20 // 200
-    covariances = [np.cov(vectors[0, blocks != block], rowvar=False) for block in range(20)]
-    without = np.array([matrix_entropy(np.linalg.eigvalsh(covariance)) for covariance in covariances])
-    assert influences == pytest.approx(without.mean() - without, abs=0.1 * np.std(without))
-
-
 def test_k_means_is_that_of_scikit_learn_for_every_k_at_once() -> None:
     rng = RNG(0)
     vectors = (rng.normal(size=(600, 6)) + 3 * rng.normal(size=(5, 6))[rng.integers(0, 5, 600)]).astype(np.float32)
@@ -365,13 +278,6 @@ def test_k_means_is_that_of_scikit_learn_for_every_k_at_once() -> None:
         assert of_k == pytest.approx(other.cluster_centers_, abs=0.05)
         inertia = ((vectors[:, None] - of_k) ** 2).sum(axis=2).min(axis=1).sum()
         assert inertia == pytest.approx(other.inertia_, rel=1e-3)
-
-
-def test_fewer_vectors_than_clusters_and_one_without_any() -> None:
-    vectors = np.array([[0.0], [0.0], [1.0], [1.0]], dtype=np.float32)
-    assert k_means(vectors, vectors[:1]) == []
-    far = np.array([[0.0], [1.0], [50.0]], dtype=np.float32)
-    assert k_means(vectors, far)[1].tolist() == far.tolist()
 
 
 def test_silhouettes_are_those_of_scikit_learn() -> None:
@@ -397,18 +303,3 @@ def test_shares_are_those_of_principal_components_whatever_the_size(rank: int) -
     assert explainable_variance(vectors[np.argsort(order)], starts, order) == pytest.approx(
         np.array(expected), abs=1e-5
     )
-
-
-def test_the_largest_eigenvalue_needs_no_gap() -> None:
-    """Of spectra that fall slowly, and of one with two equal largest eigenvalues."""
-    rng, n = RNG(1), 200
-    spectra = np.stack([1 / np.arange(1, n + 1) ** 0.3, np.linspace(1, 0, n), np.repeat([1.0, 0.1], [2, n - 2])])
-    axes = np.linalg.qr(rng.normal(size=(3, n, n)))[0]
-    matrices = (axes * spectra[:, None]) @ axes.transpose(0, 2, 1)
-    assert largest_eigenvalues(matrices) == pytest.approx(1, abs=2e-3)
-    assert largest_eigenvalues(matrices[2:]) == pytest.approx(1, abs=1e-9)
-
-
-def test_vectors_that_are_the_same_are_explained_by_one() -> None:
-    vectors = np.repeat(RNG(2).normal(size=(2, 16)).astype(np.float32), [40, 3], axis=0)
-    assert explainable_variance(vectors, np.array([0, 40, 43])).tolist() == [1, 1]

@@ -17,7 +17,7 @@ from bertology.comparison import label_clusters
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError
-from bertology.geometry import (
+from bertology.geometry.similarity import (
     anisotropy_change,
     compare_layers,
     cosine_to_reference,
@@ -69,11 +69,6 @@ def by_name(sums: Any) -> dict[str, LayerSums]:
     return {one.metric: one for one in sums if not one.group}
 
 
-def test_stores_of_two_tokenizers_order_words_differently(models: Any) -> None:
-    first, second = (model.entry.place[:, 1] for model in models)
-    assert (first != second).mean() > 0.9
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_each_measure_of_two_models_is_that_of_their_arrays(models: Any, text: Sentences, measure: str) -> None:
     a, b = models
@@ -108,22 +103,6 @@ def test_movement_and_anisotropy_of_two_models_are_those_of_numpy(models: Any, t
         )
         distance = np.linalg.norm(x - y, axis=1) / lengths[1]
         assert moved["moved_reference"].values[place] == pytest.approx(distance.mean(), rel=1e-4)
-
-
-def test_the_layout_of_labels_in_two_models_is_that_of_numpy(models: Any, text: Sentences) -> None:
-    a, b = models
-    layer = text.layers["upos"]
-    labels = [layer.values[code] for code in layer.codes]
-    found = label_clusters(a.stored, b.stored, labels, text.sentence_of_word, layers=PAIRS)
-
-    def distances(x: Floats) -> list[float]:
-        of = [x[[label == name for label in labels]] for name in found.labels]
-        means, noise = [one.mean(axis=0) for one in of], [one.var(axis=0, ddof=1).sum() / len(one) for one in of]
-        pairs = zip(*np.triu_indices(len(of), 1), strict=True)
-        return [max(0, ((means[i] - means[j]) ** 2).sum() - noise[i] - noise[j]) ** 0.5 for i, j in pairs]
-
-    expected = [np.corrcoef(distances(a.by_word[own]), distances(b.by_word[other]))[0, 1] for own, other in PAIRS]
-    assert found.table()["layout"].to_numpy() == pytest.approx(expected, abs=1e-4)
 
 
 def test_other_words_are_refused_by_every_measure_of_two_models(models: Any, text: Sentences) -> None:

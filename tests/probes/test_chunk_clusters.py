@@ -10,7 +10,7 @@ from bertology import Corpus, load_corpus, probe
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
-from bertology.geometry import SpanItems, span_clusters
+from bertology.geometry.senses import SpanItems, span_clusters
 from bertology.probing import get_probe
 
 PROBE = get_probe("chunk_clusters")

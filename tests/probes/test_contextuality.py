@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bertology import load_corpus, probe
@@ -52,19 +51,6 @@ def test_without_positions_a_word_is_itself_at_layer_0(tmp_path: Path) -> None:
     assert scores["self_similarity", 2] < 0.95
 
 
-def test_words_of_several_tags_depend_on_context_more(tmp_path: Path) -> None:
-    """Above layer 0: what a word means is decided by its context, and the model knows its tags."""
-    table = probe("contextuality", layers="0,2", controls=())
-    groups = table.to_pandas().query("metric == 'self_similarity_adjusted' and group.notna()")
-    values = groups.set_index(["group", "layer"]).value
-    gap = {layer: values["one tag", layer] - values["several tags", layer] for layer in (0, 2)}
-    assert gap[2] > gap[0] + 0.05
-    scores = table.scores().set_index(["metric", "layer"]).value
-    assert scores["variance_between_tags", 2] > scores["variance_between_tags", 0] + 0.02
-    shares = [f"variance_{which}" for which in ("between_types", "between_tags", "within")]
-    assert sum(scores[name, 2] for name in shares) == pytest.approx(1, abs=1e-5)
-
-
 def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
     text = load_corpus("pocket")["test"][:60]
     request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), controls=())
@@ -81,14 +67,6 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
     assert units["intra_sentence_similarity"][1] <= 60
     assert units["self_similarity"][0] == units["self_similarity"][1]
     assert units["iso_score"][1] == 20
-
-
-def test_sentences_of_a_large_text_are_drawn_whole() -> None:
-    text = load_corpus("pocket")["test"]
-    words = PROBE.with_settings({"most_words": 300}).words({"test": text})["test"]
-    assert 250 < len(words) <= 300
-    chosen, counts = np.unique(text.sentence_of_word[words], return_counts=True)
-    assert (np.diff(text.starts)[chosen] == counts).all()
 
 
 def test_text_without_repetition_is_refused_by_name() -> None:
@@ -120,15 +98,3 @@ def test_intervals_over_documents_are_asked_for_by_a_setting(tiny_bert: Path) ->
     assert kinds["blocks of whole documents"].n_clusters == 20
     with pytest.raises(BertologyError, match="1 documents are too few for blocks"):
         run_probes(request, corpus=Corpus("one", {"test": text}))
-
-
-def test_anisotropy_is_of_all_words_of_the_text(tiny_bert: Path) -> None:
-    text = load_corpus("pocket")["test"][:60]
-    request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), layers="2", controls=())
-    rows = run_probes(request, corpus=Corpus("small", {"test": text})).rows
-    vectors = load_encoder(str(tiny_bert), device="cpu").vectors(text).values[2].astype(np.float64)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    expected = (unit @ unit.T)[np.triu_indices(len(unit), 1)].mean()
-    found = {row.metric: row.value for row in rows if row.group is None}
-    assert found["anisotropy"] == pytest.approx(expected, abs=1e-3)
-    assert abs(found["self_similarity_baseline"] - expected) > 2e-3

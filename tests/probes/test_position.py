@@ -66,13 +66,6 @@ def test_without_positions_a_shift_does_nothing(tmp_path: Path) -> None:
     assert found["cosine_other_sentence", 2] < 0.95
 
 
-def test_without_segments_exchanging_them_does_nothing(tmp_path: Path) -> None:
-    found = scores(asked(pocket_without(tmp_path, "token_type"), changes="segment,shift"))
-    assert found["moved_segment", 0] == found["moved_segment", 2] == 0
-    assert found["moved_shift", 0] > 0.1
-    assert found["across_within_p_shift", 0] < 0.01
-
-
 def test_relative_positions_are_not_shifted(tmp_path: Path, tiny_bert: Path) -> None:
     """ModernBERT rotates queries and keys: the same up to rounding. DeBERTa-v3 buckets distances: the same."""
     import torch
@@ -141,10 +134,3 @@ def test_words_that_do_not_fit_are_counted(tiny_bert: Path) -> None:
 def test_settings_that_do_not_do(settings: dict[str, Any], problem: str, tiny_bert: Path) -> None:
     with pytest.raises(BertologyError, match=problem):
         asked(str(tiny_bert), **settings)
-
-
-def test_a_text_without_repetition_is_refused_by_name(tiny_bert: Path) -> None:
-    words = [f"word{number}" for number in range(60)]
-    text = load_corpus([" ".join(words[n : n + 2]) for n in range(0, 60, 2)])
-    with pytest.raises(BertologyError, match="position: no word occurs in 5 sentences"):
-        asked(str(tiny_bert), corpus=text)

@@ -91,12 +91,6 @@ def test_rows_are_of_the_encoders_vectors_and_the_special_token_is_read(tiny_ber
     assert set(rows.n_items) == {60}
 
 
-def test_constituents_are_read_where_asked_for(tiny_bert: Path, small: Corpus) -> None:
-    readout = {"name": "vectors", "settings": {"trees": "constituents", "schemes": "tree,random_tree", "n_roles": 6}}
-    table = probe("roles_and_fillers", model=tiny_bert, corpus=small, readout=readout, layers="0,1", controls=())
-    assert {"gain_tree", "tree_over_random_tree"} <= set(table.to_pandas().metric)
-
-
 def refused(corpus: Corpus, message: str, model: Path, **settings: Any) -> None:
     from bertology.families.request import ReadoutConfig
 

@@ -61,15 +61,6 @@ def test_pseudowords_are_told_apart_and_a_coin_is_not(nouns: Corpus) -> None:
     assert "the same rules on the words of the context (TF-IDF)" in table.to_markdown()
 
 
-def test_clusters_of_pseudowords(nouns: Corpus) -> None:
-    rows = probe("senses:clusters", corpus=nouns, layers="0", controls=()).to_pandas()
-    of_group = rows[rows.group.notna() & (rows.metric == "adjusted_rand")].set_index("group")
-    coins = of_group.index.str.contains("coin")
-    assert (of_group.value[~coins] > 0.6).mean() >= 0.75
-    assert (of_group.ci_low[coins] < 0.1).all()
-    assert set(rows.n_classes) == {20}
-
-
 def test_senses_of_a_table_and_what_is_left_out(tiny_bert: Path) -> None:
     """Columns of any name; words without a prefix are as they are written; counts of what cannot be told."""
     rows = [
@@ -210,16 +201,6 @@ def test_a_following_sentence_pulls_a_word_to_its_sense() -> None:
     assert found["ratio_other"] == pytest.approx(1, rel=1e-4)
     assert found["fall"] == found["fall_beyond_same"] == pytest.approx(1 / cosine - 1, rel=1e-4)
     assert found["own_share_alone"] == 1
-
-
-def test_following_senses_of_pseudowords(tiny_bert: Path, nouns: Corpus) -> None:
-    corpus = concatenated(Corpus("few", {name: text[:150] for name, text in nouns.splits.items()}))
-    rows = probe("senses:concatenation", model=tiny_bert, corpus=corpus, layers="0,2", controls=()).to_pandas()
-    values = rows.set_index(["metric", "layer"]).value
-    assert rows.n_items.min() > 20
-    # Layer 0 knows no word but its own.
-    assert values["fall", 0] == pytest.approx(0, abs=1e-3)
-    assert {"ratio_same", "own_share_other", "fall_beyond_same"} <= set(rows.metric)
 
 
 def test_concatenation_needs_other_senses(tiny_bert: Path) -> None:

@@ -22,7 +22,6 @@ from bertology.probing import get_probe
 AGREE = ("my dog will V", "my A dog can V", "my dog will V the cat that can V", "my A A dog can V the cat who will V")
 PART = ("my dog that can V will V", "my dog who will V the cat can V", "my dog that can V will V the cat who can V")
 """Sentences in which the first auxiliary is the main one; in which it is the second one, of three in the last."""
-MAIN = ("will", "can", "will", "can"), (4, 6, 4)
 
 
 def marked(texts: tuple[str, ...], n: int, *, main: int | None = None) -> list[Sentence]:
@@ -96,14 +95,6 @@ def test_nth_word_is_in_its_place_alone() -> None:
     assert place == 1
     assert max(rank, role) < 1
     assert none == pytest.approx(np.mean([1 / len(sentence) for sentence in text["test"]]))
-
-
-def test_noise_finds_no_word() -> None:
-    text, dice = splits(), np.random.default_rng(0)
-    vectors = {split: dice.normal(size=(1, some.n_words, 8)).astype(np.float32) for split, some in text.items()}
-    (right,) = values(vectors, text)[""]
-    chance = np.mean([1 / len(sentence) for sentence in text["test"][:30]])
-    assert abs(right - chance) < 3 * np.sqrt(chance * (1 - chance) / 30)
 
 
 def test_the_word_is_that_of_the_highest_logit_of_scikit_learn() -> None:
@@ -185,15 +176,6 @@ def test_what_cannot_be_asked_of_a_text(
     with pytest.raises(BertologyError, match=f"task word_order:{name}: {message}") as error:
         probe(f"word_order:{name}", model=tiny_bert, corpus=corpus, layers="0")
     assert "\n" not in str(error.value)
-
-
-def test_two_main_auxiliaries_are_a_mistake(tiny_bert: Path) -> None:
-    twice = {"main_auxiliary": (Target((0, 1), "yes"), Target((1, 2), "yes"))}
-    bad = Sentences([Sentence.from_words(["can", "will"], id="s7", targets=twice)])
-    with pytest.raises(BertologyError, match="sentence s7 has 2 words with the label 'yes' in column"):
-        probe(
-            "word_order:main_auxiliary", model=tiny_bert, corpus=Corpus("bad", {**splits(), "train": bad}), layers="0"
-        )
 
 
 @pytest.mark.parametrize("name", ["0", "-1", "x", "main_verb", "²"])

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
-from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import TaskData
-from bertology.measures import majority
-from bertology.probing import tree_examples
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus, write_conllu
 from bertology.results import read_results
-from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
-from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -85,114 +79,7 @@ def test_all_rows_of_a_task_are_of_the_same_items(
     }
 
 
-HEAD_TASKS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-    "head_syntax": ("attention", {"fewest_arcs": 1}, ("offset",)),
-    "head_syntax:trees": ("attention", {}, ("offset",)),
-    "head_syntax:coreference": ("attention", {}, ("nearest", "head_match", "rule")),
-    "head_syntax:parser": ("gates", {"max_epochs": 1}, ()),
-    "head_roles": ("attention", {"relations": ("nsubj", "obj")}, ("offset",)),
-}
 """By task its readout, settings and baselines."""
-
-
-def with_mentions(sentence: Sentence) -> Sentence:
-    """The sentence with its words as mentions, of which every second one is the same."""
-    pairs = [(one, other) for other in range(len(sentence)) for one in range(other)]
-    targets = tuple(Target((a, a + 1), "1" if (b - a) % 2 == 0 else "0", (b, b + 1)) for a, b in pairs)
-    return replace(sentence, targets={"coref": targets})
-
-
-def asking_heads(model: Path, task: str, **reading: Any) -> ProbeRequest:
-    readout, settings, controls = HEAD_TASKS[task]
-    readings = {task: (ReadoutConfig(readout, settings),)}
-    return ProbeRequest(
-        tasks=(task,), model=str(model), corpus="x", controls=controls, layers="1,2", configs=readings, **reading
-    )
-
-
-@pytest.mark.parametrize("reading", [{}, {"max_pieces": 18}, {"on_long": "skip", "max_pieces": 18}])
-@pytest.mark.parametrize("task", HEAD_TASKS)
-def test_heads_and_their_baselines_are_asked_the_same(
-    task: str, reading: dict[str, Any], tiny_bert: Path, damaged: Corpus
-) -> None:
-    splits = {name: Sentences(map(with_mentions, sentences)) for name, sentences in damaged.splits.items()}
-    corpus, request = Corpus("mentions", splits), asking_heads(tiny_bert, task, **reading)
-    (found,) = make_plan(request, corpus=corpus).baselines
-    if found.cells:
-        windows, of_words = found.windows["test"], corpus["test"].sentence_of_word
-        n_windows, n_sentences = (len(np.unique(numbers[windows >= 0])) for numbers in (windows, of_words))
-        assert (n_windows > n_sentences) == (reading == {"max_pieces": 18})
-    results = run_probes(request, corpus=corpus)
-    shown = {name for table in head_tables(results.rows) for line in table.lines for name in line.baselines}
-    assert shown == set(HEAD_TASKS[task][2])
-    frame = results.to_pandas()
-    frame = frame[frame.split == "test"]
-    # What is beside the parser is a group of its own, and no group of roles beside neighbours has an offset.
-    groups = ["metric"] if task == "head_syntax:parser" else ["metric", "group"]
-    counts = frame.groupby(groups)[["n_items", "n_clusters", "n_skipped", "skip_reasons"]].nunique()
-    assert (counts == 1).all(axis=None), frame.groupby(groups).n_items.unique()
-    assert set(frame.model) == {str(tiny_bert)}
-    assert frame.n_items.min() > 0
-
-
-def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
-    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
-    plan = make_plan(request, corpus=damaged)
-    data = TaskData.of(plan.probes[0], plan.pair.splits)
-    train, test = (
-        data.items[split].codes[[damaged[split].word(int(word)) != NOTHING for word in data.items[split].words]]
-        for split in ("train", "test")
-    )
-    results = run_probes(request, corpus=damaged)
-    row = next(row for row in results.rows if row.control == "majority" and row.metric == "accuracy")
-    assert row.value == pytest.approx(np.mean(test == majority(train)))
-    assert (row.n_train, row.n_items) == (len(train), len(test))
-    (table,) = layer_tables(results.rows, results.comparisons)
-    assert {line.control for line in table.baselines} == {"majority", "word_majority"}
-    # They stay whichever of the model's rows are asked for.
-    for chosen in ({"init": "pretrained"}, {"readout": "ridge"}, {"model": str(tiny_bert)}):
-        assert {row.control for row in results.only(**chosen).rows} >= {"majority", "word_majority"}
-
-
-def test_one_word_does_not_take_its_sentence_out_of_trees(tiny_bert: Path, damaged: Corpus) -> None:
-    test = damaged["test"]
-    frame = frame_of(asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",)), damaged)
-    uuas = frame[frame.metric == "uuas"]
-    plan = make_plan(asking(tiny_bert, "x", "structural_distance"), corpus=damaged)
-    whole = TaskData.of(plan.probes[0], plan.pair.splits).test
-    short = [
-        number
-        for number in whole.clusters.tolist()
-        if NOTHING in test[number].words and sum(word != NOTHING for word in test[number].words) < 3
-    ]
-    assert set(uuas.n_items) <= set(range(len(whole) - len(short) - 3, len(whole) - len(short) + 1))
-    assert uuas.n_items.iloc[0] > len(whole) - sum(NOTHING in sentence.words for sentence in test)
-    reasons = json.loads(uuas.skip_reasons.iloc[0])
-    assert all("its sentence" not in reason for reason in reasons)
-
-
-@pytest.mark.parametrize(
-    ("asks", "skipped", "marks"),
-    [
-        ("distances", [1], "2 _ 2 3 _"),
-        ("depths", [1], "1 _ 1 2 _"),
-        ("arcs", [1], "_ _ _ 3:x _"),
-        ("arcs", [4], "2:x 0:x 2:x 3:x _"),
-        ("distances", [0, 1], "_ _ 2 3 _"),
-        ("distances", [0, 1, 2], None),
-        ("distances", [0, 2, 3], None),
-    ],
-)
-def test_trees_of_readable_words(asks: Any, skipped: list[int], marks: str | None) -> None:
-    """The second word is the root, the last is punctuation."""
-    layers = {"upos": ("X", "X", "X", "X", "PUNCT"), "deprel": ("x",) * 5}
-    sentence = replace(Sentence.from_words(list("abcde")), heads=(2, 0, 2, 3, 4), layers=layers)
-    whole = tree_examples(Sentences([sentence]), asks)
-    found = whole.without_words(dict.fromkeys(skipped, "it is odd"))
-    assert [found.values[code] for code in found.codes.tolist()] == ([] if marks is None else [marks])
-    assert dict(found.skipped) == ({} if marks else {"sentence with too few words to read: it is odd": 1})
-    assert np.flatnonzero(~found.read).tolist() == skipped
-    assert whole.read.all()
 
 
 def test_models_that_read_other_words_have_baselines_of_their_own(

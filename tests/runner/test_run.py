@@ -16,7 +16,6 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
-from bertology.families import labels
 from bertology.families.cells import Stopwatch
 from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
@@ -40,7 +39,7 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "families.labels.fit",
         "families.vectors.VectorFamily.compute_baselines",
-        "runner._engines.extract_splits",
+        "runner.engines.extract_splits",
     ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
@@ -87,15 +86,6 @@ def test_scores_are_those_of_scikit_learn(finished: Any) -> None:
         assert set(rows.n_clusters) == {len(found.cluster_ids)}
         checked += 1
     assert checked == 2 * (2 + 3 * 2 * 4)
-
-
-def test_gold_labels_are_those_of_the_corpus(finished: Any, tiny_corpus: Path) -> None:
-    sentences = load_corpus(tiny_corpus)["test"]
-    expected = {f"{found.id}:{place}": tag for found in sentences for place, tag in enumerate(found.layers["upos"], 1)}
-    frame = frame_of(finished)
-    cell = frame[(frame.task == "pos") & (frame.layer == 1) & (frame.control == "none")].cell_id.iloc[0]
-    found = read_predictions(finished.out, cell)
-    assert dict(zip(found.item_ids, (found.labels[code] for code in found.gold), strict=True)) == expected
 
 
 def test_selectivity_is_accuracy_less_that_on_the_control_task(finished: Any) -> None:
@@ -154,8 +144,8 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels", "trees", "heads", "cloze"):
-        monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
+    for module in ("families.labels", "families.trees", "attention.family", "cloze.family"):
+        monkeypatch.setattr(f"bertology.{module}.Stopwatch", Timed)
     found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
@@ -201,39 +191,6 @@ def test_what_is_missing_or_damaged_is_computed_again_with_the_same_scores(
     assert scores(mine.out).equals(scores(finished.out))
 
 
-def test_only_the_groups_that_lack_something_are_fitted_again(
-    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
-) -> None:
-    mine = finished.copy(tmp_path, monkeypatch)
-    frame = frame_of(finished)
-    lost = frame[(frame.task == "pos") & (frame.control == "none") & (frame.init == "random")].cell_id.iloc[0]
-    (mine.out / "cells" / f"{lost}.json").unlink()
-    fitted = []
-    real = labels.fit
-
-    def fit(cells: Any, job: Any) -> None:
-        fitted.append((cells.probe.task, cells.weights.init))
-        real(cells, job)
-
-    monkeypatch.setattr(labels, "fit", fit)
-    run_probes(mine.request, out=mine.out)
-    assert fitted == [("pos", "random")]
-    # The vectors came from the store.
-    assert counted_forwards == []
-
-
-def test_the_model_is_read_once_for_all_tasks(
-    few: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
-) -> None:
-    run_probes(few)
-    alone = sorted(counted_forwards)  # which of two threads comes first is open
-    assert sum(alone) == 80 + 20 + 30  # the sentences of the corpus, each in one window
-    counted_forwards.clear()
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "another"))
-    run_probes(but(few, tasks=("pos", "xpos", "deprel", "feats:Number")))
-    assert sorted(counted_forwards) == alone
-
-
 def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.models.bert.modeling_bert import BertLayer
 
@@ -265,35 +222,6 @@ def test_baselines_by_hand(few: ProbeRequest) -> None:
     assert accuracy["majority"] == pytest.approx(1 / 5)
     # the → D (right), bark → V (wrong, right), cats and The were never seen → V (wrong, wrong).
     assert accuracy["word_majority"] == pytest.approx(2 / 5)
-
-
-def test_words_without_vectors_are_counted_with_their_reason(few: ProbeRequest) -> None:
-    whole = load_corpus(few.corpus)
-
-    def with_nothing(sentences: Sentences) -> Sentences:
-        # A zero-width space is taken out by the tokenizer's normaliser.
-        odd = Sentence("odd", "\u200b go", ("\u200b", "go"), ((0, 1), (2, 4)), layers={"upos": ("X", "VERB")})
-        return Sentences([odd, *sentences])
-
-    corpus = Corpus("odd", {name: with_nothing(split) for name, split in whole.splits.items()})
-    rows = run_probes(few, corpus=corpus).rows
-    plain = run_probes(few).rows
-    assert {row.n_items for row in rows} == {plain[0].n_items + 1}
-    assert {row.n_train for row in rows} == {plain[0].n_train + 1}
-    assert {row.n_skipped for row in rows} == {1}
-    assert {row.skip_reasons for row in rows} == {'{"the tokenizer maps it to nothing": 1}'}
-
-
-def test_sentences_too_long_are_read_in_windows_or_skipped_and_counted(few: ProbeRequest) -> None:
-    whole = load_corpus(few.corpus)
-    n_words = whole["test"].n_words
-    windows = run_probes(but(few, max_pieces=10)).rows
-    assert {row.n_items for row in windows} == {n_words}
-    skipped = run_probes(but(few, max_pieces=10, on_long="skip")).rows
-    row = skipped[0]
-    assert row.n_skipped > 0
-    assert row.n_items + row.n_skipped == n_words
-    assert json.loads(row.skip_reasons) == {"its sentence has … pieces, the model takes …": row.n_skipped}
 
 
 def test_fits_that_did_not_converge_are_one_note_a_group(

@@ -11,23 +11,17 @@ import pytest
 
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
-from bertology.families import sums
-from bertology.runner import (
-    RunOptions,
-    RunSummary,
-    estimate,
-    resolve_work,
-    run_experiment,
-)
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner._compute import Context, compute_units, together
 from bertology.runner._folder import RunFolder, finished
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
+from bertology.runner.run import RunSummary
 
 Asked = Callable[..., Experiment]
 SERIAL = RunOptions(engine="serial")
 TASKS = ("head_statistics", "head_syntax", "head_roles")
 """All of maps between words; the second and the third choose heads on dev."""
-BY_PIECES = "head_patterns"
 
 
 @pytest.fixture
@@ -91,20 +85,6 @@ def test_maps_are_read_once_for_all_tasks(
     assert [line.split()[1] for line in told if line.startswith("done")].count("head_roles") == 2, "and its baselines"
 
 
-def test_what_differs_in_model_or_maps_is_read_apart(
-    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]]
-) -> None:
-    run_experiment(asked(*TASKS, BY_PIECES, controls=["random"]), tmp_path / "run", options=SERIAL)
-    own = [("word", 4), ("word", 7), ("piece", 1)]
-    assert passes == [*own, *own], "of the pretrained model and of the one with random weights"
-    passes.clear()
-    settings = {"fewest_arcs": [5, 10]}
-    sweep = {"name": "head_syntax", "readout": {"name": "attention", "settings": settings}}
-    with_norms = {"name": "head_statistics", "readout": {"name": "attention", "settings": {"with_norms": True}}}
-    run_experiment(asked(sweep, with_norms), tmp_path / "sweep", options=SERIAL)
-    assert passes == [("word", 2), ("word", 2), ("word", 4)], "two ways to ask, and norms, which few models give"
-
-
 # What goes wrong
 
 
@@ -140,33 +120,6 @@ def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
     assert not list((tmp_path / "run" / "cells").glob("*.failed.json"))
 
 
-def test_a_run_that_is_broken_off_goes_on(
-    asked: Asked,
-    apart: dict[str, bytes],
-    tmp_path: Path,
-    passes: list[tuple[str, int]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    written: list[Any] = []
-    real = sums.write_cell
-
-    def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
-        if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
-            raise KeyboardInterrupt
-        real(run, cell, *given, **more)
-        written.append(cell)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sums, "write_cell", breaks_off)
-        with pytest.raises(KeyboardInterrupt):
-            run_experiment(asked(), tmp_path / "run", options=SERIAL)
-    assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}
-    passes.clear()
-    run_experiment(asked(), tmp_path / "run", options=SERIAL)
-    assert passes == [("word", 4), ("word", 4)], "what was finished is not asked again"
-    assert kept(tmp_path / "run") == apart
-
-
 # Several processes
 
 
@@ -188,13 +141,3 @@ def test_what_another_process_is_at_is_left_to_it(
     assert passes == [("word", 3), ("word", 6)]
     assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
-
-
-def test_an_estimate_counts_a_pass_once(asked: Asked, tmp_path: Path) -> None:
-    def flops(*tasks: object) -> float:
-        (pair,) = estimate(resolve_work(asked(*tasks)), tmp_path / "none").pairs
-        return pair.fitting_flops
-
-    assert 0 < flops("head_statistics") < flops("head_syntax"), "which reads dev as well"
-    assert flops(*TASKS) == flops("head_syntax")
-    assert flops(*TASKS, BY_PIECES) == flops("head_syntax") + flops(BY_PIECES)

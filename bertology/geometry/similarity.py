@@ -7,34 +7,290 @@ sample of words, with what blocks of sentences contribute. The layers of two mod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from bertology._names import name_not_found
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
-from bertology.errors import CorpusError, ModelError
-from bertology.geometry._likeness import (
-    LEAST,
-    PAIRED,
-    Measure,
-    cosines_of,
-    find_measure,
-    hsic,
-    nearest,
-    ranked,
-    shared_neighbours,
+from bertology.errors import CorpusError, FitError, ModelError
+from bertology.geometry.text import mean_cosine
+from bertology.measures.sums import (
+    Clusters,
+    Floats,
+    Integers,
+    LayerSums,
+    by_layer,
+    cluster_sums,
+    jackknife_sums,
+    mean_sums,
+    ratio_sums,
 )
-from bertology.geometry._text import mean_cosine
-from bertology.measures.sums import Clusters, Floats, Integers, LayerSums, cluster_sums, jackknife_sums, mean_sums
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bertology._figures import ShownFigure
+
+LEAST = 4
+"""Words below which the unbiased estimate of HSIC is not defined."""
+N_NEIGHBOURS = 10
+PAIRED = 1000
+"""Words of which all pairs are formed."""
+_PER_DIMENSION = 12
+"""Words for each dimension where products of dimensions are enough."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of likeness in two steps, so that the vectors of a layer are prepared once for all comparisons."""
+
+    prepare: Callable[..., Any]
+    """Takes the vectors, and the measure's settings."""
+    compare: Callable[[Any, Any], float]
+    """Symmetric: a measure that is not is the mean of both directions."""
+    least: int
+    """The fewest words that it is defined for."""
+    is_paired: bool = False
+    """Whether all pairs of words are formed."""
+    reorder: Callable[[Any, Integers], Any] | None = None
+    """Brings a prepared set to another order of words; it is prepared again where there is none."""
+    settings: tuple[str, ...] = ()
+
+    def n_words(self, vectors: LayerVectors) -> int:
+        """The number of words that it is computed on."""
+        return min(PAIRED if self.is_paired else max(4000, _PER_DIMENSION * vectors.dim), len(vectors))
+
+
+def find_measure(name: str) -> Measure:
+    """A measure of :data:`MEASURES`; a NameNotFoundError names the others."""
+    if name not in MEASURES:
+        raise name_not_found("measure of similarity", name, MEASURES)
+    return MEASURES[name]
+
+
+def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: float) -> float:
+    """How alike two sets of vectors of the same words are.
+
+    - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`.
+    - ``rbf``: the same with Gaussian kernels (Kornblith et al. 2019, §4): near words count, whichever direction they
+      differ in. All pairs of words are formed, as by the next three: give some thousand at most.
+    - ``rsa``: Pearson's r of the cosines of all pairs of words in both sets (Abnar et al. 2019; Merchant et al. 2020,
+      §4); ``rsa_spearman``: Spearman's, which asks for the same order of likeness alone.
+    - ``mutual_neighbours``: mean share of a word's ten nearest neighbours by cosine that are the same in both (Huh et
+      al. 2024, §2). By chance it is 10 / (n − 1).
+    - ``procrustes``: ‖XᵀY‖_* / (‖X‖ ‖Y‖) of centred vectors, 0 to 1, the similarity after the best rotation. The
+      squared Procrustes distance of vectors scaled to length 1 is 2 − 2 times this (Schönemann 1966; Ding et al. 2021
+      find it to follow a model's behaviour best).
+    - ``svcca``: mean canonical correlation of the principal components that hold 99 % of the variance (Raghu et al.
+      2017); ``pwcca``: canonical correlations weighted by how much of a set their directions account for (Morcos et al.
+      2018), mean of the weights of both.
+    - ``neuron_matching``: mean over dimensions of the largest |r| with a dimension of the other set (Wu et al. 2020,
+      *maxcorr*), mean of both ways.
+
+    Args:
+        x: ``[word, p]``
+        y: ``[word, q]`` of the same words.
+        measure: one of these.
+        settings: ``k`` neighbours of ``mutual_neighbours`` (10), ``variance`` of ``svcca`` (0.99), ``bandwidth`` of
+            ``rbf`` in median distances of two words (0.8).
+
+    Raises:
+        NameNotFoundError: there is no such measure, or it has no such setting.
+        FitError: other numbers of words, or too few, or vectors that do not vary.
+    """
+    chosen, a, b = find_measure(measure), np.asarray(x), np.asarray(y)
+    if len(a) != len(b):
+        raise FitError(f"vectors of {len(a)} and {len(b)} words cannot be compared: give those of the same words")
+    for name in settings:
+        if name not in chosen.settings:
+            raise name_not_found(f"setting of {measure}", name, chosen.settings)
+    least = int(settings.get("k", N_NEIGHBOURS)) + 2 if "k" in chosen.settings else chosen.least
+    if len(a) < least:
+        raise FitError(f"{len(a)} words are too few to compare vectors by: give {least} or more")
+    return float(chosen.compare(chosen.prepare(a, **settings), chosen.prepare(b, **settings)))
+
+
+def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = True) -> float:
+    """Linear centred kernel alignment of vectors ``[word, p]`` and ``[word, q]`` of the same words.
+
+    1 for vectors that differ by a rotation and a scale (Kornblith et al. 2019). The plain estimate of independent
+    vectors is about p / (n + p); the debiased one, of Song et al.'s (2007) HSIC₁, is about 0 and may be negative.
+
+    Raises:
+        FitError: other numbers of words, fewer than four words, or vectors that do not vary.
+    """
+    value = likeness(x, y)
+    if debiased:
+        return value
+    a, b = centred(x), centred(y)
+    return float(((a.T @ b) ** 2).sum() / np.sqrt(((a.T @ a) ** 2).sum() * ((b.T @ b) ** 2).sum()))
+
+
+def hsic(squared: float, norms_a: Floats, norms_b: Floats) -> float:
+    """‖XᵀY‖² of centred vectors, debiased: s(X, Y), of which n (n − 3) HSIC₁ is the value."""
+    n = len(norms_a)
+    return float(squared - n / (n - 2) * (norms_a @ norms_b) + norms_a.sum() * norms_b.sum() / ((n - 1) * (n - 2)))
+
+
+def _cka_parts(x: ArrayLike) -> tuple[Floats, Floats, float]:
+    """``[word, dim]`` centred vectors, ``[word]`` their squared lengths, and their HSIC with themselves."""
+    a = centred(x)
+    norms = (a**2).sum(axis=1)
+    own = hsic(((a.T @ a) ** 2).sum(), norms, norms)
+    if not own > 0:
+        raise FitError("CKA of vectors that do not vary is not defined: give words with different vectors")
+    return a, norms, own
+
+
+def _cka(a: tuple[Floats, Floats, float], b: tuple[Floats, Floats, float]) -> float:
+    return hsic(((a[0].T @ b[0]) ** 2).sum(), a[1], b[1]) / float(np.sqrt(a[2] * b[2]))
+
+
+def _cka_reordered(a: tuple[Floats, Floats, float], order: Integers) -> tuple[Floats, Floats, float]:
+    return a[0][order], a[1][order], a[2]
+
+
+def _procrustes(a: Floats, b: Floats) -> float:
+    scale = np.linalg.norm(a) * np.linalg.norm(b)
+    if not scale > 0:
+        raise FitError("vectors that do not vary cannot be rotated onto others: give words with different vectors")
+    return float(np.linalg.svd(a.T @ b, compute_uv=False).sum() / scale)
+
+
+def _pearson(a: Floats, b: Floats) -> float:
+    """Correlation of the entries above the diagonals of two square matrices."""
+    above = np.triu_indices(len(a), 1)
+    return float(np.corrcoef(a[above], b[above])[0, 1])
+
+
+def ranked(cosines: Floats) -> Floats:
+    """``[word, word]`` ranks of the cosines of pairs; equal ones have their mean. The diagonal is 0."""
+    from scipy.stats import rankdata
+
+    above = np.triu_indices(len(cosines), 1)
+    ranks = np.zeros_like(cosines)
+    ranks[above] = rankdata(cosines[above])
+    return np.asarray(ranks + ranks.T)
+
+
+def rbf_gram(x: ArrayLike, *, bandwidth: float = 0.8) -> Floats:
+    """``[word, word]`` Gaussian kernel of the distances of words, with a diagonal of 0."""
+    a = centred(x)
+    norms = (a**2).sum(axis=1)
+    squared = np.maximum(norms[:, None] + norms - 2 * a @ a.T, 0)
+    median = float(np.median(squared[np.triu_indices(len(a), 1)]))
+    if not median > 0:
+        raise FitError("most words have the same vector, so that their kernel is not defined: give different words")
+    gram = np.exp(-squared / (2 * bandwidth**2 * median))
+    np.fill_diagonal(gram, 0.0)
+    return np.asarray(gram)
+
+
+def gram_cka(k: Floats, m: Floats) -> float:
+    """CKA of two kernels with diagonals of 0, by HSIC₁ of Song et al. (2007)."""
+
+    def unbiased(one: Floats, other: Floats) -> float:
+        n, rows, columns = len(one), one.sum(axis=1), other.sum(axis=1)
+        total = rows.sum() * columns.sum() / ((n - 1) * (n - 2))
+        return float((one * other).sum() + total - 2 / (n - 2) * rows @ columns)
+
+    return float(unbiased(k, m) / np.sqrt(unbiased(k, k) * unbiased(m, m)))
+
+
+def _components(a: Floats, variance: float) -> Floats:
+    """``[word, component]`` orthonormal scores of the components that hold a share of the variance."""
+    squared, axes = np.linalg.eigh(a.T @ a)
+    squared, axes = np.maximum(squared[::-1], 0), axes[:, ::-1]
+    if not squared[0] > 0:
+        raise FitError("vectors that do not vary have no canonical correlations: give words with different vectors")
+    n = int(np.searchsorted(np.cumsum(squared) / squared.sum(), variance - 1e-12)) + 1
+    n = min(n, int((squared > squared[0] * 1e-12).sum()))
+    if len(a) < 10 * n:
+        remedy = f"give {10 * n} words or more, or compare by cka"
+        raise FitError(f"{len(a)} words are too few for canonical correlations of {n} dimensions: {remedy}")
+    return np.asarray(a @ (axes[:, :n] / np.sqrt(squared[:n])))
+
+
+def _svcca_part(x: ArrayLike, *, variance: float = 0.99) -> Floats:
+    """``[word, component]`` scores of the components that hold a share of the variance."""
+    return _components(centred(x), variance)
+
+
+def _svcca(a: Floats, b: Floats) -> float:
+    return float(np.clip(np.linalg.svd(a.T @ b, compute_uv=False), 0, 1).mean())
+
+
+def _pwcca_parts(x: ArrayLike) -> tuple[Floats, Floats]:
+    """``[word, dim]`` centred vectors, and ``[word, component]`` their orthonormal scores."""
+    a = centred(x)
+    return a, _components(a, 1.0)
+
+
+def _pwcca(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> float:
+    rotation, correlations, turned = np.linalg.svd(a[1].T @ b[1], full_matrices=False)
+    means = []
+    for vectors, directions in ((a[0], a[1] @ rotation), (b[0], b[1] @ turned.T)):
+        weights = np.abs(directions.T @ vectors).sum(axis=1)
+        means.append(weights @ np.clip(correlations, 0, 1) / weights.sum())
+    return float(means[0] + means[1]) / 2
+
+
+def _standardised(x: ArrayLike) -> Floats:
+    """``[word, dim]`` dimensions of mean 0 and length 1, without those that do not vary."""
+    a = centred(x)
+    lengths = np.linalg.norm(a, axis=0)
+    return np.asarray(a[:, lengths > 0] / lengths[lengths > 0])
+
+
+def _matching(a: Floats, b: Floats) -> float:
+    r = np.abs(a.T @ b)
+    return float((r.max(axis=1).mean() + r.max(axis=0).mean()) / 2)
+
+
+def centred(x: ArrayLike) -> Floats:
+    """``[word, dim]`` vectors less their mean."""
+    array = np.asarray(x, dtype=np.float64)
+    return np.asarray(array - array.mean(axis=0))
+
+
+def cosines_of(vectors: NDArray[np.floating]) -> Floats:
+    """``[word, word]`` cosines of all pairs of words."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T, dtype=np.float64)
+
+
+def nearest(vectors: NDArray[np.floating], *, k: int = N_NEIGHBOURS) -> Integers:
+    """``[word, k]`` the nearest other words by cosine."""
+    cosines = cosines_of(vectors)
+    np.fill_diagonal(cosines, -np.inf)
+    return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
+
+
+def shared_neighbours(a: Integers, b: Integers) -> Floats:
+    """``[word]`` the share of neighbours in both."""
+    return np.asarray((a[:, :, None] == b[:, None, :]).any(axis=2).mean(axis=1))
+
+
+MEASURES: Mapping[str, Measure] = {
+    "cka": Measure(_cka_parts, _cka, LEAST, reorder=_cka_reordered),
+    "procrustes": Measure(centred, _procrustes, 2),
+    "rsa": Measure(cosines_of, _pearson, 3, is_paired=True),
+    "rsa_spearman": Measure(lambda x: ranked(cosines_of(x)), _pearson, 3, is_paired=True),
+    "mutual_neighbours": Measure(
+        nearest, lambda a, b: shared_neighbours(a, b).mean(), 3, is_paired=True, settings=("k",)
+    ),
+    "svcca": Measure(_svcca_part, _svcca, 2, settings=("variance",)),
+    "pwcca": Measure(_pwcca_parts, _pwcca, 2),
+    "rbf": Measure(rbf_gram, gram_cka, LEAST, is_paired=True, settings=("bandwidth",)),
+    "neuron_matching": Measure(_standardised, _matching, 3),
+}
+
 
 Pair = tuple[int, int]
 Likenesses = Mapping[Pair, tuple[float, Floats]]
@@ -68,7 +324,7 @@ def layer_similarity(
         FitError: fewer than ten words for each dimension, for ``svcca`` and ``pwcca``.
     """
     layers, n_layers = vectors.layers, len(vectors.layers)
-    pairs = _LayerPairs.of(vectors, sentences, measures, list(combinations(range(n_layers), 2)))
+    pairs = _LayerPairs.of(vectors, sentences, measures, list(combinations(range(n_layers), 2)), "layers")
     neighbours = [(place + 1, place) for place in range(n_layers - 1)]
     for measure in measures:
         found, kind = pairs.likenesses(measure, pairs.pairs)
@@ -88,8 +344,8 @@ def layer_similarity(
             values[0][:, items] = np.einsum("lwd,lwd->lw", chunk[:-1], chunk[1:]) / (lengths[:-1] * lengths[1:])
             change = chunk[1:] - chunk[:-1]
             values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
-        yield mean_sums("cosine_previous", layers[1:], values[0], pairs.clusters)
-        yield mean_sums("moved_previous", layers[1:], values[1], pairs.clusters)
+        yield mean_sums("cosine_previous", values[0], pairs.clusters, layers=layers[1:])
+        yield mean_sums("moved_previous", values[1], pairs.clusters, layers=layers[1:])
 
 
 def model_similarity(
@@ -126,7 +382,7 @@ def model_similarity(
     matched = [(vectors.layers.index(a), n_own + reference.layers.index(b)) for a, b in layers]
     crossed = [(a, n_own + b) for a, b in np.ndindex(n_own, len(reference.layers))]
     needed = crossed if "cka" in measures else matched
-    pairs = _LayerPairs.of(vectors.beside(reference), sentences, measures, needed, what="models")
+    pairs = _LayerPairs.of(vectors.beside(reference), sentences, measures, needed, "models")
     for measure in measures:
         found, kind = pairs.likenesses(measure, crossed if measure == "cka" else matched)
         yield _likeness_sums(measure, own, [found[pair] for pair in matched], kind, is_distance=True)
@@ -148,7 +404,7 @@ def _likeness_sums(
     values, influences = np.array([value for value, _ in found]), np.stack([change for _, change in found])
     if is_distance and measure == "procrustes":
         measure, values, influences = "procrustes_distance", 1 - values, -influences
-    return jackknife_sums(measure, layers, values, influences, kind, group=group)
+    return jackknife_sums(measure, values, influences, kind, group=group, layers=layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +418,7 @@ class _LayerPairs:
 
     @classmethod
     def of(
-        cls,
-        vectors: LayerVectors,
-        sentences: Integers,
-        measures: Sequence[str],
-        pairs: Sequence[Pair],
-        *,
-        what: str = "layers",
+        cls, vectors: LayerVectors, sentences: Integers, measures: Sequence[str], pairs: Sequence[Pair], what: str
     ) -> _LayerPairs:
         """The pairs, once it is checked that there are such measures and enough words."""
         for measure in measures:
@@ -180,14 +430,15 @@ class _LayerPairs:
 
     def likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Likenesses, Clusters]:
         """The likeness of some of the pairs, and the clusters of its derivatives: sentences, or blocks of them."""
-        if measure == "cka":
-            return self._cka(pairs), "sentences"
-        if measure == "procrustes":
-            return self._procrustes(pairs), "sentences"
-        if measure in ("rsa", "rsa_spearman"):
-            return self._rsa(pairs, is_ranked=measure == "rsa_spearman"), "sentences"
-        if measure == "mutual_neighbours":
-            return self._neighbours(pairs), "sentences"
+        by_sentence: Mapping[str, Callable[[Sequence[Pair]], Likenesses]] = {
+            "cka": self._cka,
+            "procrustes": self._procrustes,
+            "rsa": partial(self._rsa, is_ranked=False),
+            "rsa_spearman": partial(self._rsa, is_ranked=True),
+            "mutual_neighbours": self._neighbours,
+        }
+        if measure in by_sentence:
+            return by_sentence[measure](pairs), "sentences"
         found = left_out(find_measure(measure), self.vectors, self.clusters, pairs)
         return {pair: (float(values[0]), values[0] - values[1:]) for pair, values in found.items()}, "blocks"
 
@@ -198,7 +449,7 @@ class _LayerPairs:
         values = null_likeness(find_measure(measure), self.vectors, pairs)
         if is_distance and measure == "procrustes":
             measure, values = "procrustes_distance", 1 - values
-        return LayerSums(f"{measure}_null", layers, values[:, None], np.ones((1, 1)), "blocks")
+        return ratio_sums(f"{measure}_null", values[:, None], None, "blocks", layers=layers)
 
     @cached_property
     def _means(self) -> Floats32:
@@ -439,19 +690,8 @@ def most_alike(
 ) -> tuple[tuple[int, int], ...]:
     """Find for each layer of a model the layer of another that is most like it, over the same words.
 
-    Args:
-        vectors_a: vectors of the words of a text; the first 4,000 or 12 for each dimension are compared, 1,000 for
-            measures of pairs of words.
-        vectors_b: vectors of the same words in the other model.
-        measure: a measure of :func:`likeness`.
-
     Returns:
         Numbers of layers of a, each with that of b; of equals the lowest.
-
-    Raises:
-        NameNotFoundError: there is no such measure.
-        CorpusError: the words are not the same.
-        FitError: words are too few.
     """
     chosen, (both, _) = find_measure(measure), _beside(vectors_a, vectors_b)
     n, n_b = chosen.n_words(both), len(vectors_b.layers)
@@ -469,19 +709,6 @@ def anisotropy_change(
     """Mean cosine of the vectors of two words, of all pairs of words, in both models, and by how much it differs.
 
     Ethayarajh (2019, §3.3) calls it anisotropy. Intervals leave out one sentence after the other (jackknife).
-
-    Args:
-        vectors: vectors of the words of a text.
-        reference: vectors of the same words in the other model.
-        sentences: ``[word]`` the sentence of each, ascending.
-        layers: each layer of ``vectors``, and the layer of ``reference`` that it is compared with.
-
-    Yields:
-        ``anisotropy``, ``anisotropy_reference``, and ``anisotropy_change``, the former less the latter.
-
-    Raises:
-        CorpusError: the words are not the same.
-        ModelError: a vector is zero or not finite.
     """
     vectors.check_same_words(reference)
     counts = np.unique(sentences, return_counts=True)[1]
@@ -492,12 +719,13 @@ def anisotropy_change(
         unit = unit_vectors((reference if is_reference else vectors).of(layer), layer).astype(np.float64)
         return mean_cosine(np.add.reduceat(unit, starts), counts)
 
-    own = tuple(layer for layer, _ in layers)
-    both = [(cosine(False, layer), cosine(True, other)) for layer, other in layers]
-    change = [(a - b, of_a - of_b) for (a, of_a), (b, of_b) in both]
-    named = {"": [one for one, _ in both], "_reference": [other for _, other in both], "_change": change}
-    for name, found in named.items():
-        yield _likeness_sums(f"anisotropy{name}", own, found, "sentences")
+    def measure(layer: int, other: int) -> Iterator[LayerSums]:
+        (own, of_own), (theirs, of_theirs) = cosine(False, layer), cosine(True, other)
+        yield jackknife_sums("anisotropy", own, of_own)
+        yield jackknife_sums("anisotropy_reference", theirs, of_theirs)
+        yield jackknife_sums("anisotropy_change", own - theirs, of_own - of_theirs)
+
+    return by_layer((layer, measure(layer, other)) for layer, other in layers)
 
 
 def cosine_to_reference(
@@ -506,26 +734,20 @@ def cosine_to_reference(
     """How far a word's vector has moved from that of the reference, dimension by dimension, without any rotation.
 
     Only for models of one width; it means something where one was trained on from the other.
-
-    Yields:
-        ``cosine_reference``, the mean cosine of a word's two vectors; ``moved_reference``, the mean of ‖x − x′‖ / ‖x′‖,
-        where x′ is the vector of the reference. Nothing where widths differ.
-
-    Raises:
-        CorpusError: the words are not the same.
     """
     vectors.check_same_words(reference)
     if vectors.dim != reference.dim:
         return
     _, clusters = np.unique(sentences, return_inverse=True)
-    own = tuple(layer for layer, _ in layers)
-    cosines, moved = [], []
-    for layer, other in layers:
+
+    def measure(layer: int, other: int) -> Iterator[LayerSums]:
         x, y = vectors.of(layer), reference.of(other)
-        cosines.append(np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other)))
-        moved.append(np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1))
-    yield mean_sums("cosine_reference", own, np.stack(cosines).astype(np.float64), clusters)
-    yield mean_sums("moved_reference", own, np.stack(moved).astype(np.float64), clusters)
+        yield mean_sums(
+            "cosine_reference", np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other)), clusters
+        )
+        yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
+
+    yield from by_layer((layer, measure(layer, other)) for layer, other in layers)
 
 
 def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
@@ -534,15 +756,6 @@ def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, see
     The nearest word type by cosine is looked up among the mean vectors of types in layer 0, both layers less their
     mean; 1,000 words are looked up (after Voita et al. 2019, who measure what a layer knows of its input token). By
     chance it is one over the number of types.
-
-    Args:
-        vectors: vectors of the words of a text, layer 0 among them; without it there is nothing to yield.
-        types: ``[word]`` the type of each.
-        sentences: ``[word]`` the sentence of each.
-        seed: random seed of the words that are looked up.
-
-    Yields:
-        ``identity``, over sentences.
     """
     if 0 not in vectors.layers:
         return
@@ -551,10 +764,10 @@ def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, see
     embedded = vectors.of(0)
     means = type_directions(embedded - embedded.mean(axis=0), types)
     _, clusters = np.unique(sentences[asked], return_inverse=True)
-    right = []
-    for layer in vectors.layers:
-        of_layer = vectors.of(layer)
+
+    def measure(_: int, of_layer: Floats32) -> Iterator[LayerSums]:
         # Lengths do not matter to which type is nearest.
         nearest_types = ((of_layer[asked] - of_layer.mean(axis=0)) @ means.T).argmax(axis=1)
-        right.append(nearest_types == types[asked])
-    yield mean_sums("identity", vectors.layers, np.stack(right).astype(np.float64), clusters)
+        yield mean_sums("identity", nearest_types == types[asked], clusters)
+
+    yield from vectors.statistics(measure)

@@ -1,16 +1,15 @@
 """Statistics of the vectors of a text: of its words, its sentences and the whole, in one pass over each layer.
 
-Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is a
-:class:`LayerStatistic`; :func:`text_statistics` computes all of them, and :func:`read_layers` some. The mean cosine of
-all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes time in
-proportion to its words.
+Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is made ready for a
+text by a function, which returns what measures it in a layer; :func:`text_statistics` measures all of them. The mean
+cosine of all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes
+time in proportion to its words.
 """
 
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,6 +29,7 @@ from bertology.measures.sums import (
     jackknife_sums,
     left_out_sums,
     mean_sums,
+    ratio_sums,
 )
 
 _MOST = 1000
@@ -66,11 +66,7 @@ class OneLayer:
 
     @cached_property
     def lengths(self) -> Floats32:
-        """``[word]`` Euclidean lengths.
-
-        Raises:
-            ModelError: a vector is zero.
-        """
+        """``[word]`` Euclidean lengths."""
         lengths = np.sqrt(np.einsum("wd,wd->w", self.vectors, self.vectors))
         if not (lengths > 0).all():
             n_zero = int((lengths == 0).sum())
@@ -120,32 +116,18 @@ class OneLayer:
         return self.principal[1][:n].astype(np.float32)
 
 
-class LayerStatistic(ABC):
-    """Statistics that are computed of each layer by itself."""
-
-    @abstractmethod
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """Arrays by name of one layer."""
-
-    @abstractmethod
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """The statistics of all layers, from the arrays with layers as their first axis."""
+Measure = Callable[[OneLayer], Iterable[LayerSums]]
+"""Measures the statistics of one layer."""
 
 
-def read_layers(
-    vectors: LayerVectors, statistics: Sequence[LayerStatistic], bounds: Integers | None = None
-) -> Iterator[LayerSums]:
-    """Compute statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
+def measured(vectors: LayerVectors, measures: Sequence[Measure], bounds: Integers | None = None) -> Iterator[LayerSums]:
+    """Statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
 
-    def of_layer(number: int, array: Floats32) -> list[dict[str, Floats]]:
+    def of_layer(number: int, array: Floats32) -> Iterable[LayerSums]:
         layer = OneLayer(number, array, bounds)
-        return [statistic.of_layer(layer) for statistic in statistics]
+        return itertools.chain.from_iterable(measure(layer) for measure in measures)
 
-    by_layer = vectors.each(of_layer)
-    for statistic, of_layers in zip(statistics, zip(*by_layer, strict=True), strict=True):
-        yield from statistic.sums(
-            vectors.layers, {name: np.stack([one[name] for one in of_layers]) for name in of_layers[0]}
-        )
+    return vectors.statistics(of_layer)
 
 
 def text_statistics(
@@ -158,8 +140,8 @@ def text_statistics(
 ) -> Iterator[LayerSums]:
     """Compute all statistics of the vectors of a text, in one pass over each layer.
 
-    These are :class:`Contextuality`, :class:`Anisotropy`, :class:`IntraSentence`, :class:`VarianceShares` of the words
-    of the sample, and :class:`Spectrum`.
+    These are :func:`contextuality`, :func:`anisotropy`, :func:`intra_sentence`, :func:`variance_shares` of the words
+    of the sample, and :func:`spectrum`.
 
     Args:
         vectors: vectors of the words of whole sentences.
@@ -169,10 +151,6 @@ def text_statistics(
         documents: ``[word]`` the document of each, ascending. Then intervals are over 20 blocks of whole documents,
             but for those of explainable variance; else over types, sentences, and blocks of sentences, as if other text
             were of the same documents.
-
-    Raises:
-        CorpusError: there are fewer than 20 sentences, or documents; or every sentence has one word.
-        ModelError: a vector is not finite, or has no direction, or all are the same.
     """
     types = np.repeat(np.arange(len(sample.counts)), sample.counts)
     units = sentences if documents is None else documents
@@ -181,14 +159,14 @@ def text_statistics(
     of_word = sentences if blocks is None else blocks
     _, clusters = np.unique(of_word[sample.places], return_inverse=True)
     kind: Clusters = "sentences" if blocks is None else "documents"
-    statistics = [
-        Contextuality(sample, None if blocks is None else blocks[sample.places]),
-        Anisotropy(of_word, kind=kind),
-        IntraSentence(sentences, blocks=blocks),
-        VarianceShares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
-        Spectrum("blocks" if blocks is None else "documents"),
+    measures = [
+        contextuality(sample, None if blocks is None else blocks[sample.places]),
+        anisotropy(of_word, kind=kind),
+        intra_sentence(sentences, blocks=blocks),
+        variance_shares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
+        spectrum("blocks" if blocks is None else "documents"),
     ]
-    return read_layers(vectors, statistics, bounds)
+    return measured(vectors, measures, bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +235,7 @@ class WordSample:
         return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
 
 
-class Contextuality(LayerStatistic):
+def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure:
     """Self-similarity and maximum explainable variance of word types, and those of random words.
 
     Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
@@ -270,74 +248,44 @@ class Contextuality(LayerStatistic):
     dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
     principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
     (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
-
-    Args:
-        sample: the words whose types are compared.
-        blocks: ``[occurrence]`` the block of whole documents of each occurrence, each of which is left out once for
-            intervals; over types when left out.
     """
+    every, ones = np.arange(len(sample.places)), np.ones((1, len(sample.counts)))
+    kept = [every >= 0] if blocks is None else [every >= 0, *(blocks != one for one in range(int(blocks.max()) + 1))]
+    own, baseline = ([_Part.of(sample, order, some[order]) for some in kept] for order in (every, sample.order))
 
-    def __init__(self, sample: WordSample, blocks: Integers | None = None) -> None:
-        self._sample = sample
-        every = np.arange(len(sample.places))
-        self._parts = [_Part.of(sample, every, every >= 0), _Part.of(sample, sample.order, every >= 0)]
-        if blocks is not None:
-            for block in range(int(blocks.max()) + 1):
-                self._parts += [_Part.of(sample, order, blocks[order] != block) for order in (every, sample.order)]
-
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[1 + block, type]`` similarities with all occurrences and without each block; NaN of a type of which too
-        few are left. ``[1, type]`` explainable variance."""
-        sample = self._sample
+    def measure(layer: OneLayer) -> Iterator[LayerSums]:
         centred = layer.centred(sample.places)
         views = _views(layer, centred, sample.places)
-        similar = [self._similarities(centred, views, part) for part in self._parts]
-        found = {name: np.stack([part[name] for part in similar[::2]]) for name in views}
-        found |= {f"{name}_baseline": np.stack([part[name] for part in similar[1::2]]) for name in views}
-        found["variance"] = explainable_variance(centred, sample.starts)[None]
-        found["variance_baseline"] = explainable_variance(centred, sample.starts, sample.order)[None]
-        return found
-
-    def _similarities(self, centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
-        """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
-        lengths = np.stack([view.lengths for view in views.values()], axis=1)
-        weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        sums = group_sums(centred, part.starts, order=part.order, weights=weights)
-        found = {}
-        for place, (name, view) in enumerate(views.items()):
-            of_view = view.sums(sums[:, place], weights[:, place], part.starts, part.order)
-            found[name] = np.full(len(part.types), np.nan)
-            found[name][part.types] = _mean_cosines(of_view, weights[part.order, place], part.starts)
-        return found
-
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Means over types."""
-        sample, ones = self._sample, np.ones((1, 1, len(self._sample.counts)))
-        counts = ones * sample.counts
+        # [1 + block, type] similarities with all occurrences and without each block; NaN of a type of which too few are
+        # left. [1, type] explainable variance.
+        found = [[_similarities(centred, views, part) for part in parts] for parts in (own, baseline)]
+        values, random = ({name: np.stack([one[name] for one in of_parts]) for name in views} for of_parts in found)
+        values["variance"] = explainable_variance(centred, sample.starts)[None]
+        random["variance"] = explainable_variance(centred, sample.starts, sample.order)[None]
+        adjusted = {name: values[name] - random[name] for name in values}
 
         def sums(metric: str, over: Floats, under: Floats = ones, group: str = "") -> LayerSums:
-            if over.shape[1] == 1:
-                return LayerSums(metric, layers, over[:, 0], under[:, 0], "types", group)
+            if len(over) == 1:
+                return ratio_sums(metric, over[0], under[0], "types", group=group)
             is_left = np.isfinite(over)
-            means = np.where(is_left, over, 0).sum(axis=2) / np.where(is_left, under, 0).sum(axis=2)
-            return left_out_sums(metric, layers, means, "documents", group=group)
+            means = np.where(is_left, over, 0).sum(axis=1) / np.where(is_left, under, 0).sum(axis=1)
+            return left_out_sums(metric, means, "documents", group=group)
 
-        def adjusted(name: str) -> Floats:
-            return np.asarray(values[name] - values[f"{name}_baseline"])
-
-        yield sums("self_similarity_adjusted", adjusted("raw"))
+        yield sums("self_similarity_adjusted", adjusted["raw"])
         for name, which in sample.groups.items():
-            yield sums("self_similarity_adjusted", np.where(which, adjusted("raw"), 0.0), ones * which, name)
+            yield sums("self_similarity_adjusted", np.where(which, adjusted["raw"], 0.0), ones * which, name)
         yield sums("self_similarity", values["raw"])
-        yield sums("self_similarity_baseline", values["raw_baseline"])
-        yield sums("self_similarity_ratio", adjusted("raw"), 1 - values["raw_baseline"])
-        yield sums("self_similarity_by_token", adjusted("raw") * counts, counts)
-        yield sums("self_similarity_standardised", adjusted("standardised"))
-        yield sums("self_similarity_without_top", adjusted("without_top"))
-        yield sums("self_similarity_cluster_centred", adjusted("clustered"))
-        yield sums("self_similarity_cluster_centred_baseline", values["clustered_baseline"])
+        yield sums("self_similarity_baseline", random["raw"])
+        yield sums("self_similarity_ratio", adjusted["raw"], 1 - random["raw"])
+        yield sums("self_similarity_by_token", adjusted["raw"] * sample.counts, ones * sample.counts)
+        yield sums("self_similarity_standardised", adjusted["standardised"])
+        yield sums("self_similarity_without_top", adjusted["without_top"])
+        yield sums("self_similarity_cluster_centred", adjusted["clustered"])
+        yield sums("self_similarity_cluster_centred_baseline", random["clustered"])
         yield sums("explainable_variance", values["variance"])
-        yield sums("explainable_variance_adjusted", adjusted("variance"))
+        yield sums("explainable_variance_adjusted", adjusted["variance"])
+
+    return measure
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,8 +304,20 @@ class _Part:
         """Those of the occurrences ``[occurrence]`` in an order that are ``kept`` there."""
         counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
         types = counts > 1
-        order = order[kept & np.repeat(types, sample.counts)]
-        return cls(types, np.append(0, counts[types].cumsum()), order)
+        return cls(types, np.append(0, counts[types].cumsum()), order[kept & np.repeat(types, sample.counts)])
+
+
+def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
+    """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
+    lengths = np.stack([view.lengths for view in views.values()], axis=1)
+    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    sums = group_sums(centred, part.starts, order=part.order, weights=weights)
+    found = {}
+    for place, (name, view) in enumerate(views.items()):
+        of_view = view.sums(sums[:, place], weights[:, place], part.starts, part.order)
+        found[name] = np.full(len(part.types), np.nan)
+        found[name][part.types] = _mean_cosines(of_view, weights[part.order, place], part.starts)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,9 +377,7 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
 
 
 def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
-    """``[group]`` the mean cosine of all pairs inside each group of vectors ``[vector, dim]``.
-
-    The cosine of a vector that is zero with any other is 0.
+    """``[group]`` the mean cosine of all pairs of vectors ``[vector, dim]`` inside each group; 0 of a zero vector.
 
     Args:
         vectors: vectors of all groups.
@@ -438,38 +396,25 @@ def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
     return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
 
 
-class Anisotropy(LayerStatistic):
+def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
     """The mean cosine of two words, of all pairs of words of a text (Ethayarajh 2019, section 3.3, of all pairs).
 
-    Intervals leave out one cluster after the other (jackknife).
-
-    Args:
-        clusters: ``[word]`` the sentence of each, ascending, or the block of documents.
-        kind: what clusters are.
+    Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
     """
+    _, first, counts = np.unique(clusters, return_index=True, return_counts=True)
+    starts = np.append(first, len(clusters))
 
-    def __init__(self, clusters: Integers, *, kind: Clusters = "sentences") -> None:
-        _, starts, self._counts = np.unique(clusters, return_index=True, return_counts=True)
-        self._starts, self._kind = np.append(starts, len(clusters)), kind
+    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+        by_cluster = group_sums(layer.vectors, starts, weights=np.reciprocal(layer.lengths))
+        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), counts), kind)
 
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[1 + cluster]`` the mean, and the change by leaving each cluster out."""
-        by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
-        whole, influences = mean_cosine(by_cluster.astype(np.float64), self._counts)
-        return {"anisotropy": np.append(whole, influences)}
-
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """The mean over all pairs."""
-        found = values["anisotropy"]
-        yield jackknife_sums("anisotropy", layers, found[:, 0], found[:, 1:], self._kind)
+    return measure
 
 
 def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     """The mean cosine of all pairs of words, and ``[cluster]`` by how much it is more than without each cluster.
 
-    Args:
-        by_cluster: ``[cluster, dim]`` sums of the unit vectors of each cluster.
-        counts: ``[cluster]`` its number of words.
+    It follows from ``[cluster, dim]`` sums of the unit vectors of each cluster, and their numbers of words.
     """
     n, total = int(counts.sum()), by_cluster.sum(axis=0)
     # ‖Σ x̂‖² less the n cosines of words with themselves, without each cluster.
@@ -480,53 +425,43 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     return float(whole), np.asarray(whole - without)
 
 
-class IntraSentence(LayerStatistic):
+def intra_sentence(sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> Measure:
     """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
 
     The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
-    alike; one with a single word is left out, as it is its own mean.
-
-    Args:
-        sentences: ``[word]`` the sentence of each, ascending.
-        seed: random seed.
-        blocks: ``[word]`` the block of whole documents of each; intervals are over sentences when left out.
-
-    Raises:
-        CorpusError: every sentence has one word.
+    alike; one with a single word is left out, as it is its own mean. Intervals are over the sentences ``[word]``, or
+    over ``blocks`` of whole documents.
     """
+    _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
+    starts, counts = starts[counts > 1], counts[counts > 1]
+    if not len(starts):
+        raise CorpusError("every sentence has a single word, which has no context: give sentences")
+    bounds = np.append(0, counts.cumsum())
+    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], counts)
+    shuffled = np.random.default_rng(seed).permutation(places)
+    clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
+    kind: Clusters = "sentences" if blocks is None else "documents"
 
-    def __init__(self, sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> None:
-        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-        starts, self._counts = starts[counts > 1], counts[counts > 1]
-        if not len(starts):
-            raise CorpusError("every sentence has a single word, which has no context: give sentences")
-        self._bounds = np.append(0, self._counts.cumsum())
-        self._places = np.arange(self._bounds[-1]) + np.repeat(starts - self._bounds[:-1], self._counts)
-        self._shuffled = np.random.default_rng(seed).permutation(self._places)
-        self._clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
-        self._kind: Clusters = "sentences" if blocks is None else "documents"
-
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[sentence]`` mean cosines."""
-        return {"raw": self._to_mean(layer, self._places), "baseline": self._to_mean(layer, self._shuffled)}
-
-    def _to_mean(self, layer: OneLayer, order: Integers) -> Floats:
+    def to_mean(layer: OneLayer, order: Integers) -> Floats:
         """Mean cosines of words with the mean of their sentence, whose direction is that of their sum."""
         weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
-        both = group_sums(layer.vectors, self._bounds, order=order, weights=weights)
+        both = group_sums(layer.vectors, bounds, order=order, weights=weights)
         sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
         lengths = np.linalg.norm(sums, axis=1)
         products = np.einsum("sd,sd->s", sums, of_unit)
-        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / self._counts)
+        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / counts)
 
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Means over sentences."""
-        for name, of_sentences in (("", values["raw"]), ("_adjusted", values["raw"] - values["baseline"])):
-            metric = f"intra_sentence_similarity{name}"
-            yield mean_sums(metric, layers, of_sentences, self._clusters, kind=self._kind)
+    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+        raw = to_mean(layer, places)
+        for name, values in (("", raw), ("_adjusted", raw - to_mean(layer, shuffled))):
+            yield mean_sums(f"intra_sentence_similarity{name}", values, clusters, kind=kind)
+
+    return measure
 
 
-class VarianceShares(LayerStatistic):
+def variance_shares(
+    places: Integers, types: Integers, tags: Integers | None, clusters: Integers, *, kind: Clusters = "sentences"
+) -> Measure:
     """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
 
     Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
@@ -538,47 +473,25 @@ class VarianceShares(LayerStatistic):
         tags: ``[item]`` their tags; None where there are none, then types are not divided.
         clusters: ``[item]`` their sentences, from 0, or blocks of documents.
         kind: what clusters are.
-
-    Raises:
-        CorpusError: no word occurs twice with the same tag.
     """
+    cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
+    groups = [Groups(of) for of in (np.zeros_like(types), types, cells)]
+    degrees = [len(places) - len(of) for of in groups]
+    if not degrees[-1]:
+        raise CorpusError("no word occurs twice with the same tag, so that its variance is not known: give more text")
 
-    def __init__(
-        self,
-        places: Integers,
-        types: Integers,
-        tags: Integers | None,
-        clusters: Integers,
-        *,
-        kind: Clusters = "sentences",
-    ) -> None:
-        cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-        self._places, self._clusters, self._has_tags, self._kind = places, clusters, tags is not None, kind
-        self._groups = {
-            name: Groups(of) for name, of in (("total", np.zeros_like(types)), ("types", types), ("cells", cells))
-        }
-        self._degrees = {name: len(places) - len(groups) for name, groups in self._groups.items()}
-        if not self._degrees["cells"]:
-            raise CorpusError(
-                "no word occurs twice with the same tag, so that its variance is not known: give more text"
-            )
+    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+        some = layer.centred(places)
+        total, within_types, within = (
+            cluster_sums(of.squared_distances(some).astype(np.float64), clusters) / n
+            for of, n in zip(groups, degrees, strict=True)
+        )
+        yield ratio_sums("variance_between_types", total - within_types, total, kind)
+        if tags is not None:
+            yield ratio_sums("variance_between_tags", within_types - within, total, kind)
+        yield ratio_sums("variance_within", within, total, kind)
 
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[cluster]`` sums of squares, over their degrees of freedom."""
-        some = layer.centred(self._places)
-        return {
-            name: cluster_sums(groups.squared_distances(some).astype(np.float64), self._clusters)[0]
-            / self._degrees[name]
-            for name, groups in self._groups.items()
-        }
-
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """Shares of the variance of the whole text."""
-        total, within_types, within = values["total"], values["types"], values["cells"]
-        yield LayerSums("variance_between_types", layers, total - within_types, total, self._kind)
-        if self._has_tags:
-            yield LayerSums("variance_between_tags", layers, within_types - within, total, self._kind)
-        yield LayerSums("variance_within", layers, within, total, self._kind)
+    return measure
 
 
 def effective_rank(variances: ArrayLike) -> Floats:
@@ -607,22 +520,14 @@ def matrix_entropy(variances: ArrayLike) -> Floats:
 
 
 def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
-    """``[21]`` the first word of each of 20 blocks of neighbouring sentences, and the number of words.
-
-    Args:
-        sentences: ``[word]`` the sentence of each, ascending, or the document.
-        of: what they are, for messages.
-
-    Raises:
-        CorpusError: there are fewer than 20 of them.
-    """
+    """``[21]`` the first word of each of 20 blocks of neighbouring sentences ``[word]``, and the number of words."""
     distinct, numbers = np.unique(sentences, return_inverse=True)
     if len(distinct) < _N_BLOCKS:
         raise CorpusError(f"{len(distinct)} {of} are too few for blocks to leave out: give {_N_BLOCKS} or more")
     return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
-class Spectrum(LayerStatistic):
+def spectrum(kind: Clusters = "blocks") -> Measure:
     """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
 
     ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
@@ -631,11 +536,7 @@ class Spectrum(LayerStatistic):
     the entropy to first order.
     """
 
-    def __init__(self, kind: Clusters = "blocks") -> None:
-        self._kind = kind
-
-    def of_layer(self, layer: OneLayer) -> dict[str, Floats]:
-        """``[1 + block]`` values of all words, and without each block."""
+    def measure(layer: OneLayer) -> Iterator[LayerSums]:
         squares, directions = layer.principal
         if not squares.sum() > 0:
             raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
@@ -649,17 +550,12 @@ class Spectrum(LayerStatistic):
         ).T
         # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
         ranks, of_shares = traces**2 / norms, entropies / traces
-        return {
-            "iso_score": iso_score(ranks, len(squares)),
-            "effective_rank_dimensions": ranks,
-            "matrix_entropy_bits": matrix_entropy(squares) + of_shares - of_shares[0],
-            "rogue_share": _rogue_shares(layer),
-        }
+        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
+        yield left_out_sums("effective_rank_dimensions", ranks, kind)
+        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
+        yield left_out_sums("rogue_share", _rogue_shares(layer), kind)
 
-    def sums(self, layers: tuple[int, ...], values: Mapping[str, Floats]) -> Iterator[LayerSums]:
-        """The statistics, with the influence of each block."""
-        for name, of_layers in values.items():
-            yield left_out_sums(name, layers, of_layers, self._kind)
+    return measure
 
 
 def _covariances(layer: OneLayer) -> Iterator[Floats]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError
-from bertology.geometry._likeness import shared_neighbours
-from bertology.geometry._text import WordSample
-from bertology.measures.sums import Floats, Integers, LayerSums, mean_sums
+from bertology.geometry.similarity import shared_neighbours
+from bertology.geometry.text import WordSample
+from bertology.measures.sums import Floats, Integers, LayerSums, mean_sums, ratio_sums
 
 _MOST_OCCURRENCES = 200
 """Occurrences of a type whose distances within and across encodings are taken: all pairs of them are formed."""
@@ -44,19 +44,6 @@ def encoding_effects(
 
     As a yardstick ``moved_other_sentence`` and ``cosine_other_sentence`` are of two occurrences of one type, in two
     sentences in the plain encoding.
-
-    Args:
-        plain: vectors of the words of a text.
-        changed: vectors of the same words in the same layers, by name of the encoding.
-        types: ``[word]`` the type of each.
-        sentences: ``[word]`` the sentence of each, ascending.
-        k: nearest types.
-        n_permutations: number of permutations of the test.
-        seed: random seed of the coin, the permutations and the words whose neighbours are looked up.
-
-    Raises:
-        CorpusError: no type occurs in five sentences, or there are not more types than neighbours.
-        ModelError: a vector is not finite, or has no direction.
     """
     _, types = np.unique(types, return_inverse=True)
     _, clusters = np.unique(sentences, return_inverse=True)
@@ -67,32 +54,29 @@ def encoding_effects(
     others = np.concatenate([np.roll(part, -1) for part in np.split(sample.places, sample.starts[1:-1])])
     asked = np.sort(np.random.default_rng(seed).permutation(len(types))[:_QUERIES])
     test = _WithinAcross(sample, clusters, n_permutations, seed)
-    found: dict[str, list[Floats]] = {}
-    for layer in plain.layers:
-        vectors = plain.of(layer)
+    n_clusters = int(clusters[-1]) + 1
+
+    def mean(name: str, values: Floats, of_items: Integers) -> LayerSums:
+        return mean_sums(name, values, of_items, n_clusters=n_clusters)
+
+    def measure(layer: int, vectors: Floats32) -> Iterator[LayerSums]:
         unit, means = unit_vectors(vectors, layer), type_directions(vectors, types)
         near = _nearest_types(unit[asked], means, types[asked], k)
         for name, values in zip(("moved", "cosine"), _moves(vectors[sample.places], vectors[others]), strict=True):
-            found.setdefault(f"{name}_other_sentence", []).append(values)
+            yield mean(f"{name}_other_sentence", values, clusters[sample.places])
         for name, of_changed in changed.items():
             after = of_changed.of(layer)
             moved, cosine = _moves(vectors, after)
+            yield mean(f"moved_{name}", moved, clusters)
+            yield mean(f"cosine_{name}", cosine, clusters)
             unit_after = unit_vectors(after, layer)
-            difference, p = test.of(unit, unit_after)
             now = _nearest_types(unit_after[asked], means, types[asked], k)
-            of_layer = {"moved": moved, "cosine": cosine, "neighbours_changed": 1 - shared_neighbours(now, near)}
-            of_layer |= {"across_within": difference, "across_within_p": np.array([p])}
-            for statistic, values in of_layer.items():
-                found.setdefault(f"{statistic}_{name}", []).append(values)
-    n_clusters = int(clusters[-1]) + 1
-    for metric, by_layer in found.items():
-        stacked = np.stack(by_layer)
-        if metric.startswith("across_within"):
-            yield LayerSums(metric, plain.layers, stacked, np.ones((1, stacked.shape[1])), "types")
-        else:
-            of_items = clusters[asked] if metric.startswith("neighbours") else clusters
-            of_items = clusters[sample.places] if metric.endswith("other_sentence") else of_items
-            yield mean_sums(metric, plain.layers, stacked, of_items, n_clusters=n_clusters)
+            yield mean(f"neighbours_changed_{name}", 1 - shared_neighbours(now, near), clusters[asked])
+            difference, p = test.of(unit, unit_after)
+            yield ratio_sums(f"across_within_{name}", difference, None, "types")
+            yield ratio_sums(f"across_within_p_{name}", np.array([p]), None, "types")
+
+    return plain.statistics(measure)
 
 
 def _nearest_types(unit: Floats32, means: Floats32, types: Integers, k: int) -> Integers:

@@ -1,6 +1,7 @@
 """Words and their translations: links that vectors find, and whether the nearest word of the other language is one.
 
 Jalili Sabet et al. (2020), *SimAlign*, for links; :class:`AlignedTexts` shows those of two texts by themselves.
+Functions that score return the statistics of one layer, see :func:`bertology.measures.sums.by_layer`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -21,17 +22,7 @@ from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.measures.sums import (
-    Bools,
-    Floats,
-    Integers,
-    Layers,
-    LayerSums,
-    cluster_sums,
-    grouped_sums,
-    left_out_sums,
-    weighted_sums,
-)
+from bertology.measures.sums import Bools, Floats, LayerSums, left_out_sums, mean_sums, ratio_sums, total_and_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +30,7 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
     from bertology.encoders import Encoder
 
+Integers = NDArray[np.int64]
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
 _FEW = 2
@@ -47,6 +39,7 @@ _PAIRS = 128
 """Pairs of texts that are read at a time."""
 _HEIGHT, _WIDTH, _GAP = 2.0, 0.095, 0.25
 """Sizes in a figure, in inches: between the texts, of a character, and between words."""
+_NO_LINKS = "no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold"
 
 
 def word_similarity(source: Floats32, target: Floats32, *, distortion: float = 0.0) -> Floats:
@@ -104,53 +97,57 @@ def align_words(similar: Floats, method: str) -> Bools:
     among the cells of which not both words are linked yet, with 0.9 of the similarity where one of them is; none where
     a sentence has two words or fewer or all of its words are linked. ``match``: the one-to-one links of as many words
     as possible with the largest sum.
-
-    Args:
-        similar: ``[source, target]`` similarities, 0 or more.
-        method: one of :data:`METHODS`.
     """
-    return METHODS[method](similar)
+    return METHODS[method](similar) if similar.size else np.zeros(similar.shape, dtype=bool)
 
 
-class LinkCounts(NamedTuple):
-    """Counts of links found and of gold ones: |A|, |A ∩ S|, |A ∩ P| (sure ones included) and |S|."""
-
-    found: int
-    found_sure: int
-    found_possible: int
-    sure: int
+# Gold links.
 
 
-def count_links(linked: Bools, gold: Links) -> LinkCounts:
-    """Count links ``[source, target]`` of two sentences against gold ones."""
-    pairs = set(zip(*(places.tolist() for places in np.nonzero(linked)), strict=True))
-    n_sure = len(pairs & gold.sure)
-    return LinkCounts(len(pairs), n_sure, len(pairs & (gold.sure | gold.possible)), len(gold.sure))
+class AlignedPair(NamedTuple):
+    """A sentence and its translation with gold links of their words."""
+
+    words: tuple[Integers, Integers]
+    """The places of the words of both among the words that are read."""
+    places: tuple[Integers, Integers]
+    """The places of the same words in their sentences."""
+    gold: Links
+
+    def counts(self, linked: Bools) -> tuple[int, int, int, int]:
+        """Counts of links ``[word, word]``: |A|, |A ∩ S|, |A ∩ P| (sure ones included) and |S|, words not read too."""
+        found = zip(*(own[at].tolist() for own, at in zip(self.places, np.nonzero(linked), strict=True)), strict=True)
+        links, gold = set(found), self.gold
+        return len(links), len(links & gold.sure), len(links & (gold.sure | gold.possible)), len(gold.sure)
 
 
-def scores_of_links(
-    prefix: str, layers: Layers, counts: Sequence[Sequence[LinkCounts]], clusters: Integers
-) -> Iterator[LayerSums]:
+def aligned_pairs(text: ParallelText, words: Integers) -> list[AlignedPair]:
+    """The pairs of a text that have gold links, of the first two languages of which any has."""
+    starts = text.sentences.starts
+    for source, target in combinations(text.languages, 2):
+        found = []
+        for pair, links in zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True):
+            if links is not None:
+                own, other = (np.arange(*np.searchsorted(words, starts[number : number + 2])) for number in pair)
+                places = words[own] - starts[pair[0]], words[other] - starts[pair[1]]
+                found.append(AlignedPair((own, other), places, links))
+        if found:
+            return found
+    raise CorpusError(_NO_LINKS)
+
+
+def scores_of_links(prefix: str, counts: Sequence[tuple[int, ...]]) -> Iterator[LayerSums]:
     """Precision against possible links, recall of sure ones, their F1, and the alignment error rate.
 
     AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) (Och & Ney 2003, §4).
-
-    Args:
-        prefix: prefix of the names of metrics, such as ``argmax``.
-        layers: layers of the counts.
-        counts: ``[layer][pair]``.
-        clusters: ``[pair]`` what is resampled.
     """
     table = np.array(counts, dtype=float)
-    by_cluster = np.stack([cluster_sums(table[..., kind], clusters) for kind in range(4)], axis=2)
-    found, found_sure, found_possible, sure = np.moveaxis(by_cluster, 2, 0)
-    total = by_cluster.sum(axis=1, keepdims=True)
-    values = np.concatenate([_f1(total), _f1(total - by_cluster)], axis=1)
-    yield left_out_sums(f"{prefix}_f1", layers, values, "sentences")
-    yield LayerSums(f"{prefix}_precision", layers, found_possible, found, "sentences")
-    yield LayerSums(f"{prefix}_recall", layers, found_sure, sure, "sentences")
-    both = found + sure
-    yield LayerSums(f"{prefix}_error", layers, both - found_sure - found_possible, both, "sentences")
+    found, found_sure, found_possible, sure = table.T
+    yield left_out_sums(
+        f"{prefix}_f1", _f1(np.concatenate([[table.sum(axis=0)], table.sum(axis=0) - table])), "sentences"
+    )
+    yield ratio_sums(f"{prefix}_precision", found_possible, found)
+    yield ratio_sums(f"{prefix}_recall", found_sure, sure)
+    yield ratio_sums(f"{prefix}_error", found + sure - found_sure - found_possible, found + sure)
 
 
 def _f1(counts: Floats) -> Floats:
@@ -160,89 +157,57 @@ def _f1(counts: Floats) -> Floats:
     return np.asarray(2 * precision * recall / np.maximum(precision + recall, 1e-12))
 
 
-@dataclass(frozen=True, eq=False)
-class AlignedPairs:
-    """Sentences with gold links of their words."""
-
-    title: str
-    """The two languages."""
-    words: Sequence[tuple[Integers, Integers]]
-    """``[pair]`` the places among the words that are read of those of both sentences."""
-    places: Sequence[tuple[Integers, Integers]]
-    """``[pair]`` the places of the same words in their sentences."""
-    gold: Sequence[Links]
-    """``[pair]``."""
-
-    @classmethod
-    def of(cls, text: ParallelText, words: NDArray[np.int64]) -> AlignedPairs:
-        """The pairs of a text that have gold links, of the first two languages of which any has.
-
-        Args:
-            text: sentences of several languages.
-            words: ``[word]`` numbers of the words that are read, ascending.
-
-        Raises:
-            CorpusError: no pair has gold links.
-        """
-        for source, target in combinations(text.languages, 2):
-            some = zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True)
-            known = [(pair, links) for pair, links in some if links is not None]
-            if known:
-                break
-        else:
-            raise CorpusError("no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold")
-        starts = text.sentences.starts
-        read, places = [], []
-        for pair, _ in known:
-            own, other = (np.arange(*np.searchsorted(words, starts[number : number + 2])) for number in pair)
-            read.append((own, other))
-            places.append((words[own] - starts[pair[0]], words[other] - starts[pair[1]]))
-        return cls(f"{source} – {target}", read, places, [links for _, links in known])
-
-    def __len__(self) -> int:
-        return len(self.gold)
-
-    def counts(self, pair: int, linked: Bools) -> LinkCounts:
-        """Count links among the words of a pair that are read; gold links of others are missed."""
-        own, other = self.places[pair]
-        whole = np.zeros((int(own.max(initial=-1)) + 1, int(other.max(initial=-1)) + 1), dtype=bool)
-        whole[np.ix_(own, other)] = linked
-        return count_links(whole, self.gold[pair])
-
-
-def alignment_scores(read: LayerVectors, pairs: AlignedPairs, *, distortion: float = 0.0) -> Iterator[LayerSums]:
-    """How well each method of :func:`align_words` finds gold links, by layer.
+def alignment_scores(
+    read: LayerVectors, pairs: Sequence[AlignedPair], *, distortion: float = 0.0
+) -> Iterator[LayerSums]:
+    """F1, precision, recall and alignment error rate of each method of :func:`align_words` on gold links, by layer.
 
     F1 is also of vectors less the mean of their language (``_centred``; Libovický et al. 2019).
-
-    Args:
-        read: vectors of the words of the pairs.
-        pairs: sentences with gold links.
-        distortion: as for :func:`word_similarity`.
-
-    Yields:
-        F1, precision, recall and alignment error rate of each method.
     """
-    sides = [np.concatenate([pair[side] for pair in pairs.words]) for side in (0, 1)]
+    if not 0 <= distortion <= 1:
+        raise FitError(f"distortion={distortion}: give a number from 0 to 1")
+    sides = [np.concatenate([pair.words[side] for pair in pairs]) for side in (0, 1)]
 
-    def of_layer(_: int, vectors: Floats32) -> dict[str, list[LinkCounts]]:
+    def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
         means = [vectors[side].mean(axis=0) for side in sides]
-        counts = defaultdict[str, list[LinkCounts]](list)
-        for number, (own, other) in enumerate(pairs.words):
-            for suffix, shift in (("", (0.0, 0.0)), ("_centred", means)):
-                some = vectors[own] - shift[0], vectors[other] - shift[1]
+        counts = defaultdict[str, list[tuple[int, ...]]](list)
+        for pair in pairs:
+            own, other = (vectors[side] for side in pair.words)
+            for suffix, some in (("", (own, other)), ("_centred", (own - means[0], other - means[1]))):
                 similar = word_similarity(*some, distortion=distortion)
-                for method, align in METHODS.items():
-                    linked = align(similar) if similar.size else similar > 0
-                    counts[f"{method}{suffix}"].append(pairs.counts(number, linked))
-        return dict(counts)
+                for method in METHODS:
+                    counts[f"{method}{suffix}"].append(pair.counts(align_words(similar, method)))
+        for name, of_pairs in counts.items():
+            for sums in scores_of_links(name, of_pairs):
+                if not name.endswith("_centred") or sums.metric.endswith("_f1"):
+                    yield sums
 
-    by_layer = read.each(of_layer)
-    clusters = np.arange(len(pairs))
-    for name in by_layer[0]:
-        for sums in scores_of_links(name, read.layers, [one[name] for one in by_layer], clusters):
-            if not name.endswith("_centred") or sums.metric.endswith("_f1"):
-                yield sums
+    return read.statistics(measure)
+
+
+def links_without_vectors(
+    pairs: Sequence[AlignedPair], sentences: Sentences, words: Integers, *, by_place: bool
+) -> Iterator[LayerSums]:
+    """The scores of links between words at the same relative place, or that share most pairs of characters."""
+
+    def bigrams(word: int) -> set[tuple[str, str]]:
+        form = sentences.word(word).casefold()
+        return set(zip(f" {form}", f"{form} ", strict=True))
+
+    counts = []
+    for pair in pairs:
+        if by_place:
+            similar = -np.abs(np.subtract.outer(*(np.linspace(0, 1, len(some)) for some in pair.words)))
+            linked = align_words(similar, "argmax")
+        else:
+            own, other = ([bigrams(int(words[place])) for place in some] for some in pair.words)
+            similar = np.array([[2 * len(a & b) / (len(a) + len(b)) for b in other] for a in own])
+            linked = align_words(similar, "argmax") & (similar > 0)
+        counts.append(pair.counts(linked))
+    return scores_of_links("argmax", counts)
+
+
+# Translations of words.
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,9 +216,9 @@ class TranslatedWords:
 
     title: str
     """``en → de``."""
-    source: NDArray[np.int64]
+    source: Integers
     """``[word]`` numbers of all words of its own language, ascending."""
-    words: NDArray[np.int64]
+    words: Integers
     """``[query]`` number of the word in its text."""
     forms: Integers
     """``[query]`` its own type."""
@@ -261,7 +226,7 @@ class TranslatedWords:
     """``[query]`` the type of the word that it is linked with."""
     units: Integers
     """``[query]`` the unit that its sentence shares with its translation."""
-    candidates: NDArray[np.int64]
+    candidates: Integers
     """``[candidate]`` numbers of the words of the other language, ascending."""
     types: Integers
     """``[candidate]`` the type of each."""
@@ -270,14 +235,7 @@ class TranslatedWords:
 
     @classmethod
     def of(cls, text: ParallelText, source: str, target: str, types: Integers) -> TranslatedWords | None:
-        """The words of a text with one sure link, which is their link's only one; None where no link is known.
-
-        Args:
-            text: sentences of two languages with gold links.
-            source: the language of the queries.
-            target: that of the candidates.
-            types: ``[word]`` the type of every word of the text, −1 for words that do not count.
-        """
+        """The words of a text with one sure link, which is their link's only one; None where no link is known."""
         starts, rows = text.sentences.starts, []
         some = zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True)
         known = [(pair, links) for pair, links in some if links is not None]
@@ -302,10 +260,9 @@ class TranslatedWords:
 
     def queries(self, chosen: Bools | Integers) -> TranslatedWords:
         """Some of the queries, with all candidates."""
-        fields = {name: getattr(self, name)[chosen] for name in ("words", "forms", "gold", "units")}
-        return replace(self, **fields)
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ("words", "forms", "gold", "units")})
 
-    def readable(self, words: NDArray[np.int64]) -> TranslatedWords:
+    def readable(self, words: Integers) -> TranslatedWords:
         """Queries and candidates that are among ``words``."""
         kept = np.isin(self.candidates, words)
         fields = {name: getattr(self, name)[kept] for name in ("candidates", "types", "candidate_units")}
@@ -319,11 +276,7 @@ class TranslatedWords:
         return parts[np.searchsorted(units, self.units)], parts[np.searchsorted(units, self.candidate_units)]
 
     def answerable(self, folds: int, *, seed: int = 0) -> TranslatedWords:
-        """The queries whose translation occurs in the sentences of another part, where it is looked for.
-
-        Raises:
-            CorpusError: there is none.
-        """
+        """The queries whose translation occurs in the sentences of another part, where it is looked for."""
         of_queries, of_candidates = self.folds(folds, seed=seed)
         elsewhere = np.zeros(len(self), dtype=bool)
         for fold in range(folds):
@@ -332,12 +285,21 @@ class TranslatedWords:
             raise CorpusError(f"{self.title}: no word has a translation that occurs in other sentences: give more text")
         return self.queries(elsewhere)
 
-    @property
+    @cached_property
     def is_ambiguous(self) -> Bools:
         """``[query]`` whether its type is linked with two types or more, each of them twice."""
         pairs, times = np.unique(np.stack([self.forms, self.gold]), axis=1, return_counts=True)
         own, n_senses = np.unique(pairs[0, times > 1], return_counts=True)
         return np.isin(self.forms, own[n_senses > 1])
+
+
+def translated_words(sentences: Sentences, types: Integers) -> list[TranslatedWords]:
+    """Words with one sure link, from each language to each other one."""
+    text = ParallelText.of(sentences)
+    found = (TranslatedWords.of(text, *pair, types) for pair in permutations(text.languages, 2))
+    if not (known := [one for one in found if one is not None]):
+        raise CorpusError(_NO_LINKS)
+    return known
 
 
 def by_dictionary(words: TranslatedWords, folds: int, *, seed: int = 0) -> Floats:
@@ -358,52 +320,43 @@ def by_dictionary(words: TranslatedWords, folds: int, *, seed: int = 0) -> Float
 
 
 def translation(
-    read: LayerVectors, directions: list[TranslatedWords], *, folds: int = 5, seed: int = 0
+    read: LayerVectors, directions: Sequence[TranslatedWords], *, folds: int = 5, seed: int = 0
 ) -> Iterator[LayerSums]:
     """Share of words whose nearest word of the other language, by cosine, is the one that they are linked with.
 
     What is looked for is in other sentences than the word's own: sentences are divided into folds, and the candidates
     of a word are those of the other folds, so that neither a shared context nor the translation itself is found.
     ``type``: the nearest mean of a type's occurrences; ``occurrence``: the type of the nearest occurrence. Vectors are
-    less the mean of their language, but for ``type_raw``.
-
-    Args:
-        read: vectors of queries and candidates.
-        directions: by direction, :meth:`TranslatedWords.answerable` queries.
-        folds: as there.
-        seed: as there.
-
-    Yields:
-        Each of these, of all directions, by direction, and of words with several translations.
+    less the mean of their language, but for ``type_raw``. Each is given of all directions, by direction, and of words
+    with several translations.
     """
 
-    def of_layer(_: int, vectors: Floats32) -> list[dict[str, Floats]]:
-        return [_of_direction(vectors, read.words, words, folds, seed) for words in directions]
+    def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
+        found = [_of_direction(vectors, read.words, words, folds, seed) for words in directions]
+        for name in found[0]:
+            yield from translation_scores(name, [right[name] for right in found], directions)
 
-    by_layer = read.each(of_layer)
-    for name in by_layer[0][0]:
-        right = [np.stack([one[place][name] for one in by_layer]) for place in range(len(directions))]
-        yield from translation_scores(name, read.layers, right, directions)
+    return read.statistics(measure)
 
 
 def translation_scores(
-    metric: str, layers: Layers, right: list[Floats], directions: list[TranslatedWords]
+    metric: str, right: Sequence[Floats], directions: Sequence[TranslatedWords]
 ) -> Iterator[LayerSums]:
-    """The share of queries ``[direction][layer, query]`` that are right: all, by direction, and of ambiguous words."""
+    """The share of queries ``[direction][query]`` that are right: all, by direction, and of ambiguous words."""
     every = np.unique(np.concatenate([words.units for words in directions]))
-    values, ambiguous = dict[str, tuple[Floats, Floats]](), dict[str, tuple[Floats, Floats]]()
-    for words, of_direction in zip(directions, right, strict=True):
-        clusters = np.searchsorted(every, words.units)
-        values[words.title] = weighted_sums(of_direction, clusters, n_clusters=len(every))
-        ambiguous[words.title] = weighted_sums(of_direction, clusters, words.is_ambiguous, len(every))
-    yield from grouped_sums(metric, layers, values)
-    over, under = (np.sum([both[part] for both in ambiguous.values()], axis=0) for part in (0, 1))
-    if under.any():
-        yield LayerSums(metric, layers, over, under, "sentences", "several translations")
+    parts, ambiguous = [], []
+    for words, of_words in zip(directions, right, strict=True):
+        clusters, n = np.searchsorted(every, words.units), len(every)
+        parts.append(mean_sums(metric, of_words, clusters, n_clusters=n, group=words.title))
+        ambiguous.append(mean_sums(metric, of_words, clusters, weights=words.is_ambiguous, n_clusters=n))
+    yield from total_and_groups(parts)
+    several = next(total_and_groups(ambiguous))
+    if several.under.any():
+        yield replace(several, group="several translations")
 
 
 def _of_direction(
-    vectors: Floats32, read: NDArray[np.int64], words: TranslatedWords, folds: int, seed: int
+    vectors: Floats32, read: Integers, words: TranslatedWords, folds: int, seed: int
 ) -> dict[str, Floats]:
     asked, candidates = (vectors[np.searchsorted(read, some)] for some in (words.words, words.candidates))
     of_queries, of_candidates = words.folds(folds, seed=seed)
@@ -421,6 +374,9 @@ def _of_direction(
         near = (unit @ unit_vectors(others[known], may_vanish=True).T).argmax(axis=1)
         right["occurrence"][queries] = words.types[known][near] == words.gold[queries]
     return right
+
+
+# Two texts.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -482,20 +438,21 @@ class AlignedTexts(PageAndFigure):
         """Both texts, one above the other, and lines between linked words, the stronger the more similar."""
         from bertology._figures import BLUE, TEXT, new_figure, write_caption
 
-        centres = [self._centres(one) for one in (self.first, self.second)]
-        width = max(ends[-1] for _, ends in centres)
+        widths = [np.array([len(word) * _WIDTH for word in one.words]) for one in (self.first, self.second)]
+        ends = [np.cumsum(some + _GAP) for some in widths]
+        middles = [end - _GAP / 2 - some / 2 for some, end in zip(widths, ends, strict=True)]
+        width = max(end[-1] for end in ends)
         figure = new_figure(max(3.0, width), _HEIGHT)
         axes = figure.add_subplot()
-        for height, one, (middles, _) in zip((1.0, 0.0), (self.first, self.second), centres, strict=True):
-            for word, x in zip(one.words, middles, strict=True):
+        for height, one, centres in zip((1.0, 0.0), (self.first, self.second), middles, strict=True):
+            for word, x in zip(one.words, centres, strict=True):
                 axes.text(x, height, word, ha="center", va="bottom" if height else "top", fontsize=9, color=TEXT)
         for i, j, similar in self.links(layer):
-            axes.plot(
-                [centres[0][0][i], centres[1][0][j]], [0.97, 0.03], color=BLUE, alpha=max(0.15, similar), linewidth=1.4
-            )
+            places = [middles[0][i], middles[1][j]]
+            axes.plot(places, [0.97, 0.03], color=BLUE, alpha=max(0.15, similar), linewidth=1.4)
         axes.set(xlim=(0, width), ylim=(-0.2, 1.2))
         axes.set_axis_off()
-        write_caption(figure, self._about(self.layers[self._place(layer)]))
+        write_caption(figure, self._about(layer))
         return figure
 
     def to_html(self) -> str:
@@ -508,18 +465,18 @@ class AlignedTexts(PageAndFigure):
             "layer": self._place(None),
             "links": [[[i, j, round(similar, 3)] for i, j, similar in self.links(layer)] for layer in self.layers],
         }
-        values = {
-            "model": escape(folder_name(self.model)),
-            "method": escape(self.method),
-            "text": escape(self.first.text),
-            "translation": escape(self.second.text),
+        shown = {
+            "model": folder_name(self.model),
+            "method": self.method,
+            "text": self.first.text,
+            "translation": self.second.text,
         }
         return full_page(
             folder + "html",
             title=f"{self.first.text} — words aligned",
             styles=[folder + "css"],
             scripts=["assets/cells.js", folder + "js"],
-            values=values,
+            values={name: escape(text) for name, text in shown.items()},
             data=data,
         )
 
@@ -534,12 +491,11 @@ class AlignedTexts(PageAndFigure):
             of_word.setdefault(i, []).append(f"{self.second.words[j]} {similar:.2f}")
         widest = max(map(len, self.first.words))
         lines = [
-            f"{number:>3} {word:<{widest}}  {', '.join(of_word.get(place, ['–']))}"
-            for place, (number, word) in enumerate(zip(range(1, len(self.first) + 1), self.first.words, strict=True))
+            f"{place + 1:>3} {word:<{widest}}  {', '.join(of_word.get(place, ['–']))}"
+            for place, word in enumerate(self.first.words)
         ]
         rest = [word for place, word in enumerate(self.second.words) if place not in {j for _, j, _ in linked}]
-        lines += ["", f"linked with none: {' '.join(rest) or '–'}", self._about(self.layers[self._place(layer)])]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", f"linked with none: {' '.join(rest) or '–'}", self._about(layer)])
 
     def __repr__(self) -> str:
         return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"
@@ -547,14 +503,10 @@ class AlignedTexts(PageAndFigure):
     def _place(self, layer: int | None) -> int:
         return place_of_layer(self.layer if layer is None else layer, self.layers, self.n_layers)
 
-    def _about(self, layer: int) -> str:
-        name = "layer 0 (embeddings)" if layer == 0 else f"layer {layer}"
+    def _about(self, layer: int | None) -> str:
+        number = self.layers[self._place(layer)]
+        name = f"layer {number}" if number else "layer 0 (embeddings)"
         return f"{folder_name(self.model)}, {name}, {self.method}; similarity is (cosine + 1) / 2"
-
-    def _centres(self, one: Sentence) -> tuple[Floats, Floats]:
-        widths = np.array([len(word) * _WIDTH for word in one.words])
-        ends = np.cumsum(widths + _GAP)
-        return ends - _GAP / 2 - widths / 2, ends
 
 
 def aligned_texts(
@@ -604,6 +556,6 @@ def aligned_texts(
         of_text = [vectors[:, texts.starts[number] : texts.starts[number + 1]] for number in range(len(texts))]
         for pair, own, other in zip(pairs, of_text[::2], of_text[1::2], strict=True):
             similar = [word_similarity(a, b, distortion=distortion) for a, b in zip(own, other, strict=True)]
-            by_layer = tuple(layers), np.stack(similar)
-            found.append(AlignedTexts(*pair, *by_layer, method, encoder.source.title, shown, encoder.n_layers))
+            about = tuple(layers), np.stack(similar), method, encoder.source.title, shown, encoder.n_layers
+            found.append(AlignedTexts(*pair, *about))
     return found

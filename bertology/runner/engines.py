@@ -25,7 +25,7 @@ from bertology._files import digest
 from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology._temporary import end_with_parent, temporary_folder
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal
@@ -41,7 +41,7 @@ from bertology.runner._compute import (
     together,
 )
 from bertology.runner._folder import write_failure
-from bertology.runner._plan import Plan, Unit
+from bertology.runner.plan import Plan, Unit
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
@@ -171,6 +171,7 @@ class SlurmProfile(_Profile):
 
     @property
     def most_workers(self) -> int:
+        """Most workers that there will be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
     def cluster(self) -> SLURMCluster:
@@ -296,7 +297,9 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
                     outcomes = _computed(load, context)
                 yield from outcomes
             else:  # each draw of weights is a fit of its own
-                parts += [load] if len(load) > 1 else [[(number, replace(unit, draws=(one,)))] for one in unit.draws]
+                for draw in unit.draws if len(load) == 1 else ():
+                    parts.append([(number, replace(unit, draws=(draw,)))])
+                parts += [load] if len(load) > 1 else []
         if len(parts) > 1:
             sharing = replace(context, side_by_side=min(n_threads, len(parts)))
             yield from _side_by_side(n_threads, parts, sharing)
@@ -458,7 +461,8 @@ def _explained_ends() -> Iterator[None]:
 
 def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
     numbers, units = zip(*load, strict=True)
-    return in_telling_order(numbers, compute_units(units, context))
+    outcomes = compute_units(units, context)
+    return in_telling_order(numbers, outcomes) if len(load) > 1 else [(numbers[0], outcomes[0])]
 
 
 def in_telling_order(

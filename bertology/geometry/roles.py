@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertology.activations.layers import Floats32, Groups
+from bertology.activations.layers import Floats32, Groups, LayerVectors, span_means
+from bertology.corpora import Sentences
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import Floats, Integers, LayerSums
+from bertology.measures.sums import Floats, Integers, LayerSums, ratio_sums
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +35,8 @@ STRENGTHS = 10.0 ** np.arange(-5, 3.5, 0.5)
 WEIGHTS = (0.1, 0.3, 1.0)
 """Weights of the products with roles that are tried on dev, besides 0, with which a scheme is the bag of words."""
 _FEWEST = {"train": 20, "dev": 5, "test": 5}
+_POSITIONS = 64
+"""Positions in a sentence whose mean is known; later ones share the last."""
 _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
 """Trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
 
@@ -43,10 +47,6 @@ def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
     ``left_to_right`` and ``right_to_left`` are numbers from either end, the last of them that of all further words.
     ``bidirectional`` is both, each with √``n_roles`` numbers: with a role for every pair of numbers, as in the paper,
     most roles of a test would have no example.
-
-    Args:
-        lengths: ``[sentence]`` numbers of words.
-        n_roles: how many there are at most.
     """
     pairs = [(np.arange(n), np.arange(n)[::-1]) for n in lengths]
     left, right = (np.concatenate([np.zeros(0, np.int64), *of_side]) for of_side in zip(*pairs, strict=True))
@@ -59,14 +59,7 @@ def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
 
 
 def dependency_paths(heads: Sequence[int]) -> list[str]:
-    """Paths ``[word]`` in a dependency tree.
-
-    Args:
-        heads: ``[word]`` the head of each, counted from 1; 0 for the root.
-
-    Raises:
-        CorpusError: a word is its own head, or a head of its heads.
-    """
+    """Paths ``[word]`` in a dependency tree, from the head of each word, counted from 1; 0 for the root."""
     paths: dict[int, str] = {0: ""}
     for word in range(1, len(heads) + 1):
         chain = []
@@ -84,9 +77,7 @@ def dependency_paths(heads: Sequence[int]) -> list[str]:
 def constituent_paths(n_words: int, phrases: Iterable[tuple[int, int]]) -> list[str]:
     """Paths ``[word]`` in a tree of phrases with two parts each: the first part of a phrase, and the rest of it.
 
-    Args:
-        n_words: length of the sentence.
-        phrases: first word of each phrase and the one after its last, of which none crosses another.
+    Phrases are given by their first word and the one after their last; none crosses another.
     """
     paths = [""] * n_words
     spans = sorted({(0, n_words), *phrases}, key=lambda span: (span[0], -span[1]))
@@ -172,13 +163,9 @@ def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
 def tree_roles(
     paths: Mapping[str, Paths], n_roles: int, *, has_heads: bool = True, seed: int = 0
 ) -> dict[str, Integers]:
-    """Roles ``[word]`` by place in the tree, in that of another sentence, and in a random one.
+    """Roles ``[word]`` of all splits in turn by place in the tree, in that of another sentence, and in a random one.
 
-    Args:
-        paths: by split ``[sentence][word]`` paths from the root; roles are those of all splits, one after the other.
-        n_roles: how many there are at most, in each scheme the most frequent in train.
-        has_heads: whether words are nodes of the trees, as those of dependencies, or their leaves.
-        seed: random seed.
+    In each scheme they are the ``n_roles`` most frequent in train; ``has_heads`` as for :func:`random_paths`.
     """
     dice = np.random.default_rng(seed)
     schemes: dict[str, Mapping[str, Paths]] = {
@@ -194,14 +181,89 @@ def tree_roles(
 def filler_embeddings(vectors: Floats32, fillers: Integers, positions: Integers) -> Floats32:
     """``[filler, dim]`` mean vectors of fillers, less the means of the positions that they stand at.
 
-    Layer 0 knows the position of a word, so that the mean of a rare word would be of its role as well.
-
-    Args:
-        vectors: ``[word, dim]``, of layer 0.
-        fillers: ``[word]``.
-        positions: ``[word]`` from 0.
+    Layer 0, whose vectors ``[word, dim]`` they are, knows the position of a word, so that the mean of a rare word would
+    be of its role as well.
     """
     return Groups(fillers).means(Groups(positions).centred(vectors))
+
+
+# Sentences.
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSentences:
+    """Sentences of a split of which every word, and the special token where it is read, has a vector."""
+
+    text: Sentences
+    numbers: NDArray[np.int64]
+    """``[sentence]`` their numbers, ascending."""
+    words: LayerVectors
+    places: NDArray[np.int64]
+    """``[word]`` places of their words among those that are read."""
+    special: LayerVectors | None
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, LayerVectors], split: str, text: Sentences) -> ReadSentences:
+        """The sentences of a split, by the vectors of its words, and of the special tokens under ``cls:`` and split."""
+        words, special = vectors[split], vectors.get(f"cls:{split}")
+        numbers = complete_sentences(text, words.words)
+        if special is not None:
+            numbers = np.intersect1d(numbers, special.words)
+        places = np.flatnonzero(np.isin(text.sentence_of_word[words.words], numbers))
+        return cls(text, numbers, words, places, special)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """``[sentence]`` numbers of words."""
+        return np.asarray(np.diff(self.text.starts)[self.numbers])
+
+    def forms(self) -> list[str]:
+        """``[word]`` as they are written."""
+        forms = self.text.forms
+        return [str(forms.values[code]) for code in forms.codes[self.words.words[self.places]].tolist()]
+
+    def sentence_vectors(self) -> NDArray[np.float32]:
+        """``[layer, sentence, dim]`` vectors of the special token where it is read, else means over words."""
+        if self.special is not None:
+            chosen = np.searchsorted(self.special.words, self.numbers)
+            return np.stack([self.special.of(layer)[chosen] for layer in self.special.layers])
+        ends = self.lengths.cumsum()
+        spans = np.stack([ends - self.lengths, ends], axis=1)
+        return np.stack([span_means(self.words.of(layer)[self.places], spans) for layer in self.words.layers])
+
+
+def complete_sentences(sentences: Sentences, words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of the sentences of which all words are among some, ascending; none of them is empty."""
+    numbers, counts = np.unique(sentences.sentence_of_word[words], return_counts=True)
+    return np.asarray(numbers[counts == np.diff(sentences.starts)[numbers]], dtype=np.int64)
+
+
+def clipped_positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``[word]`` positions in the sentence, of which those far from its start are one."""
+    starts = np.repeat(lengths.cumsum() - lengths, lengths)
+    return np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
+
+
+def tree_paths(sentences: Sentences, numbers: list[int], *, trees: str) -> list[list[str]]:
+    """``[sentence][word]`` paths from the root of ``trees``, which are ``dependencies`` or ``constituents``."""
+    paths, has_heads = [], trees == "dependencies"
+    phrases = (
+        {} if has_heads else {number: [one.span1 for one in of] for number, of in sentences.targets("constituents")}
+    )
+    for number in numbers:
+        first, last = sentences.starts[number : number + 2].tolist()
+        heads = sentences.heads[first:last].tolist() if has_heads and sentences.heads is not None else []
+        if heads and min(heads) >= 0:
+            paths.append(dependency_paths(heads))
+        elif number in phrases:
+            paths.append(constituent_paths(last - first, phrases[number]))
+        else:
+            needed = "phrases (a treebank in brackets, or CoNLL-2012)"
+            needed = "heads (a treebank in CoNLL-U), or set trees=constituents" if has_heads else needed
+            name, others = sentences.id(number) or str(number + 1), "left_to_right,right_to_left,bidirectional"
+            problem = f"sentence {name} has no tree: give a corpus with {needed}"
+            raise CorpusError(f"{problem}, or schemes={others}")
+    return paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,9 +370,7 @@ class GramRidge:
     def errors(self, targets: Floats32, n_dev: int) -> tuple[float, Floats]:
         """Squared error on dev with the best of :data:`STRENGTHS`, and ``[test item]`` squared errors with it.
 
-        Args:
-            targets: ``[item, target]`` of all items, less the means of the training items.
-            n_dev: how many of the further items are dev; the rest are test.
+        Targets ``[item, target]`` are less the means of the training items; ``n_dev`` of the further items are dev.
         """
         n_train = len(self.values)
         rotated = self.vectors.T @ targets[:n_train]
@@ -329,12 +389,6 @@ def ridge_errors(items: RoleItems, scheme: str, targets: Floats32, bag: Floats32
     """Squared errors on dev ``[layer]`` and on test ``[layer, sentence]`` of ridge regression with a scheme's roles.
 
     Strength, and weight of the products with roles against those of the bag of words, are chosen on dev, by layer.
-
-    Args:
-        items: the sentences.
-        scheme: one of ``items.roles``, or the bag of words.
-        targets: ``[layer, sentence, dim]`` their vectors, less the means of the training sentences.
-        bag: the products of :func:`bag_gram`.
     """
     n_layers, n_dev = len(targets), items.sizes["dev"]
     best, errors = np.full(n_layers, np.inf), np.zeros((n_layers, items.sizes["test"]))
@@ -363,19 +417,6 @@ def role_scores(
 
     Of ridge regression a scheme includes the bag of words, so that its gain is 0 where roles add nothing on dev. The
     gain of ``tree`` over ``shuffled_tree`` and ``random_tree`` is given as well.
-
-    Args:
-        layers: numbers of the layers.
-        items: the sentences.
-        targets: ``[layer, sentence, dim]`` their vectors.
-        is_trained: by :func:`low_rank_errors` instead of ridge regression.
-        seed: random seed of the training.
-
-    Yields:
-        ``r2_SCHEME``, ``gain_SCHEME`` and ``tree_over_…``, over sentences, of the layers whose vectors vary.
-
-    Raises:
-        ModelError: vectors vary in no layer.
     """
     n_train, n_test = items.sizes["train"], items.sizes["test"]
     centred = targets - targets[:, :n_train].mean(axis=1, keepdims=True)
@@ -395,12 +436,12 @@ def role_scores(
             own_dev, own = ridge_errors(items, scheme, centred, bag)
             errors[scheme] = np.where((own_dev < on_dev)[:, None], own, errors[BAG])
     for scheme, of_scheme in errors.items():
-        yield LayerSums(f"r2_{scheme}", chosen, total - of_scheme, total, "sentences")
+        yield ratio_sums(f"r2_{scheme}", total - of_scheme, total, layers=chosen)
         if scheme != BAG:
-            yield LayerSums(f"gain_{scheme}", chosen, errors[BAG] - of_scheme, total, "sentences")
+            yield ratio_sums(f"gain_{scheme}", errors[BAG] - of_scheme, total, layers=chosen)
     for other in ("shuffled_tree", "random_tree"):
         if "tree" in errors and other in errors:
-            yield LayerSums(f"tree_over_{other}", chosen, errors[other] - errors["tree"], total, "sentences")
+            yield ratio_sums(f"tree_over_{other}", errors[other] - errors["tree"], total, layers=chosen)
 
 
 def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: int = 0) -> Floats:
@@ -409,13 +450,7 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
     Fillers and roles have 20 dimensions each, the former a trained map of their vectors where they have some (as
     Jawahar et al. 2019); a linear map leads from the mean of their products to the vector of the sentence. Adam with a
     rate of 0.001, batches of 32 sentences, at most 100 passes, of which each layer keeps the one best on dev. The bag
-    of words is no part of the other schemes here, and length no feature.
-
-    Args:
-        items: the sentences.
-        scheme: one of ``items.roles``, or the bag of words.
-        targets: ``[layer, sentence, dim]`` their vectors, less the means of the training sentences.
-        seed: random seed of the first parameters and of the order of sentences.
+    of words is no part of the other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
     """
     import torch
 
