@@ -268,13 +268,8 @@ def train_tokenizer(
     """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
 
     Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
-    vocabulary: the special tokens, and the pieces of each language in alphabetical order.
-
-    Args:
-        sentences: text in the first language.
-        vocabulary_size: pieces to learn of each language.
-        others: text in the second language, if there is one.
-        second: the second language. A shifted one has the pieces of the first, one for one.
+    vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted second language has
+    the pieces of the first, one for one.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
