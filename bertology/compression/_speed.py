@@ -56,9 +56,12 @@ def timed_passes(
         if not pieces.n_windows:
             raise ModelError("there is no text to measure speed on: give sentences that the model can read")
         n_pieces.append(int(pieces.window_lengths.sum()))
-        batches = plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device))
-        rows = ([pieces.window(int(window)) for window in batch.windows] for batch in batches)
-        plans.append([padded_inputs(some, batch, encoder.pad_id) for some, batch in zip(rows, batches, strict=True)])
+        plans.append(
+            [
+                padded_inputs([pieces.window(int(window)) for window in batch.windows], batch, encoder.pad_id)
+                for batch in plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device))
+            ]
+        )
     seconds = np.empty((len(encoders), repeats + 1))
     for turn in range(repeats + 1):
         for place, (encoder, batches) in enumerate(zip(encoders, plans, strict=True)):
