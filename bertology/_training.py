@@ -1,7 +1,7 @@
 """The training loop of all that changes the weights of a transformer: the Trainer of transformers, with resuming.
 
 Fine-tuning trains by epochs on rows in random order; pretraining and distillation train by steps, on batches that
-depend on their number alone (:class:`Steps`).
+depend on their number alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from bertology._files import write_atomically
 from bertology._quiet import quiet_loading
@@ -35,19 +34,6 @@ _HISTORY = "history.json"
 Batch = dict[str, Any]
 
 
-class Steps(Dataset[Batch]):
-    """A batch for each step, of tensors or nested mappings of them."""
-
-    def __init__(self, batch: Callable[[int], Batch], n_steps: int) -> None:
-        self._batch, self._n_steps = batch, n_steps
-
-    def __len__(self) -> int:
-        return self._n_steps
-
-    def __getitem__(self, step: int) -> Batch:
-        return self._batch(step)
-
-
 def weight_groups(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
     """The weights that are trained as groups of an optimizer: matrices decay, biases and norms do not."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -59,7 +45,8 @@ def weight_groups(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
 
 def train(
     model: Any,
-    data: Steps | Sequence[Any],
+    data: Sequence[Any],
+    collate: Callable[[Sequence[Any]], Batch],
     optimizer: torch.optim.Optimizer,
     *,
     folder: Path,
@@ -69,7 +56,6 @@ def train(
     remedy: str,
     loss: Callable[[Batch], Tensor] | None = None,
     rate: Callable[[int], float] | None = None,
-    collate: Callable[[Sequence[Any]], Batch] | None = None,
     tokenizer: Any = None,
     measure: Callable[[], dict[str, float]] | None = None,
     began: Callable[[int, int], None] = lambda step, n_steps: None,
@@ -80,16 +66,16 @@ def train(
 
     Args:
         model: the module; where no ``loss`` is given, with a ``loss`` in its output.
-        data: :class:`Steps`, or rows, of which ``collate`` makes batches.
+        data: rows, of which ``collate`` makes batches; a ``range`` of steps is taken one by one in order.
+        collate: makes a batch, a mapping of tensors.
         optimizer: over the weights that are trained.
-        folder: of the checkpoints; ``history.json`` in it has the records of the epochs so far.
+        folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch.
         device: to train on.
         clip_norm: greatest norm of the gradient.
-        checkpoint_every: steps between checkpoints; one each epoch when left out.
+        checkpoint_every: see ``folder``.
         remedy: what to change where the loss is not finite.
         loss: computes the loss of a batch.
         rate: learning rate of each step from 0; that of ``arguments`` when left out.
-        collate: makes a batch of rows.
         tokenizer: is saved with each checkpoint.
         measure: scores, taken after each epoch.
         began: is called with the steps that are done already, and the number of all.
@@ -115,9 +101,10 @@ def train(
         """Stops at the first loss that is not finite, before it is in the weights."""
 
         def get_train_dataloader(self) -> Any:
-            if not isinstance(data, Steps):
+            if not isinstance(data, range):
                 return super().get_train_dataloader()
-            return self.accelerator.prepare(DataLoader(data, batch_size=1, collate_fn=itemgetter(0)))
+            steps: Any = data
+            return self.accelerator.prepare(DataLoader(steps, batch_size=1, collate_fn=collate))
 
         def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             return super().compute_loss(model, inputs, *args, **kwargs) if loss is None else loss(inputs)

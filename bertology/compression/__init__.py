@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.compression._methods import Distil, Heads, Layers, LowRank, Magnitude, Neurons, Quantise
-    from bertology.compression._methods import Method as Method
+    from bertology.compression._methods import Distil, Heads, Layers, LowRank, Magnitude, Method, Neurons, Quantise
     from bertology.compression._run import Compressed, compress, read_compressed
     from bertology.compression._speed import dynamic_int8, pieces_per_second
     from bertology.compression._speed import timed_passes as timed_passes
@@ -25,6 +24,7 @@ __all__ = [
     "Layers",
     "LowRank",
     "Magnitude",
+    "Method",
     "Neurons",
     "Quantise",
     "compress",

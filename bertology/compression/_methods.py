@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from bertology._folder import check_plan, one_process
 from bertology._names import layer_number
-from bertology._training import Steps, train, weight_groups
+from bertology._training import train, weight_groups
 from bertology.activations.progress import Progress, silent
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.attention.viewer import parse_heads
@@ -734,7 +734,8 @@ class Lesson:
         self.model.requires_grad_(True)
         train(
             self.model,
-            Steps(examples.drawn, method.steps),
+            range(method.steps),
+            lambda steps: examples.drawn(steps[0]),
             torch.optim.AdamW(weight_groups(self.model, 0.01)),
             folder=compressed.state,
             device=self.student.device,

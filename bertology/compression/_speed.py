@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from bertology.corpora import Texts
 from bertology.encoders import Encoder
@@ -50,28 +50,27 @@ def timed_passes(
     Raises:
         ModelError: there is nothing to read.
     """
-    plans = [_batches(encoder, sentences) for encoder in encoders]
+    n_pieces, plans = [], []
+    for encoder in encoders:
+        pieces = encoder.tokenize(sentences)
+        if not pieces.n_windows:
+            raise ModelError("there is no text to measure speed on: give sentences that the model can read")
+        n_pieces.append(int(pieces.window_lengths.sum()))
+        plans.append(
+            [
+                padded_inputs([pieces.window(int(window)) for window in batch.windows], batch, encoder.pad_id)
+                for batch in plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device))
+            ]
+        )
     seconds = np.empty((len(encoders), repeats + 1))
     for turn in range(repeats + 1):
-        for place, (encoder, (_, batches)) in enumerate(zip(encoders, plans, strict=True)):
+        for place, (encoder, batches) in enumerate(zip(encoders, plans, strict=True)):
             began = time.perf_counter()
             for ids, mask in batches:
                 last = encoder.hidden_states(ids, mask, layers=[encoder.n_layers])[encoder.n_layers]
             last.sum().item()  # an accelerator has finished when there is a result
             seconds[place, turn] = time.perf_counter() - began
-    return np.array([n_pieces for n_pieces, _ in plans], dtype=np.int64), seconds[:, 1:]
-
-
-def _batches(encoder: Encoder, sentences: Texts) -> tuple[int, list[tuple[Tensor, Tensor | None]]]:
-    """Number of pieces of a text, and inputs of the passes over it."""
-    pieces = encoder.tokenize(sentences)
-    if not pieces.n_windows:
-        raise ModelError("there is no text to measure speed on: give sentences that the model can read")
-    batches = []
-    for batch in plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device)):
-        rows = [pieces.window(int(window)) for window in batch.windows]
-        batches.append(padded_inputs(rows, batch, encoder.pad_id))
-    return int(pieces.window_lengths.sum()), batches
+    return np.array(n_pieces, dtype=np.int64), seconds[:, 1:]
 
 
 def dynamic_int8(encoder: Encoder) -> Encoder:

@@ -130,17 +130,10 @@ class TuningTask:
 def tuning_task(
     task: str, corpus: Corpus, *, train: str = "train", test: str = "test", sentences: int | None = None
 ) -> TuningTask:
-    """The items of a task in a corpus.
+    """The items of a task in a corpus; arguments are those of :func:`bertology.finetune`.
 
-    Args:
-        task: the name of a probe of words, sentences or pairs (``pos``, ``word_label:COLUMN``,
-            ``sentence_label:COLUMN``, ``pair_label:COLUMN``, ``sentence_number:COLUMN``), ``pair_number:COLUMN``, or
-            ``span``, answers to questions.
-        corpus: one without splits is divided 8 : 1 : 1; without a split called dev, every tenth sentence of train is
-            held out in its place.
-        train: the split to learn.
-        test: the split to score on besides dev, if there is one of that name with labels.
-        sentences: at most so many of each split, the first ones.
+    A corpus without splits is divided 8 : 1 : 1; without a split called dev, every tenth sentence of train is held out
+    in its place. Test is left out where it has no labels.
 
     Raises:
         NameNotFoundError: there is no such task, or no split to train on.
@@ -458,13 +451,7 @@ def _own_subwords(pieces: Pieces, words: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 class Collator:
-    """A collator that makes one batch of rows, padded to the longest.
-
-    Args:
-        task: what is predicted.
-        pad_id: the id of padding.
-        states: hidden states of a batch, which a head on a frozen encoder takes in place of ids.
-    """
+    """Makes one batch of rows, padded to the longest; with ``states``, those that a head on a frozen encoder takes."""
 
     def __init__(
         self, task: TuningTask, *, pad_id: int, states: Callable[[Sequence[Row], dict[str, Tensor]], Tensor] | None

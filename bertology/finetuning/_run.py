@@ -608,12 +608,12 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
     history = train(
         model,
         [row for row in job.inputs["train"].rows if row.is_learnable],
+        job.collator,
         settings,
         progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
         device=encoder.device,
-        collate=job.collator,
         tokenizer=encoder.tokenizer,
         measure=lambda: values(predicted("dev"), task),
     )

@@ -371,13 +371,9 @@ def make_optimizer(model: torch.nn.Module, settings: FineTuneSettings) -> torch.
 
 
 def train(
-    model: Any, rows: Sequence[Row], settings: FineTuneSettings, progress: Progress, **how: Any
+    model: Any, rows: list[Row], collator: Collator, settings: FineTuneSettings, progress: Progress, **how: Any
 ) -> list[dict[str, Any]]:
-    """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``.
-
-    Returns:
-        A record of each epoch: ``epoch``, ``step``, ``train_loss``, and the scores under ``dev``.
-    """
+    """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``."""
     n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
 
     def began(step: int, n_steps: int) -> None:
@@ -387,7 +383,8 @@ def train(
     try:
         return _training.train(
             model,
-            list(rows),
+            rows,
+            collator,
             make_optimizer(model, settings),
             clip_norm=settings.clip_norm,
             checkpoint_every=settings.checkpoint_every,

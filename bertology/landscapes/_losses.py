@@ -215,12 +215,7 @@ class TaskLabels(Loss):
 class Objective:
     """A loss on some sentences, and how the weights of each model become weights of its module.
 
-    Args:
-        source: the model whose masked pieces are predicted.
-        head: the folder of a fine-tuned model, whose task is predicted instead.
-        sentences: the text.
-        settings: shares, seed and precision.
-        device: to compute on.
+    The loss is that of masked pieces by a model, or that of the task of a fine-tuned model, ``head``.
 
     Raises:
         ModelError: the model has no masked-LM head, or the encoder of the fine-tuned one was frozen.

@@ -424,14 +424,9 @@ def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed
     """Sentences of the pocket corpus, each followed by its translation, with links between their words.
 
     Trees, tags, entities and roles are annotated in both. The layer ``sense`` holds, for each word whose form is
-    ambiguous in the first language and for its translation, what it means: ``watch/NOUN`` or ``watch/VERB``.
-
-    Args:
-        second: the second language.
-        sizes: pairs in each split.
-        seed: seed of the sentences.
-        joined: number of successive sentences that make one text. Texts of several sentences have no trees. Words of
-            one part of speech are linked by chance in a short sentence more often than in a long text.
+    ambiguous in the first language and for its translation, what it means: ``watch/NOUN`` or ``watch/VERB``. So many
+    successive sentences as are ``joined`` make one text, without trees: words of one part of speech are linked by
+    chance in a short sentence more often than in a long text.
     """
     used: set[str] = set()
     splits = {}
@@ -449,12 +444,7 @@ def bilingual_corpus(second: Language, *, sizes: Mapping[str, int] = SIZES, seed
 
 
 def pair(lines: Sequence[tuple[Line, Sentence]], second: Language) -> list[Sentence]:
-    """A text of the first language and its translation, marked as such, with their links.
-
-    Args:
-        lines: the sentences of the text with the trees that they were read off.
-        second: the language of the translation.
-    """
+    """A text of the first language, with the trees of its sentences, and its translation, with their links."""
     firsts, others, links = zip(*(_translated(line, sentence, second) for line, sentence in lines), strict=True)
     starts = ([*accumulate(map(len, side[:-1]), initial=0)] for side in (firsts, others))
     places = list(zip(*starts, strict=True))

@@ -268,13 +268,8 @@ def train_tokenizer(
     """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
 
     Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
-    vocabulary: the special tokens, and the pieces of each language in alphabetical order.
-
-    Args:
-        sentences: text in the first language.
-        vocabulary_size: pieces to learn of each language.
-        others: text in the second language, if there is one.
-        second: the second language. A shifted one has the pieces of the first, one for one.
+    vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted second language has
+    the pieces of the first, one for one.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -859,7 +854,7 @@ def _train(
 ) -> None:
     import torch
 
-    from bertology._training import Steps, train, weight_groups
+    from bertology._training import train, weight_groups
 
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
@@ -898,7 +893,8 @@ def _train(
 
     train(
         model,
-        Steps(lambda step: dict(_tensors(examples.batch(step))), settings.steps),
+        range(settings.steps),
+        lambda steps: _tensors(examples.batch(steps[0])),
         torch.optim.AdamW(weight_groups(model, settings.weight_decay), betas=(0.9, 0.98), fused=True),
         folder=out / "training",
         device=model.device,

@@ -127,15 +127,6 @@ def test_the_folder_has_the_table_and_what_made_it(trained: FineTunedGrid) -> No
     assert load_grid(trained.path / "experiment.yaml").runs[2].lr == 0.1
 
 
-def test_a_finished_run_is_left_alone(trained: FineTunedGrid, tiny_bert: Path, subjects: Corpus) -> None:
-    files = [path for path in trained.path.glob("*/*/seed-1/**/*") if path.is_file() and path.name != ".lock"]
-    before = {path: path.stat().st_mtime_ns for path in files}
-    assert len(before) > 20
-    again = grid_of(tiny_bert, subjects, trained.path)
-    assert {path: path.stat().st_mtime_ns for path in files} == before
-    assert again.frame.equals(trained.frame)
-
-
 def test_the_command(write: Write, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
     path = write(f"name: trial\nmodel: {tiny_bert}\ntasks: [pos]\nruns: [id: tuned]\nlr: 1e-3\n")
 

@@ -81,7 +81,7 @@ def test_answers_come_back_from_their_windows(encoder: Encoder, unanswered: bool
     assert task.has_unanswered == unanswered
     inputs, found = ask(task, encoder, max_pieces=max_pieces)
     assert (len(inputs.rows) > 24) == (max_pieces is not None)
-    gold = [answers[0].label if answers else "" for answers in task.splits["train"].answers]
+    gold = [answers[0].label if answers else "" for answers in task.splits["train"].table["answers"]]
     assert found["pred"].tolist() == gold
     assert found["gold"].iloc[1] == f'["{gold[1]}"]'
 

@@ -12,7 +12,7 @@ import pytest
 
 from bertology import load_encoder
 from bertology.activations import read_words
-from bertology.corpora import Corpus, Links, ParallelText, Sentence, Sentences, load_corpus
+from bertology.corpora import Corpus, Links, ParallelText, Sentences, load_corpus
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
 from bertology.pocket import load_settings, model_folder
@@ -209,23 +209,6 @@ def test_one_language_alone() -> None:
 def texts() -> Corpus:
     """The first 30 pairs of train of the other, three to a text."""
     return bilingual_corpus(Language(), sizes={"train": 10}, joined=3)
-
-
-def test_joined_sentences_keep_their_words_and_spans(corpus: Corpus, texts: Corpus) -> None:
-    def labelled(one: Sentence) -> list[object]:
-        spans = [(target.label, target.span1, target.span2) for target in one.targets.get("srl", ())]
-        return [(label, *(span and one.words[slice(*span)] for span in both)) for label, *both in spans]
-
-    for place, one in enumerate(texts["train"]):
-        first = place // 2 * 6 + place % 2
-        of_it = [corpus["train"][number] for number in range(first, first + 6, 2)]
-        assert one.text == " ".join(sentence.text for sentence in of_it)
-        assert [one.text[start:end] for start, end in one.spans] == list(one.words)
-        for name in ("upos", "lemma", "deprel", "sense"):
-            values = [sentence.layers.get(name, (None,) * len(sentence)) for sentence in of_it]
-            assert one.layers[name] == sum(values, ())
-        assert labelled(one) == [target for sentence in of_it for target in labelled(sentence)]
-        assert one.heads is None
 
 
 def test_joined_sentences_keep_their_links(corpus: Corpus, texts: Corpus) -> None:

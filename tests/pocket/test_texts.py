@@ -100,20 +100,6 @@ def _value(feats: str, key: str) -> str:
     return dict(pair.split("=") for pair in feats.split("|"))[key]
 
 
-def test_coreference_pairs_hold_a_pronoun_and_agree(sentences: list[Sentence]) -> None:
-    labels = Counter()
-    for sentence in sentences:
-        pairs = sentence.targets.get("coref", ())
-        labels.update(pair.label for pair in pairs)
-        for pair in pairs:
-            assert pair.span2 is not None
-            spans = [pair.span1, pair.span2]
-            assert any(end - first == 1 and sentence.layers["upos"][first] == "PRON" for first, end in spans)
-        assert not pairs or any(pair.label == "1" for pair in pairs)
-    assert labels["1"] > 40
-    assert labels["0"] > 40
-
-
 def test_at_least_forty_words_are_ambiguous_out_of_context(corpus: Corpus) -> None:
     counts: dict[str, Counter[str | None]] = defaultdict(Counter)
     for sentence in corpus["train"]:
