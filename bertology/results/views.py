@@ -759,50 +759,41 @@ class GroupTable:
 UNITS_NOTE = Note("units", "fractions in percent; bits and numbers as they are")
 
 
-def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
-    """The groups of those tables whose items are in several, in order of first appearance."""
+def group_tables(
+    rows: Sequence[ResultRow], tables: Sequence[LayerTable], *, statistics: bool = False
+) -> tuple[GroupTable, ...]:
+    """The groups of those tables whose items are in several, in order of first appearance.
+
+    Or all ``statistics`` behind those that are about the vectors themselves and have more than they show.
+    """
+    by_question: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if (row.group is None) == statistics:
+            by_question[row.task, row.corpus, row.split].append(row)
+    same = ("corpus_fingerprint", "model", "init", "pooling")
     found = []
     for table in tables:
-        own, baselines = _behind(rows, table, in_groups=True)
-        own, baselines = ([row for row in some if row.metric == table.metric] for some in (own, baselines))
-        lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
+        about = table.about
+        of_task = by_question.get((about.task, about.corpus, about.split), [])
+        if not of_task or (statistics and not about.is_statistic):
+            continue
+        own = [
+            row
+            for row in of_task
+            if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
+            and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
+            and (row.metric == table.metric) != statistics
+        ]  # fmt: skip
+        settings = about.param("settings", {})
+        baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
+        baselines = [row for row in baselines if (row.metric == table.metric) != statistics]
+        if statistics:
+            named = [_group_line(own, baselines, "metric", name) for name in dict.fromkeys(row.metric for row in own)]
+            lines = [replace(line, name=metric_title(line.name), metric=line.name) for line in named]
+        else:
+            lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
         found += [GroupTable(table, tuple(lines))] if lines else []
     return tuple(found)
-
-
-def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
-    """All statistics behind those tables that are about the vectors themselves and have more than they show."""
-    found = []
-    for table in tables:
-        own, baselines = _behind(rows, table, in_groups=False) if table.about.is_statistic else ([], [])
-        lines = []
-        for name in dict.fromkeys(row.metric for row in own if row.metric != table.metric):
-            line = _group_line(own, baselines, "metric", name)
-            lines.append(replace(line, name=metric_title(name), metric=name))
-        found += [GroupTable(table, tuple(lines))] if lines else []
-    return tuple(found)
-
-
-def _behind(
-    rows: Sequence[ResultRow], table: LayerTable, *, in_groups: bool
-) -> tuple[list[ResultRow], list[ResultRow]]:
-    """The rows of layers behind a table, of groups or of all items, and those of its baselines."""
-    about = table.about
-    same = ("task", "corpus", "corpus_fingerprint", "split", "model", "init", "pooling")
-    of_task = [
-        row
-        for row in rows
-        if (row.group is not None) == in_groups
-        and (row.task, row.corpus, row.split) == (about.task, about.corpus, about.split)
-    ]
-    own = [
-        row
-        for row in of_task
-        if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
-        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
-    ]  # fmt: skip
-    baselines = [row for row in of_task if row.is_baseline]
-    return own, own_baselines(baselines, about.model, about.param("settings", {}))
 
 
 def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
