@@ -219,18 +219,6 @@ class LayerTable:
             f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}", columns, notes
         )
 
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
-        lines = []
-        for line in self.lines:
-            fields = dataclasses.asdict(line)
-            scores = fields.pop("scores")
-            layer, strengths = fields.pop("layer"), fields.pop("strengths")
-            before = {name: scores.pop(name) for name in first}
-            lines.append({"layer": layer, **before, **fields, **scores, "strengths": strengths})
-        return dataclasses.asdict(replace(self, lines=())) | {"about": plain_about(self.about), "lines": lines}
-
 
 _OF_ONE_ROW = frozenset(
     {
@@ -242,14 +230,19 @@ _OF_ONE_ROW = frozenset(
 )
 
 
-def plain_about(row: ResultRow) -> dict[str, Any]:
-    """The fields of a row that all rows of a table share."""
-    return {name: value for name, value in dataclasses.asdict(row).items() if name not in _OF_ONE_ROW}
-
-
-def tables_to_json(tables: Iterable[Any]) -> str:
+def tables_to_json(tables: Iterable[LayerTable | HeadTable | StepTable]) -> str:
     """Tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
-    plain = [table.plain() for table in tables]
+    first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
+    plain = []
+    for table in tables:
+        fields = dataclasses.asdict(table)
+        fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
+        for line in fields["lines"] if isinstance(table, LayerTable) else ():
+            scores, layer, strengths = (line.pop(name) for name in ("scores", "layer", "strengths"))
+            before, others = {name: scores.pop(name) for name in first}, dict(line)
+            line.clear()
+            line |= {"layer": layer, **before, **others, **scores, "strengths": strengths}
+        plain.append(fields)
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -899,10 +892,6 @@ class HeadTable:
     baselines: Mapping[str, tuple[str, str]]
     """Label and description of each baseline, by control."""
 
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
-
     def label(self, line: HeadLine) -> str:
         """The subject of a line; its metric where every line has one of its own."""
         return line.name if self.metric else metric_title(line.metric)
@@ -1092,10 +1081,6 @@ class StepTable:
     def of_layers(self) -> bool:
         """Whether steps are layers."""
         return self.about.layer is not None
-
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
 
     def table(self) -> Table:
         """Steps by the orders in which they are taken, with intervals."""
