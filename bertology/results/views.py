@@ -61,6 +61,7 @@ from bertology.results.table import (
     covered,
     data_notes,
     data_of,
+    formatted_cell,
     layers_named,
     metric_title,
     model_of,
@@ -862,6 +863,13 @@ class HeadLine:
         return HeadScore(self.order[0], self.heads[self.order[0]])
 
     @property
+    def runner_up(self) -> Cell:
+        """The head that is next to the best, and its score."""
+        named = ((head, self.heads[head]) for head in self.order[1:2])
+        cells = (Cell(f"{head} {number(score.value, metric=self.metric)}", score=score) for head, score in named)
+        return next(cells, Cell(NOTHING))
+
+    @property
     def mean(self) -> float:
         """Mean over all heads."""
         return float(np.mean([score.value for score in self.heads.values()]))
@@ -918,7 +926,7 @@ class HeadTable:
             "items": {at: count_cell(line.n_items) for at, line in lines.items()},
             "head": {at: Cell(line.best.head) for at, line in lines.items()},
             "score": {at: score_cell(line.best.score, line.metric) for at, line in lines.items()},
-            "next": {at: _runner_up(line) for at, line in lines.items()},
+            "next": {at: line.runner_up for at, line in lines.items()},
             "mean": {at: score_cell(Score(line.mean), line.metric) for at, line in lines.items()},
         }
         others = {
@@ -1049,14 +1057,6 @@ def _order_of(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -
     return tuple(sorted(heads, key=place))
 
 
-def _runner_up(line: HeadLine) -> Cell:
-    if len(line.order) < 2:
-        return Cell(NOTHING)
-    head = line.order[1]
-    score = line.heads[head]
-    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
-
-
 def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
     """The first table of heads there is, or that of a task."""
     for table in tables:
@@ -1109,21 +1109,18 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             of_table[row.task, row.corpus, row.model, row.reading, whole, row.metric].append(row)
     tables = []
     for same in of_table.values():
-        places = sorted(((*_order_and_step(row), row) for row in same), key=lambda place: natural_order(place[1]))
+        places = []
+        for row in same:
+            match = _STEP.fullmatch(str(row.group)) if row.layer is None else None
+            order, step = (match["order"].strip(), match["step"]) if match else ("", str(row.group))
+            places.append((order, step, row) if row.layer is None else (step, f"layer {row.layer}", row))
+        places.sort(key=lambda place: natural_order(place[1]))
         steps: dict[str, dict[str, Score]] = defaultdict(dict)
         for order, step, row in places:
             steps[step][order] = row.score
         orders = sorted({order for order, _, _ in places})
         tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
     return tuple(sorted(tables, key=lambda t: (t.task, t.of_layers, not t.about.main_metric, t.metric)))
-
-
-def _order_and_step(row: ResultRow) -> tuple[str, str]:
-    name = str(row.group)
-    if row.layer is not None:
-        return name, f"layer {row.layer}"
-    match = _STEP.fullmatch(name)
-    return (match["order"].strip(), match["step"]) if match else ("", name)
 
 
 def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
@@ -1290,7 +1287,7 @@ def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
         for n, line in enumerate(lines):
             score = line.scores[header]
             depth, interval = header in (_GRAVITY, _KL, _EXPECTED), header in _WITH_INTERVAL
-            cells[n] = _depth(score) if depth else score_cell(score, line.metric, interval=interval)
+            cells[n] = formatted_cell(score, ".2f") if depth else score_cell(score, line.metric, interval=interval)
         columns[header] = Column(header, cells)
         if header == "best layer":
             which = {n: Cell(", ".join(map(str, line.best_layers))) for n, line in enumerate(lines)}
@@ -1321,11 +1318,3 @@ def _about_gravity(lines: Sequence[PipelineLine]) -> str:
     over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
     more = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
     return f"mean layer under the weights of the learned mixture; KL: how far they are from equal; {over}{more}"
-
-
-def _depth(score: Score | None) -> Cell:
-    if score is None:
-        return Cell(NOTHING)
-    bounds = [bound for bound in (score.low, score.high) if bound is not None]
-    text, *ends = (f"{value:.2f}".replace("-", "−") for value in (score.value, *bounds))
-    return Cell(text, f"[{', '.join(ends)}]" if len(ends) == 2 else "", score)
