@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=f"h{place}")
         for place, (_, of) in enumerate(heads)
     ]
+    sections = list(_heads_section(runs))
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
@@ -128,8 +129,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         **_choices(questions, [table for _, table in heads]),
         cards=cards,
         own_heads={one.table.about.answers_itself for question in questions for one in question.entries},
-        head_maps=[_titled(table.title, run, table, runs, f"h{n}") for n, (run, table) in enumerate(heads)],
-        heads=list(_heads_section(runs)),
+        head_maps=[one for one in sections if one["task"]],
+        heads=sections,
         over_steps=list(_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None})),
         wholes=list(_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes})),
         overview=_overview(questions),
@@ -186,23 +187,20 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
 
-def _titled(title: str, run: Run, table: HeadTable | StepTable, runs: Sequence[Run], task: str) -> dict[str, Any]:
-    """A title that names the model, and the run where several asked for heads of that model."""
-    model = table.about.model
-    same = [one for one in runs if any(of.about.model == model for of in one.view.head_tables)]
-    return {"title": f"{title} · {model}" + f" · {run.name}" * (len(same) > 1), "model": str(model), "task": task}
-
-
 def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Tables of heads and steps, which the page hides with their model and task."""
+    """Tables of heads and steps, which the page hides with their model and task.
+
+    Their titles name the model, and the run where several asked for heads of that model.
+    """
+    of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
     n_heads = 0
     for run in runs:
-        for heads in run.view.head_tables:
-            yield {**_titled(heads.title, run, heads, runs, f"h{n_heads}"), "table": heads.table()}
-            n_heads += 1
-        for steps in run.view.step_tables:
-            shown = steps.table()
-            yield {**_titled(shown.title, run, steps, runs, ""), "table": shown}
+        for table in (*run.view.head_tables, *run.view.step_tables):
+            shown, model, task = table.table(), str(table.about.model), ""
+            if isinstance(table, HeadTable):
+                task, n_heads = f"h{n_heads}", n_heads + 1
+            title = f"{shown.title} · {model}" + f" · {run.name}" * (of_models[model] > 1)
+            yield {"title": title, "model": model, "task": task, "table": shown}
 
 
 def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> Iterator[dict[str, Any]]:
