@@ -375,7 +375,8 @@ def _check_widths(pair: ModelCorpus, probe: Probe) -> None:
 
 def _fit_both(cells: FitCells, job: Resources) -> None:
     """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-    from bertology.readouts import get_readout, moments, rescaled
+    from bertology.readouts import get_readout
+    from bertology.readouts.erasure import moments, rescaled
 
     _check_widths(job.pair, cells.probe)
     watch, other = Stopwatch(), _reference(job)

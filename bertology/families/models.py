@@ -13,7 +13,9 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures import Metric, bootstrap, compare, over_runs
+from bertology.measures.intervals import N_RESAMPLES, Bootstrap
+from bertology.measures.metrics import METRICS
 from bertology.probing import get_probe
 from bertology.results import Predictions, ResultRow, Results
 from bertology.results.predictions import PredictionFolder, parts_of, prediction_table

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from bertology._names import name_not_found, short_names
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
-from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, bootstrap, count_labels, count_numbers
+from bertology.measures import bootstrap, count_labels, count_numbers
 from bertology.measures.descriptions import ITSELF, metric_form
-from bertology.measures.metrics import label_scores, read_edges, read_root
+from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
 from bertology.results.predictions import CLOZE, Predictions, split_sets
 from bertology.results.rows import ATTENTION, ResultRow, mean_score, own_init, sort_key

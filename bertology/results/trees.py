@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.measures import tree_depths, tree_distances, tree_edges
-from bertology.measures.trees import check_tree
+from bertology.measures import tree_distances, tree_edges
+from bertology.measures.trees import check_tree, tree_depths
 from bertology.results._tree_arcs import Arc, Kind, Words, levels
 from bertology.results.table import brief, latex_escaped
 
