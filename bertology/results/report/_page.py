@@ -195,7 +195,8 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
     n_heads = 0
     for run in runs:
-        for table in (*run.view.head_tables, *run.view.step_tables):
+        tables: list[HeadTable | StepTable] = [*run.view.head_tables, *run.view.step_tables]
+        for table in tables:
             shown, model, task = table.table(), str(table.about.model), ""
             if isinstance(table, HeadTable):
                 task, n_heads = f"h{n_heads}", n_heads + 1
