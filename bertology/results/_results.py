@@ -60,7 +60,6 @@ from bertology.results.views import (
     pipeline_lines,
     pipeline_table,
     refuse_mixtures,
-    statistic_tables,
     step_table_of,
     step_tables,
     summary_table,
@@ -334,7 +333,7 @@ class Results:
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
         heads, steps = head_tables(rows), step_tables(rows)
-        wholes, groups = whole_tables(rows), (*group_tables(rows, tables), *statistic_tables(rows, tables))
+        wholes, groups = whole_tables(rows), (*group_tables(rows, tables), *group_tables(rows, tables, statistics=True))
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
         return View(tables, pipelines, groups, heads, steps, wholes)

@@ -19,6 +19,7 @@ from bertology.results.table import (
     Table,
     alignment_notes,
     data_notes,
+    formatted_cell,
     metric_title,
     score_column,
     unit,
@@ -100,7 +101,7 @@ class TrainingTable:
         last = {at: line.scores[-1] for at, line in lines.items()}
         columns = [score_column(f"at {self.steps[-1]:,}", self.metric, last)]
         for share in SHARES:
-            cells = {at: _step_cell(line.reached.get(share)) for at, line in lines.items()}
+            cells = {at: formatted_cell(line.reached.get(share), ",.0f") for at, line in lines.items()}
             columns.append(Column(f"{share:.0%} by", cells))
         means = {at: line.mean for at, line in lines.items()}
         columns.append(score_column("mean", self.metric, means, interval=False))
@@ -169,14 +170,6 @@ class OrderTable:
         )
         title = f"which task reaches {self.share:.0%} of its gain first, %"
         return Table(title, self.tasks, tuple(lines), notes, corner="Task")
-
-
-def _step_cell(score: Score | None) -> Cell:
-    if score is None:
-        return Cell(NOTHING)
-    bounds = [] if score.low is None or score.high is None else [score.low, score.high]
-    interval = f"[{', '.join(f'{bound:,.0f}' for bound in bounds)}]" if bounds else ""
-    return Cell(f"{score.value:,.0f}", interval, score)
 
 
 def is_score_of_layer(row: ResultRow) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import operator
@@ -510,11 +509,11 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
 def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
     """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
     import pandas as pd
+    import pyarrow as pa
 
-    ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
-    frame = pd.DataFrame(ordered, columns=row_schema(kind).names)
-    types = {str: "string", int: "Int64", float: "float64", bool: "bool"}
-    return frame.astype({name: types[of_field] for name, of_field in field_kinds(kind).items()})
+    types = {pa.string(): pd.StringDtype(), pa.int64(): pd.Int64Dtype()}
+    frame: pd.DataFrame = rows_to_table(rows, kind).to_pandas(types_mapper=types.get)
+    return frame
 
 
 def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:

@@ -370,6 +370,15 @@ def score_column(
     return Column(header, {at: score_cell(score, metric, interval=interval) for at, score in scores.items()}, best)
 
 
+def formatted_cell(score: Score | None, spec: str) -> Cell:
+    """A score and its interval, if it has one, written by a format such as ``.2f``."""
+    if score is None:
+        return Cell(NOTHING)
+    bounds = [] if score.low is None or score.high is None else [score.low, score.high]
+    text, *ends = (f"{value:{spec}}".replace("-", "−") for value in (score.value, *bounds))
+    return Cell(text, f"[{', '.join(ends)}]" if ends else "", score)
+
+
 def count_cell(items: int) -> Cell:
     """A number of items."""
     return Cell(f"{items:,}", score=Score(items))

@@ -61,6 +61,7 @@ from bertology.results.table import (
     covered,
     data_notes,
     data_of,
+    formatted_cell,
     layers_named,
     metric_title,
     model_of,
@@ -219,18 +220,6 @@ class LayerTable:
             f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}", columns, notes
         )
 
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
-        lines = []
-        for line in self.lines:
-            fields = dataclasses.asdict(line)
-            scores = fields.pop("scores")
-            layer, strengths = fields.pop("layer"), fields.pop("strengths")
-            before = {name: scores.pop(name) for name in first}
-            lines.append({"layer": layer, **before, **fields, **scores, "strengths": strengths})
-        return dataclasses.asdict(replace(self, lines=())) | {"about": plain_about(self.about), "lines": lines}
-
 
 _OF_ONE_ROW = frozenset(
     {
@@ -242,14 +231,19 @@ _OF_ONE_ROW = frozenset(
 )
 
 
-def plain_about(row: ResultRow) -> dict[str, Any]:
-    """The fields of a row that all rows of a table share."""
-    return {name: value for name, value in dataclasses.asdict(row).items() if name not in _OF_ONE_ROW}
-
-
-def tables_to_json(tables: Iterable[Any]) -> str:
+def tables_to_json(tables: Iterable[LayerTable | HeadTable | StepTable]) -> str:
     """Tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
-    plain = [table.plain() for table in tables]
+    first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
+    plain = []
+    for table in tables:
+        fields = dataclasses.asdict(table)
+        fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
+        for line in fields["lines"] if isinstance(table, LayerTable) else ():
+            scores, layer, strengths = (line.pop(name) for name in ("scores", "layer", "strengths"))
+            before, others = {name: scores.pop(name) for name in first}, dict(line)
+            line.clear()
+            line |= {"layer": layer, **before, **others, **scores, "strengths": strengths}
+        plain.append(fields)
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -759,50 +753,41 @@ class GroupTable:
 UNITS_NOTE = Note("units", "fractions in percent; bits and numbers as they are")
 
 
-def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
-    """The groups of those tables whose items are in several, in order of first appearance."""
+def group_tables(
+    rows: Sequence[ResultRow], tables: Sequence[LayerTable], *, statistics: bool = False
+) -> tuple[GroupTable, ...]:
+    """The groups of those tables whose items are in several, in order of first appearance.
+
+    Or all ``statistics`` behind those that are about the vectors themselves and have more than they show.
+    """
+    by_question: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if (row.group is None) == statistics:
+            by_question[row.task, row.corpus, row.split].append(row)
+    same = ("corpus_fingerprint", "model", "init", "pooling")
     found = []
     for table in tables:
-        own, baselines = _behind(rows, table, in_groups=True)
-        own, baselines = ([row for row in some if row.metric == table.metric] for some in (own, baselines))
-        lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
+        about = table.about
+        of_task = by_question.get((about.task, about.corpus, about.split), [])
+        if not of_task or (statistics and not about.is_statistic):
+            continue
+        own = [
+            row
+            for row in of_task
+            if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
+            and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
+            and (row.metric == table.metric) != statistics
+        ]  # fmt: skip
+        settings = about.param("settings", {})
+        baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
+        baselines = [row for row in baselines if (row.metric == table.metric) != statistics]
+        if statistics:
+            named = [_group_line(own, baselines, "metric", name) for name in dict.fromkeys(row.metric for row in own)]
+            lines = [replace(line, name=metric_title(line.name), metric=line.name) for line in named]
+        else:
+            lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
         found += [GroupTable(table, tuple(lines))] if lines else []
     return tuple(found)
-
-
-def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
-    """All statistics behind those tables that are about the vectors themselves and have more than they show."""
-    found = []
-    for table in tables:
-        own, baselines = _behind(rows, table, in_groups=False) if table.about.is_statistic else ([], [])
-        lines = []
-        for name in dict.fromkeys(row.metric for row in own if row.metric != table.metric):
-            line = _group_line(own, baselines, "metric", name)
-            lines.append(replace(line, name=metric_title(name), metric=name))
-        found += [GroupTable(table, tuple(lines))] if lines else []
-    return tuple(found)
-
-
-def _behind(
-    rows: Sequence[ResultRow], table: LayerTable, *, in_groups: bool
-) -> tuple[list[ResultRow], list[ResultRow]]:
-    """The rows of layers behind a table, of groups or of all items, and those of its baselines."""
-    about = table.about
-    same = ("task", "corpus", "corpus_fingerprint", "split", "model", "init", "pooling")
-    of_task = [
-        row
-        for row in rows
-        if (row.group is not None) == in_groups
-        and (row.task, row.corpus, row.split) == (about.task, about.corpus, about.split)
-    ]
-    own = [
-        row
-        for row in of_task
-        if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
-        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
-    ]  # fmt: skip
-    baselines = [row for row in of_task if row.is_baseline]
-    return own, own_baselines(baselines, about.model, about.param("settings", {}))
 
 
 def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
@@ -878,6 +863,13 @@ class HeadLine:
         return HeadScore(self.order[0], self.heads[self.order[0]])
 
     @property
+    def runner_up(self) -> Cell:
+        """The head that is next to the best, and its score."""
+        named = ((head, self.heads[head]) for head in self.order[1:2])
+        cells = (Cell(f"{head} {number(score.value, metric=self.metric)}", score=score) for head, score in named)
+        return next(cells, Cell(NOTHING))
+
+    @property
     def mean(self) -> float:
         """Mean over all heads."""
         return float(np.mean([score.value for score in self.heads.values()]))
@@ -908,10 +900,6 @@ class HeadTable:
     baselines: Mapping[str, tuple[str, str]]
     """Label and description of each baseline, by control."""
 
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
-
     def label(self, line: HeadLine) -> str:
         """The subject of a line; its metric where every line has one of its own."""
         return line.name if self.metric else metric_title(line.metric)
@@ -938,7 +926,7 @@ class HeadTable:
             "items": {at: count_cell(line.n_items) for at, line in lines.items()},
             "head": {at: Cell(line.best.head) for at, line in lines.items()},
             "score": {at: score_cell(line.best.score, line.metric) for at, line in lines.items()},
-            "next": {at: _runner_up(line) for at, line in lines.items()},
+            "next": {at: line.runner_up for at, line in lines.items()},
             "mean": {at: score_cell(Score(line.mean), line.metric) for at, line in lines.items()},
         }
         others = {
@@ -1069,14 +1057,6 @@ def _order_of(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -
     return tuple(sorted(heads, key=place))
 
 
-def _runner_up(line: HeadLine) -> Cell:
-    if len(line.order) < 2:
-        return Cell(NOTHING)
-    head = line.order[1]
-    score = line.heads[head]
-    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
-
-
 def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
     """The first table of heads there is, or that of a task."""
     for table in tables:
@@ -1101,10 +1081,6 @@ class StepTable:
     def of_layers(self) -> bool:
         """Whether steps are layers."""
         return self.about.layer is not None
-
-    def plain(self) -> dict[str, Any]:
-        """The table with all its fields, as JSON has them."""
-        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
 
     def table(self) -> Table:
         """Steps by the orders in which they are taken, with intervals."""
@@ -1133,21 +1109,18 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             of_table[row.task, row.corpus, row.model, row.reading, whole, row.metric].append(row)
     tables = []
     for same in of_table.values():
-        places = sorted(((*_order_and_step(row), row) for row in same), key=lambda place: natural_order(place[1]))
+        places = []
+        for row in same:
+            match = _STEP.fullmatch(str(row.group)) if row.layer is None else None
+            order, step = (match["order"].strip(), match["step"]) if match else ("", str(row.group))
+            places.append((order, step, row) if row.layer is None else (step, f"layer {row.layer}", row))
+        places.sort(key=lambda place: natural_order(place[1]))
         steps: dict[str, dict[str, Score]] = defaultdict(dict)
         for order, step, row in places:
             steps[step][order] = row.score
         orders = sorted({order for order, _, _ in places})
         tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
     return tuple(sorted(tables, key=lambda t: (t.task, t.of_layers, not t.about.main_metric, t.metric)))
-
-
-def _order_and_step(row: ResultRow) -> tuple[str, str]:
-    name = str(row.group)
-    if row.layer is not None:
-        return name, f"layer {row.layer}"
-    match = _STEP.fullmatch(name)
-    return (match["order"].strip(), match["step"]) if match else ("", name)
 
 
 def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
@@ -1314,7 +1287,7 @@ def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
         for n, line in enumerate(lines):
             score = line.scores[header]
             depth, interval = header in (_GRAVITY, _KL, _EXPECTED), header in _WITH_INTERVAL
-            cells[n] = _depth(score) if depth else score_cell(score, line.metric, interval=interval)
+            cells[n] = formatted_cell(score, ".2f") if depth else score_cell(score, line.metric, interval=interval)
         columns[header] = Column(header, cells)
         if header == "best layer":
             which = {n: Cell(", ".join(map(str, line.best_layers))) for n, line in enumerate(lines)}
@@ -1345,11 +1318,3 @@ def _about_gravity(lines: Sequence[PipelineLine]) -> str:
     over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
     more = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
     return f"mean layer under the weights of the learned mixture; KL: how far they are from equal; {over}{more}"
-
-
-def _depth(score: Score | None) -> Cell:
-    if score is None:
-        return Cell(NOTHING)
-    bounds = [bound for bound in (score.low, score.high) if bound is not None]
-    text, *ends = (f"{value:.2f}".replace("-", "−") for value in (score.value, *bounds))
-    return Cell(text, f"[{', '.join(ends)}]" if len(ends) == 2 else "", score)

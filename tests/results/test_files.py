@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -53,12 +52,6 @@ def test_same_rows_in_any_order_are_the_same_bytes(pos, tmp_path):
     write_results(tmp_path / "b", pos.rows[::-1], comparisons=pos.comparisons[::-1])
     for name in ("results.parquet", "comparisons.parquet"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
-
-def test_rows_survive_json(pos):
-    for row in pos.rows[:5]:
-        assert ResultRow(**json.loads(json.dumps(dataclasses.asdict(row)))) == row
-    assert ComparisonRow(**json.loads(json.dumps(dataclasses.asdict(pos.comparisons[0])))) == pos.comparisons[0]
 
 
 def test_undefined_numbers_are_missing_numbers(pos):

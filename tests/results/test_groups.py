@@ -43,35 +43,11 @@ def test_tables_hold_the_main_metric_of_every_group_and_layer(facts):
     assert {line.chance for line in found.lines} == {None}
 
 
-def test_controls_are_no_groups_of_the_model(facts):
-    """Of the same groups random weights, blind texts and the majority have rows: the majority alone stands beside."""
-    (found,) = facts.view().groups
-    (alone,) = (
-        dataclasses.replace(facts, rows=tuple(r for r in facts.rows if r.control == "none" and r.init == "pretrained"))
-        .view()
-        .groups
-    )
-    assert [dataclasses.replace(line, baselines={}) for line in found.lines] == list(alone.lines)
-    majority = {row.group: row.value for row in facts.rows if row.control == "majority" and row.metric == "p_at_1"}
-    assert {line.name: line.baselines["majority (oracle)"].value for line in found.lines} == {
-        line.name: majority[line.name] for line in found.lines
-    }
-
-
 def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path):
     facts.save(tmp_path, tables=(), plots=())
     (found,) = read_results(tmp_path).view().groups
     assert [line.name for line in found.lines] == [LONG, "stated 2 times", "stated 10 times"]
     assert list(read_results(tmp_path).per_group("lama", 4).index) == [LONG, "stated 2 times", "stated 10 times"]
-
-
-def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
-    one = made_up_cloze(groups=("all",), controls=False)
-    assert one.view().groups == ()
-    with pytest.raises(ResultsError, match="the items do not stand in groups"):
-        one.view().by_group()
-    with pytest.raises(ResultsError, match="do not stand in groups"):
-        one.view().plot_groups()
 
 
 def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):

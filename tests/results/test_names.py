@@ -74,29 +74,6 @@ def test_probing_and_cloze_tasks_of_one_model_are_one_reader(mixed, tmp_path):
     assert all(HERE not in (tmp_path / f"layers.{ending}").read_text() for ending in ("md", "csv", "tex"))
 
 
-def test_figures_call_a_model_by_its_folder(mixed):
-    view = mixed.view()
-    for figure in (view.plot(), view.heatmap(), view.plot_groups()):
-        texts = [text.get_text() for text in figure.findobj(match=lambda artist: hasattr(artist, "get_text"))]
-        assert not [text for text in texts if "None" in text or "/data" in text]
-
-
-def test_two_models_in_folders_of_one_name_stay_apart(tmp_path):
-    made = made_up_results(("pos",), controls=False)
-    both = Results((*of_model(made, HERE).rows, *of_model(made, THERE, "0ther").rows), made.comparisons, made.kept)
-    assert {table.about.model for table in both.view().tables} == {"me/minilm", "models/minilm"}
-    assert {line.label for line in both.view().models().tables[0].lines} == {"models/minilm", "me/minilm"}
-    for name in ("me/minilm", THERE):
-        assert {row.model for row in both.only(model=name).rows} == {THERE}
-    # In two runs, of which neither knows of the other.
-    folders = [
-        of_model(made, model, mark).save(tmp_path / mark, tables=(), plots=())
-        for model, mark in ((HERE, "a"), (THERE, "b"))
-    ]
-    (question,) = group_questions(read_runs(folders))
-    assert [entry.label.split(" · ")[0] for entry in question.entries] == ["models/minilm", "me/minilm"]
-
-
 HOSTILE = "<img src=x onerror=alert(1)>|*b* `c`\n\n# heading [a](javascript:b) &lt;"
 
 

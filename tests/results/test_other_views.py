@@ -92,19 +92,6 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
     assert "Framed: not separable" in figure.get_supxlabel()
 
 
-def test_several_tasks_are_saved_with_their_heatmap(two_tasks, tmp_path):
-    folder = dataclasses.replace(two_tasks, kept={}).save(tmp_path / "run", plots=("png", "pdf"))
-    assert {path.name for path in folder.glob("heatmap.*")} == {"heatmap.png", "heatmap.pdf"}
-
-
-def test_every_format_escapes(two_tasks):
-    models = of_two_models(two_tasks).view().models()
-    assert "other &amp; more" in models.to_html()
-    assert r"other \& more" in models.to_latex()
-    assert r"\begin{table}" in str(of_two_models(two_tasks).view().seeds().to_latex())
-    assert models._repr_html_() == models.to_html()
-
-
 def test_latex_is_set(two_tasks, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed")

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels
 from bertology.measures.comparisons import mean_over_steps
 from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
@@ -109,17 +108,6 @@ def test_seeds_that_differ_widen_intervals_and_cause_the_variance(one_seed: Resu
     assert seeds > 0.7
     assert seeds + sentences + both == pytest.approx(1)
     assert found.lines[1].reached[0.9].value == 1000
-
-
-def test_steps_that_a_seed_has_not_are_left_out(one_seed: Results) -> None:
-    joined = Results(
-        (*training(seeds=(0,)).rows, *training(seeds=(1,), steps=(0, 100, 1000)).rows),
-        kept={**training(seeds=(0,)).kept, **training(seeds=(1,), steps=(0, 100, 1000)).kept},
-    )
-    found = table(joined.over_steps(n_resamples=100), "pos")
-    assert (found.steps, found.left_out) == ((0, 100, 1000), (10, 2000))
-    with pytest.raises(ResultsError, match="no training has two checkpoints"):
-        one_seed.only(step=10).over_steps()
 
 
 def test_without_predictions_there_are_scores_but_no_intervals_of_steps(one_seed: Results) -> None:

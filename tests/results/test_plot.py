@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
@@ -42,15 +41,6 @@ def test_lines_are_the_scores(pos):
     assert {"probe", "random init", "control task"} <= set(texts(ax))
 
 
-def test_bands_are_the_intervals(pos):
-    (table,) = pos.view().tables
-    (ax,) = pos.plot().axes
-    (band,) = (c for c in ax.collections if to_hex(c.get_facecolor()[0]) == BLUE and len(c.get_paths()) == 1)
-    heights = band.get_paths()[0].vertices[:, 1]
-    expected = [100 * bound for line in table.lines for bound in (line.main.low, line.main.high)]
-    assert set(np.round(expected, 8)) <= set(np.round(heights, 8))
-
-
 @pytest.mark.parametrize("value", [0.2, 0.8, 1.0])
 def test_names_do_not_overlap(pos, value):
     """Three lines that end at the very same place: below, amid or above all else."""
@@ -76,17 +66,6 @@ def test_all_names_lie_inside_the_figure(two_tasks):
             assert box.x1 <= width + 1
             assert box.y0 >= 0
             assert box.y1 <= height + 1
-
-
-def test_given_axes_are_drawn_on(pos, two_tasks):
-    figure = Figure()
-    ax = figure.subplots()
-    assert pos.plot(ax) is figure
-    assert ax.get_title(loc="left") == "pos · accuracy, %"
-    inside = Figure().subfigures(1, 2)[0].subplots()
-    assert pos.plot(inside) is inside.figure.figure
-    with pytest.raises(ResultsError, match="2 tables do not fit one plot"):
-        two_tasks.plot(ax)
 
 
 def test_nothing_to_draw_is_said(pos):

@@ -77,15 +77,6 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
     assert [line["strength"] for line in entry["lines"]] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
 
 
-def test_counts_are_those_of_the_main_metric_whatever_row_comes_first(pos):
-    """Metrics of one layer may be of other items, such as word types instead of words."""
-    others = [dataclasses.replace(row, n_items=499, n_clusters=49) for row in pos.rows if not row.main_metric]
-    mains = [dataclasses.replace(row, n_items=1166) for row in pos.rows if row.main_metric]
-    for rows in ((*others, *mains), (*mains, *others)):
-        (grid,) = Results(tuple(rows), pos.comparisons).view().shown()
-        assert "test: 1,166 items in " in notes_of(grid)["data"]
-
-
 def test_a_statistic_says_what_its_task_fits(pos):
     fitted = {"readout": "vectors", "params_json": json.dumps({"note": ["readout", "k-means of spans"]})}
     for more, n_train, said in (

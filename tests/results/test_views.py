@@ -108,11 +108,6 @@ def test_a_view_refuses_to_mix(pos, field, value):
     assert mixed.only(**{field: value}).view().tables[0].lines[0].layer == 4
 
 
-def test_a_view_refuses_a_baseline_on_other_data(pos):
-    with pytest.raises(ResultsError, match="corpus_fingerprint"):
-        changed(pos, lambda row: row.control == "majority", corpus_fingerprint="0ther").view()
-
-
 def test_a_view_refuses_two_scores_for_one_thing(pos):
     twice = [dataclasses.replace(row, experiment="again", cell_id=f"{row.cell_id}-again") for row in pos.rows]
     both = dataclasses.replace(pos, rows=(*pos.rows, *twice))
@@ -199,20 +194,6 @@ def test_latex_is_booktabs_and_balanced(pos):
     assert (head, set(rest)) == (5, {7})
     assert len(re.findall(r"\\bfseries", text)) == sum(line.in_best_set for line in pos.view().tables[0].lines)
     assert r"\emph{Bold}: not separable from the best layer" in text
-
-
-def test_latex_captions_are_one_sentence_and_notes_are_small(two_tasks):
-    text = two_tasks.to_latex()
-    captions = re.findall(r"\\caption\{(.*)\}", text)
-    assert captions[0] == r"pos: accuracy by layer, \%; pocket on pocket test."
-    assert all(len(re.findall(r"\.(?:\s|$)", caption)) == 1 for caption in captions)
-    labels = re.findall(r"\\label\{(.*?)\}", text)
-    assert len(set(labels)) == len(labels) == 3
-    for table in text.split(r"\begin{table}")[1:]:
-        body, _, small = table.partition(r"\footnotesize\raggedright")
-        assert r"\emph{Data}" not in body
-        assert all(rf"\emph{{{name}}}: " in small for name in ("Model",))
-        assert small.index(r"\par}") < small.index(r"\end{table}")
 
 
 def test_html_is_well_formed_and_escaped(pos):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,6 @@ from bertology.results.table import (
 )
 from bertology.results.views import (
     HeadTable,
-    LayerLine,
     LayerTable,
     StepTable,
     baseline_labels,
@@ -49,6 +48,7 @@ from bertology.results.views import (
 )
 
 _HERE = "results/report/assets/"
+_PROMPT = "prompt"
 _OF_ALL = "start.js", "tables.js", "heatmap.js"
 # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
 _OF_LAYERS = "overview.js", "chart.js", "cloze.js", "details.js"
@@ -110,13 +110,18 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=f"h{place}")
         for place, (_, of) in enumerate(heads)
     ]
+    sections = list(_heads_section(runs))
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
         styles=(),
         scripts=[_HERE + name for name in scripts],
         data=_payload(questions, runs, texts or SentenceTexts()),
-        headline=_headline(runs, questions) if questions else _headline_of_heads(runs),
+        sizes=_sizes(questions),
+        n_runs=len(runs),
+        of_heads=[table for _, table in heads],
+        n_heads=max((len(line.heads) for _, of in heads for line in of.lines), default=0),
+        n_things=len({(of.task, of.metric, line.name) for _, of in heads for line in of.lines}),
         about=_about(runs),
         apart=", ".join(sorted({task for task in tasks if tasks.count(task) > 1})),
         questions=questions,
@@ -124,8 +129,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         **_choices(questions, [table for _, table in heads]),
         cards=cards,
         own_heads={one.table.about.answers_itself for question in questions for one in question.entries},
-        head_maps=[_titled(table.title, run, table, runs, f"h{n}") for n, (run, table) in enumerate(heads)],
-        heads=list(_heads_section(runs)),
+        head_maps=[one for one in sections if one["task"]],
+        heads=sections,
         over_steps=list(_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None})),
         wholes=list(_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes})),
         overview=_overview(questions),
@@ -182,23 +187,21 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
 
-def _titled(title: str, run: Run, table: HeadTable | StepTable, runs: Sequence[Run], task: str) -> dict[str, Any]:
-    """A title that names the model, and the run where several asked for heads of that model."""
-    model = table.about.model
-    same = [one for one in runs if any(of.about.model == model for of in one.view.head_tables)]
-    return {"title": f"{title} · {model}" + f" · {run.name}" * (len(same) > 1), "model": str(model), "task": task}
-
-
 def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Tables of heads and steps, which the page hides with their model and task."""
+    """Tables of heads and steps, which the page hides with their model and task.
+
+    Their titles name the model, and the run where several asked for heads of that model.
+    """
+    of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
     n_heads = 0
     for run in runs:
-        for heads in run.view.head_tables:
-            yield {**_titled(heads.title, run, heads, runs, f"h{n_heads}"), "table": heads.table()}
-            n_heads += 1
-        for steps in run.view.step_tables:
-            shown = steps.table()
-            yield {**_titled(shown.title, run, steps, runs, ""), "table": shown}
+        tables: list[HeadTable | StepTable] = [*run.view.head_tables, *run.view.step_tables]
+        for table in tables:
+            shown, model, task = table.table(), str(table.about.model), ""
+            if isinstance(table, HeadTable):
+                task, n_heads = f"h{n_heads}", n_heads + 1
+            title = f"{shown.title} · {model}" + f" · {run.name}" * (of_models[model] > 1)
+            yield {"title": title, "model": model, "task": task, "table": shown}
 
 
 def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> Iterator[dict[str, Any]]:
@@ -214,47 +217,33 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
     budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
     plain = []
     for question in questions:
-        table = question.first
-        tables = [[(entry.label, entry.table) for entry in question.entries]]
-        owned = frozenset(
-            label
-            for label in baseline_labels([entry.table for entry in question.entries])
-            if baseline_owners(label, tables) != (None,)
-        )
-        form = metric_form(table.metric)
+        table, tables = question.first, [(entry.label, entry.table) for entry in question.entries]
+        labels = baseline_labels([of for _, of in tables])
+        owned = {label for label in labels if baseline_owners(label, [tables]) != (None,)}
+        is_preferred = any(column.prefers == table.metric for column in LAYER_COLUMNS.values())
         plain.append(
-            {
-                "label": question.label,
-                "task": table.task,
-                "metric": form.title,
-                "percent": form.is_fraction,
-                "decimals": form.decimals,
-                "isAccuracy": any(column.prefers == table.metric for column in LAYER_COLUMNS.values()),
-                "higherIsBetter": table.higher_is_better,
-                "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
-            }
+            {"label": question.label, "task": table.task, **_form(table.metric), "isAccuracy": is_preferred}
+            | {"higherIsBetter": table.higher_is_better}
+            | {"entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries]}
         )
     heads = [_heads(table) for run in runs for table in run.view.head_tables]
     return {"questions": plain, "sentences": list(sentences), "heads": heads}
 
 
+def _form(metric: str) -> dict[str, Any]:
+    form = metric_form(metric)
+    return {"metric": form.title, "percent": form.is_fraction, "decimals": form.decimals}
+
+
 def _heads(table: HeadTable) -> dict[str, Any]:
     """Scores of all heads, by what is measured of them."""
-    heads, lines = table.heads, []
-    for line in table.lines:
-        form = metric_form(line.metric)
-        lines.append(
-            {
-                "name": table.label(line),
-                "metric": form.title,
-                "percent": form.is_fraction,
-                "decimals": form.decimals,
-                "higherIsBetter": line.higher_is_better,
-                "best": heads.index(line.best.head),
-                "standsOut": line.stands_out,
-                "scores": [rounded_score(line.heads.get(head), digits=4) for head in heads],
-            }
-        )
+    heads = table.heads
+    lines = [
+        {"name": table.label(line), **_form(line.metric), "higherIsBetter": line.higher_is_better}
+        | {"best": heads.index(line.best.head), "standsOut": line.stands_out}
+        | {"scores": [rounded_score(line.heads.get(head), digits=4) for head in heads]}
+        for line in table.lines
+    ]
     return {"model": str(table.about.model), "heads": heads, "lines": lines}
 
 
@@ -262,9 +251,20 @@ def _entry(
     entry: Entry, texts: SentenceTexts, sentences: dict[str, int], budget: int, owned: Collection[str]
 ) -> dict[str, Any]:
     """The table of one reader; of the baselines in ``owned`` each reader has its own."""
-    table = entry.table
-    own_head = table.about.answers_itself
+    table, own_head = entry.table, entry.table.about.answers_itself
     second = metric_form(table.second_metric or "")
+    lines = [
+        {"layer": line.layer}
+        | {LAYER_COLUMNS[name].script or name: rounded_score(score) for name, score in line.scores.items()}
+        | {"spread": None if line.seed_spread is None else round(line.seed_spread, 6)}
+        | {"best": line.in_best_set, "strength": line.strength}
+        for line in table.lines
+    ]
+    baselines = [
+        {"name": f"{line.label}, {entry.label}" if line.label in owned else line.label}
+        | {"main": rounded_score(line.main), "second": rounded_score(line.second)}
+        for line in table.baselines
+    ]
     details = cloze_details if own_head else label_details
     return {
         "label": entry.label,
@@ -274,61 +274,22 @@ def _entry(
         "secondDecimals": second.decimals,
         "seeds": table.n_seeds,
         "compared": table.compared,
-        "lines": [_line(line) for line in table.lines],
-        "baselines": [
-            {
-                "name": f"{line.label}, {entry.label}" if line.label in owned else line.label,
-                "main": rounded_score(line.main),
-                "second": rounded_score(line.second),
-            }
-            for line in table.baselines
-        ],
+        "lines": lines,
+        "baselines": baselines,
         "ownHead": own_head,
         "details": details(entry, texts, sentences, most_items=budget),
     }
 
 
-def _line(line: LayerLine) -> dict[str, Any]:
-    return {
-        "layer": line.layer,
-        **{LAYER_COLUMNS[name].script or name: rounded_score(score) for name, score in line.scores.items()},
-        "spread": None if line.seed_spread is None else round(line.seed_spread, 6),
-        "best": line.in_best_set,
-        "strength": line.strength,
-    }
-
-
-def _headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
-    """One sentence on all there is."""
-    readers = {entry.label for question in questions for entry in question.entries}
-    tables = [entry.table for question in questions for entry in question.entries]
-    layers = {line.layer for table in tables for line in table.lines}
+def _sizes(questions: Sequence[Question]) -> dict[str, int]:
+    """The number of sentences, or of what else clusters are, that answers are scored on; that of prompts last."""
     sizes: dict[str, dict[tuple[str, str], int]] = {}
-    for about in (table.about for table in tables):
+    for about in (entry.table.about for question in questions for entry in question.entries):
         unit = about.clusters.partition(" of ")[0].removesuffix("s")
-        noun, size = ("prompt", about.n_items) if about.answers_itself else (unit, about.n_clusters)
+        noun, size = (_PROMPT, about.n_items) if about.answers_itself else (unit, about.n_clusters)
         of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
         of_data[data] = max(of_data.get(data, 0), size)
-    scored = [_counted(sum(sizes[noun].values()), noun) for noun in sorted(sizes, key=lambda noun: noun == "prompt")]
-    models = {table.about.model for table in tables}
-    ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
-    where = f", from {_counted(len(runs), 'run')}" if len(runs) > 1 else ""
-    return (
-        f"{_counted(len(questions), 'question')} put to {_counted(len(layers), 'layer')} of "
-        f"{_counted(len(models), 'model')}{ways}; answers scored on {' and '.join(scored)}{where}."
-    )
-
-
-def _headline_of_heads(runs: Sequence[Run]) -> str:
-    tables = [table for run in runs for table in run.view.head_tables]
-    things = len({(table.task, table.metric, line.name) for table in tables for line in table.lines})
-    n_heads = max((len(line.heads) for table in tables for line in table.lines), default=0)
-    models = {table.about.model for table in tables}
-    return (
-        f"{_counted(things, 'thing')} asked of {_counted(n_heads, 'attention head')} of "
-        f"{_counted(len(models), 'model')}. What a head looks at is not what the model makes of it: attention is no "
-        "explanation by itself."
-    )
+    return {noun: sum(sizes[noun].values()) for noun in sorted(sizes, key=lambda noun: noun == _PROMPT)}
 
 
 def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:

@@ -425,12 +425,9 @@ def _place(split: SplitTexts | None, item: str, sentences: dict[str, int]) -> li
         return None
     text, spans = where
     number = sentences.setdefault(text, len(sentences))
-    return [number, *(_utf16(text[:edge]) for span in spans for edge in span)]
-
-
-def _utf16(text: str) -> int:
-    """The length of a text as JavaScript counts it."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    # As JavaScript counts letters.
+    edges = (text[:edge].encode("utf-16-le", "surrogatepass") for span in spans for edge in span)
+    return [number, *(len(before) // 2 for before in edges)]
 
 
 def item_budget(n_layers: int) -> int:

@@ -164,14 +164,6 @@ def test_sentences_come_from_the_corpus_that_was_scored(pocket_run):
     assert all(int(name.rpartition(":")[2]) > len(by_id[name.rpartition(":")[0]]) for name in beyond)
 
 
-def test_no_sentences_where_they_are_not_known(run, pocket_run):
-    first = payload(page_of(run))["questions"][0]["entries"][0]["details"]
-    assert "corpus pocket as it is here is not the one that was scored" in first["noText"]
-    without = payload(page_of(pocket_run, with_text=False))
-    assert without["sentences"] == []
-    assert without["questions"][0]["entries"][0]["details"]["noText"] == "the report was made without text"
-
-
 def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_path):
     """By the path in the run's record, cut as it says."""
     whole = load_corpus(str(tiny_corpus))

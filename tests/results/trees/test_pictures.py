@@ -18,19 +18,6 @@ def names(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def test_depths_stand_side_by_side(chef):
-    (ax,) = plot_depths(chef).axes
-    gold, predicted = ax.lines
-    assert (gold.get_label(), predicted.get_label()) == ("gold", "predicted")
-    # The full stop is not scored.
-    np.testing.assert_array_equal(gold.get_xdata(), range(8))
-    np.testing.assert_array_equal(gold.get_ydata(), chef.gold_depths[:8])
-    np.testing.assert_array_equal(predicted.get_ydata(), chef.depths[:8])
-    low, high = ax.get_ylim()
-    assert low > high, "the root is on top"
-    assert names(ax.xaxis) == list(chef.words)
-
-
 def test_distances_share_one_scale(make):
     reading = make((2, 3, 0, 3, 6, 4), noise=0.6)
     figure = plot_distances(reading)
