@@ -38,7 +38,8 @@ from bertology.activations import Entry, Recipe, extract
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
-from bertology.geometry import GeometryProbe, WordSample, layer_similarity, self_similarity
+from bertology.geometry import GeometryProbe, layer_similarity
+from bertology.geometry.text import WordSample, self_similarity
 from bertology.probing import get_probe
 
 _PEER_WORDS, _PEER_PAIRS = 5000, 3

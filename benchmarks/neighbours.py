@@ -33,7 +33,7 @@ from benchmarks._common import Line, seconds, show, side_by_side
 from benchmarks.viewer import FRAME, chromium, frames
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
-from bertology.geometry import SearchedText, find_neighbours, nearest_occurrences
+from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences
 
 _LAYERS, _DIM, _BLOCK = 7, 384, 2048
 _PEER_WORDS = 50_000

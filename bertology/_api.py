@@ -225,7 +225,7 @@ def neighbours(
     from bertology.activations.layers import LayerVectors
     from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
     from bertology.families.model_corpus import Alignment, ModelCorpus, Splits, Weights
-    from bertology.geometry import SearchedText, find_neighbours, word_place
+    from bertology.geometry.neighbours import SearchedText, find_neighbours, word_place
 
     name = names_of([model])[0]
     request = ProbeRequest(model=name, **{"dtype": held_dtype(name) or "float32", **settings})

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
-from bertology.geometry import GeometryProbe, WordSample
-from bertology.geometry.text import text_statistics
+from bertology.geometry import GeometryProbe
+from bertology.geometry.text import WordSample, text_statistics
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits

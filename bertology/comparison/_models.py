@@ -38,7 +38,9 @@ from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind,
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
-from bertology.measures import Bootstrap, bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio, compare
+from bertology.measures.intervals import Bootstrap
+from bertology.measures.sums import cluster_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,33 +220,25 @@ class MaskedLosses:
         """
         import pandas as pd
 
-        groups = self.groups(by)
-        bits, right, words = (np.stack(part) for part in zip(*map(self._sums, groups.values()), strict=True))
-        # [group, model, sentence] of sentences in which a word was masked
-        used = words[0] > 0
-        n_of = words[:, used]
-        flat = bits[:, :, used].reshape(2 * len(groups), -1)
-        scores = bootstrap_ratio(flat, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
+        groups, n = self.groups(by), len(self.sentences)
+        of_sentence = np.searchsorted(self.sentences.starts, self.losses[0].words, side="right") - 1
+        ones = np.ones(len(of_sentence))
+        values = np.stack(
+            [getattr(loss, name) for name in ("word_bits", "word_right") for loss in self.losses] + [ones]
+        )
+        sums = np.stack([cluster_sums(values * chosen, of_sentence, n) for chosen in groups.values()])
+        # [group, 5, sentence] of sentences in which a word was masked: bits and right words of A and B, and words
+        sums = sums[:, :, sums[0, 4] > 0]
+        n_of, totals = sums[:, 4], sums.sum(axis=2)
+        bits = sums[:, :2].reshape(2 * len(groups), -1)
+        scores = bootstrap_ratio(bits, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
         compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
-        counts = words.sum(axis=1)
-        rows = [
-            {
-                "words": label,
-                "bits_reference": scores.values[one.b],
-                "bits_model": scores.values[one.a],
-                "difference": one.diff,
-                "ci_low": one.ci_low,
-                "ci_high": one.ci_high,
-                "p_raw": one.p_raw,
-                "p_adj": one.p_adj,
-                "accuracy_reference": right[place, 0].sum() / counts[place],
-                "accuracy_model": right[place, 1].sum() / counts[place],
-                "n_words": int(counts[place]),
-            }
-            for place, (label, one) in enumerate(zip(groups, compared, strict=True))
-        ]
-        return pd.DataFrame(rows)
+        columns = {"words": list(groups), "bits_reference": scores.values[::2], "bits_model": scores.values[1::2]}
+        for column, name in (("difference", "diff"), *((one, one) for one in ("ci_low", "ci_high", "p_raw", "p_adj"))):
+            columns[column] = [getattr(one, name) for one in compared]
+        columns |= {f"accuracy_{name}": totals[:, row] / totals[:, 4] for name, row in (("reference", 2), ("model", 3))}
+        return pd.DataFrame({**columns, "n_words": totals[:, 4].astype(int)})
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
@@ -261,17 +255,6 @@ class MaskedLosses:
             if counts[code]:
                 groups[layer.values[code]] = codes == code
         return groups
-
-    def _sums(self, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """``[model, sentence]`` bits and right words, ``[sentence]`` words, of some masked words."""
-        words, n = self.losses[0].words[chosen], len(self.sentences)
-        of = np.searchsorted(self.sentences.starts, words, side="right") - 1
-        sums = [
-            [np.bincount(of, weights=values[chosen], minlength=n) for values in (loss.word_bits, loss.word_right)]
-            for loss in self.losses
-        ]
-        bits, right = zip(*sums, strict=True)
-        return np.stack(bits), np.stack(right), np.bincount(of, minlength=n)
 
 
 def masked_losses(
@@ -458,18 +441,16 @@ class Restored:
         replicates = np.concatenate([column.replicates for column in columns], axis=1)
         values = [float(column.values[0]) for column in columns]
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
-        rows = []
+        compared = [None, *compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)]
+        rows: list[dict[str, Any]] = []
         for order, layer in [("none", None), *((o, ly) for o in get_args(Order) for ly in range(self.n_layers + 1))]:
             place = 0 if layer is None else keys.index(_layers(order, layer, self.n_layers))
-            column = columns[place]
-            row = {"order": order, "layer": layer, "value": values[place]}
-            row |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
-            if place:
-                one = compared[place - 1]
-                row |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
-                row |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
-            rows.append(row)
+            column, one = columns[place], compared[place]
+            rows.append({"order": order, "layer": layer, "value": values[place]})
+            rows[-1] |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
+            if one is not None:
+                rows[-1] |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
+                rows[-1] |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
         return pd.DataFrame(rows).astype({"layer": "Int64"})
 
 

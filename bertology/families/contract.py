@@ -33,11 +33,13 @@ from bertology.errors import BertologyError, CorpusError, FitError, ModelError, 
 from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
-from bertology.measures import N_RESAMPLES, Metric
+from bertology.measures import Metric
 from bertology.measures.descriptions import CONTROLS
+from bertology.measures.intervals import N_RESAMPLES
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

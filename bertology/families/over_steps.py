@@ -15,14 +15,14 @@ from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Metric, multibootstrap, over_runs
+from bertology.measures import multibootstrap, over_runs
 from bertology.measures.comparisons import before, mean_over_steps, step_reached
 from bertology.measures.descriptions import CONTROLS
 from bertology.measures.intervals import MultiBootstrap
 from bertology.probing import get_probe
 from bertology.results import OverSteps, ResultRow, Results
 from bertology.results.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
-from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, reading_of, training_of
+from bertology.results.rows import Score, mean_score, own_baselines
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
@@ -32,6 +32,8 @@ _Cells = Mapping[int, Sequence[ResultRow]]
 """The rows of all fits of one checkpoint of one pretraining seed, by layer."""
 _Steps = Mapping[tuple[int | None, int], _Cells]
 """The cells by pretraining seed and step."""
+_Reached = Mapping[tuple[int, float], NDArray[np.float64]]
+"""The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 
 
 def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int = 0) -> OverSteps:
@@ -44,18 +46,17 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     for row in results.rows:
         if is_score_of_layer(row):
             same = row.task, row.task_version, row.corpus, row.corpus_fingerprint, row.split, row.metric, row.pooling
-            trainings[*same, reading_of(row), training_of(row), row.init].append(row)
-    names = short_names(training_of(row) for rows in trainings.values() for row in rows)
+            trainings[*same, row.reading, row.training, row.init].append(row)
+    names = short_names(row.training for rows in trainings.values() for row in rows)
     curves = [
-        _Training(results, rows, names[training_of(rows[0])], n_resamples, seed).curve()
+        _Training(results, rows, names[rows[0].training], n_resamples, seed).curve()
         for rows in trainings.values()
         if len({row.step for row in rows}) > 1
     ]
     if not curves:
         raise ResultsError("no training has two checkpoints here: probe a model with checkpoints=, such as all")
-    tables = _apart([curve.table for curve in curves])
-    curves = [replace(curve, table=table) for curve, table in zip(curves, tables, strict=True)]
-    return OverSteps(tables, tuple(_orders(curves)))
+    tables = _apart([table for table, _ in curves])
+    return OverSteps(tables, tuple(_orders(tables, [reached for _, reached in curves])))
 
 
 def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:
@@ -65,18 +66,9 @@ def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:
     named = []
     for key, table in zip(keys, tables, strict=True):
         about = table.about
-        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [reading_of(about), about.pooling or ""]
+        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [about.reading, about.pooling or ""]
         named.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
     return tuple(named)
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """One table, and what an order of tasks is made of."""
-
-    table: TrainingTable
-    reached: Mapping[tuple[int, float], NDArray[np.float64]]
-    """The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +81,12 @@ class _Training:
     n_resamples: int
     seed: int
 
-    def curve(self) -> _Curve:
-        """The table of this task and training."""
+    def curve(self) -> tuple[TrainingTable, _Reached]:
+        """The table of this task and training, and what an order of tasks is made of."""
         steps, every, left_out = self._steps()
         seeds = tuple(dict.fromkeys(of for of, _ in every))
         layers = sorted(set.intersection(*(set(cells) for cells in every.values())))
-        first = self.rows[0]
-        metric = self._metric()
-        bootstrapped = [] if metric is None else self._bootstrapped(every, steps, seeds, layers, metric)
+        first, bootstrapped = self.rows[0], self._bootstrapped(every, steps, seeds, layers)
         lines, reached = list[LayerOverSteps](), dict[tuple[int, float], NDArray[np.float64]]()
         for place, layer in enumerate(layers):
             scores = tuple(
@@ -114,7 +104,7 @@ class _Training:
             first.task, first.metric, self.name, tuple(steps), tuple(lines), first, seeds,
             self.n_resamples if bootstrapped else 0, self._baselines(), left_out,
         )  # fmt: skip
-        return _Curve(table, reached)
+        return table, reached
 
     def _steps(self) -> tuple[list[int], _Steps, tuple[int, ...]]:
         """The steps that all pretraining seeds have, their cells, and the other steps."""
@@ -135,45 +125,33 @@ class _Training:
         return sorted(known), {key: of for key, of in ordered if key[1] in known}, tuple(sorted(others))
 
     def _bootstrapped(
-        self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int], metric: Metric
+        self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int]
     ) -> list[tuple[Any, MultiBootstrap]]:
         """The mean over seeds with its interval, and the multi-bootstrap, of all layers, by step.
 
-        The runs of one step are in memory at a time.
+        Nothing where predictions of items are not kept that the metric can be made of anew. The runs of one step are in
+        memory at a time.
         """
-        chosen = self._items([next(iter(cells.values()))[0] for cells in every.values()])
+        first, metric = self.rows[0], metric_of(self.rows[0])
+        has_all = all(row.cell_id in self.results.kept for row in self.rows)
+        if metric is None or not has_all or not family_of(get_probe(first.task)).keeps_items:
+            return []
+        firsts, items = [next(iter(cells.values()))[0] for cells in every.values()], None
+        if len({row.n_items for row in firsts}) > 1 or any(row.n_skipped for row in firsts):
+            # The items that all checkpoints were scored on, unless these are all items of each.
+            scored = [scored_items(self.results, row) for row in firsts]
+            items = shared_items(scored, f"task {first.task}, {self.name}")
+        settings: dict[str, Any] = {"items": items, "n_resamples": self.n_resamples, "seed": self.seed}
         found = []
         for step in steps:
             runs = []
-            for of in seeds:
-                cells = every[of, step]
+            for cells in (every[of, step] for of in seeds):
                 fits = range(min(len(cells[layer]) for layer in layers))
-                runs.append(
-                    [
-                        scores_of_cells(
-                            self.results, [cells[layer][fit] for layer in layers], metric,
-                            items=chosen, n_resamples=self.n_resamples, seed=self.seed,
-                        )
-                        for fit in fits
-                    ]
-                )  # fmt: skip
+                by_fit = ([cells[layer][fit] for layer in layers] for fit in fits)
+                runs.append([scores_of_cells(self.results, rows, metric, **settings) for rows in by_fit])
             mean = over_runs([over_runs(of_seed, draws_runs=False) for of_seed in runs])
             found.append((mean, multibootstrap(runs, rescaled=True)))
         return found
-
-    def _metric(self) -> Metric | None:
-        """The metric, if predictions of items are kept that it can be made of anew."""
-        first = self.rows[0]
-        if any(row.cell_id not in self.results.kept for row in self.rows) or (metric := metric_of(first)) is None:
-            return None
-        return metric if family_of(get_probe(first.task)).keeps_items else None
-
-    def _items(self, firsts: Sequence[ResultRow]) -> tuple[str, ...] | None:
-        """The items that all checkpoints were scored on; None where these are all items of each."""
-        if len({row.n_items for row in firsts}) == 1 and not any(row.n_skipped for row in firsts):
-            return None
-        scored = [scored_items(self.results, row) for row in firsts]
-        return shared_items(scored, f"task {firsts[0].task}, {self.name}")
 
     def _baselines(self) -> dict[str, Score]:
         """The baselines of the task, by what tables call them."""
@@ -182,10 +160,10 @@ class _Training:
         of_task = [row for row in self.results.rows if all(getattr(row, name) == getattr(first, name) for name in same)]
         found = {}
         for control in CONTROLS:
-            of_control = [row for row in of_task if row.control == control and is_baseline(row)]
+            of_control = [row for row in of_task if row.control == control and row.is_baseline]
             rows = own_baselines([row for row in of_control if row.value is not None], None)
             if score := mean_score(rows[:1]):
-                found[note_of(rows[0])[0]] = score
+                found[rows[0].note[0]] = score
         return found
 
 
@@ -235,14 +213,14 @@ def _line(
     return line, drawn if is_gain else {}
 
 
-def _orders(curves: Sequence[_Curve]) -> Iterator[OrderTable]:
+def _orders(tables: Sequence[TrainingTable], reached: Sequence[_Reached]) -> Iterator[OrderTable]:
     """For each training and share the tasks that reach it, each at its layer that is best at the last step."""
-    for training in dict.fromkeys(curve.table.training for curve in curves):
+    for training in dict.fromkeys(table.training for table in tables):
         for share in SHARES:
             known = [
-                (curve.table, curve.reached[curve.table.best_line.layer, share])
-                for curve in curves
-                if curve.table.training == training and (curve.table.best_line.layer, share) in curve.reached
+                (table, steps[table.best_line.layer, share])
+                for table, steps in zip(tables, reached, strict=True)
+                if table.training == training and (table.best_line.layer, share) in steps
             ]
             if len(known) < 2:
                 continue

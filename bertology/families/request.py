@@ -36,7 +36,7 @@ from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
-from bertology.measures import N_RESAMPLES
+from bertology.measures.intervals import N_RESAMPLES
 
 RANDOM: Literal["random"] = "random"
 """Fresh weights: an initialisation of a model, and the control of a pretrained one."""

@@ -18,11 +18,12 @@ import numpy as np
 
 from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
 from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
-from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures import Metric, bootstrap, compare, over_runs
 from bertology.measures.comparisons import selectivity
+from bertology.measures.intervals import Bootstrap
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow
-from bertology.results.rows import comparison_rows, score_of
+from bertology.results import ResultRow
+from bertology.results.rows import ComparisonRow, comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26

@@ -42,18 +42,22 @@ from bertology.families.rows import (
     scored_rows,
     selectivity_rows,
 )
-from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
+from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
-from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results import Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.predictions import FITS, SET_MARK
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
-    from bertology.readouts import Erasure, KeptFit, Targets
+    from bertology.readouts import Targets
+    from bertology.readouts.erasure import Erasure
+    from bertology.readouts.kept import KeptFit
 
 
 Integers = NDArray[np.int64]
@@ -434,7 +438,8 @@ def vectors_of(
 ) -> Any:
     """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
     from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import erased, pooled
+    from bertology.readouts import pooled
+    from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":

@@ -18,13 +18,7 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.activations.layers import LayerVectors
     from bertology.geometry._probes import EncodingProbe, GeometryProbe
-    from bertology.geometry.neighbours import (
-        Neighbours,
-        SearchedText,
-        find_neighbours,
-        nearest_occurrences,
-        word_place,
-    )
+    from bertology.geometry.neighbours import Neighbours
     from bertology.geometry.similarity import (
         compare_layers,
         layer_similarity,
@@ -32,26 +26,18 @@ if TYPE_CHECKING:
         linear_cka,
         model_similarity,
     )
-    from bertology.geometry.text import WordSample, self_similarity
 
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "EncodingProbe",
-    "GeometryBaseline",
     "GeometryProbe",
     "LayerVectors",
     "Neighbours",
-    "SearchedText",
-    "WordSample",
     "compare_layers",
-    "find_neighbours",
     "layer_similarity",
     "likeness",
     "linear_cka",
     "model_similarity",
-    "nearest_occurrences",
-    "self_similarity",
-    "word_place",
 ]

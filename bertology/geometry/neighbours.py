@@ -256,22 +256,11 @@ def _of_senses(sentences: Sentences) -> Codes:
 def nearest_occurrences(
     chunks: Iterable[tuple[Integers, Floats32]], query: Floats32, *, k: int, left_out: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
-    """The ``k`` vectors of the highest cosine with a query, in every layer, by exact search in blocks.
+    """The ``k`` vectors of the highest cosine with a query ``[layer, dim]``, in every layer, by exact search in blocks.
 
-    No more than a block of vectors is in memory, so that memory does not grow with their number.
-
-    Args:
-        chunks: blocks of vectors ``[layer, m, dim]`` with their numbers ``[m]``.
-        query: ``[layer, dim]``.
-        k: how many.
-        left_out: numbers of vectors that are not looked at, such as the query itself.
-
-    Returns:
-        ``[layer, k]`` numbers and cosines, the highest first, of equal ones (to six decimals) the lowest number first;
-        a vector of zeros has the cosine 0. There are fewer than ``k`` where there are fewer vectors.
-
-    Raises:
-        ModelError: a vector is not finite, or the query is zero in a layer.
+    No more than a block of vectors is in memory, so that memory does not grow with their number. Given back are
+    ``[layer, k]`` numbers and cosines, the highest first, of equal ones (to six decimals) the lowest number first; a
+    vector of zeros has the cosine 0. Vectors that are ``left_out``, such as the query itself, are not looked at.
     """
     lengths = np.linalg.norm(query, axis=1)
     if not (np.isfinite(query).all() and (lengths > 0).all()):
@@ -492,13 +481,7 @@ class Neighbours:
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
     """The place of a word in a sentence, from 0, whatever case it is written in.
 
-    Args:
-        sentence: where it stands.
-        word: its form.
-        occurrence: which one, from 1, where it stands there several times.
-
-    Raises:
-        CorpusError: the word is not there, or more than once and it is not said which, or not so often.
+    Where it stands there several times, ``occurrence`` is which one, from 1.
     """
     places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
     if not places:
@@ -529,23 +512,10 @@ def find_neighbours(
     corpus: str = "",
     n_layers: int | None = None,
 ) -> Neighbours:
-    """The nearest occurrences in a text of the word at a place of a sentence.
+    """The nearest occurrences in a text of the word at a place of a sentence, which need not be in the text.
 
     Where the sentence is one of the text, the word is not its own neighbour, and its tag and sense are known from
-    there.
-
-    Args:
-        sentence: where the word stands; it need not be in the text.
-        place: place of the word in it.
-        vectors: ``[layer, dim]`` of the word.
-        text: what is searched.
-        layers: their numbers.
-        k: how many neighbours.
-        tag: the word's own, where the sentence has none.
-        sense: its sense, where the sentence has none.
-        model: name of the model.
-        corpus: name of the text.
-        n_layers: number of blocks of the model, from whose last negative layers are counted in the result.
+    there. ``vectors`` are ``[layer, dim]`` of the word; ``tag`` and ``sense`` its own, where the sentence has none.
 
     Raises:
         CorpusError: there are fewer than ``k`` other words, or the text has no such tag or sense.

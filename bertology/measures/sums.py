@@ -148,7 +148,7 @@ def left_out_sums(metric: str, values: Floats, kind: Clusters, *, group: str = "
 
 def item_jackknife(metric: str, found: tuple[float, Floats], clusters: Integers, *, group: str = "") -> LayerSums:
     """:func:`jackknife_sums` from a statistic and its derivatives by the weight of items ``[item]`` of sentences."""
-    return jackknife_sums(metric, found[0], np.bincount(clusters, found[1]), group=group)
+    return jackknife_sums(metric, found[0], cluster_sums(found[1], clusters), group=group)
 
 
 def total_and_groups(parts: Sequence[LayerSums]) -> Iterator[LayerSums]:

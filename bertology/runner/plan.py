@@ -55,7 +55,7 @@ from bertology.families.request import (
     TaskSettings,
     parse_layers,
 )
-from bertology.measures import METRICS
+from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
 from bertology.results.rows import counterpart

@@ -25,8 +25,9 @@ from bertology.families.cells import Cell
 from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
+from bertology.results.rows import ComparisonRow
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner.engines import ClusterChoice, Engine, local_engine

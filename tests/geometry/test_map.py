@@ -15,8 +15,7 @@ from sklearn.decomposition import PCA
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, CorpusError, StoreError
-from bertology.geometry import SearchedText, find_neighbours
-from bertology.geometry.neighbours import principal_planes, tsne_planes
+from bertology.geometry.neighbours import SearchedText, find_neighbours, principal_planes, tsne_planes
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
 

@@ -7,7 +7,7 @@ import pytest
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences, Target
-from bertology.geometry import SearchedText, find_neighbours
+from bertology.geometry.neighbours import SearchedText, find_neighbours
 
 LONG = "a" * 300
 

@@ -14,7 +14,7 @@ from bertology.activations import _extract
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences, Target
 from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.geometry import SearchedText, find_neighbours, nearest_occurrences, word_place
+from bertology.geometry.neighbours import SearchedText, find_neighbours, nearest_occurrences, word_place
 
 
 def blocks(vectors, size):

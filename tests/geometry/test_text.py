@@ -12,9 +12,9 @@ from sklearn.metrics import silhouette_score
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry import WordSample
 from bertology.geometry.text import (
     OneLayer,
+    WordSample,
     anisotropy,
     cluster_means,
     contextuality,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-import bertology.activations
 from bertology import finetune, probe
 from bertology.activations.layers import LayerVectors
-from bertology.comparison import restored_scores
+from bertology.activations.progress import silent
+from bertology.comparison import EncoderPair, restored_scores
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
@@ -28,9 +28,8 @@ def measured(task: str, model: Any, reference: Any, text: Any) -> dict[tuple[str
     asked: Any = get_probe(f"comparison:{task}")
     layers = [(layer, layer) for layer in range(model.n_layers + 1)]
     asked.check({"test": text})
-    found = asked.measure(
-        model, reference, {"test": text}, layers=layers, on_long="window", progress=bertology.activations.silent
-    )
+    pair = EncoderPair(model, reference, {"test": text}, layers, "window", silent)
+    found = asked.measure(pair)
     return {
         (sums.metric, layer, sums.group): value
         for sums in found

@@ -215,7 +215,7 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
     # Tenney et al. 2019b, equation 4, by hand; undefined where nothing is gained over the embeddings.
     gains = np.diff(scores.value)
     by_hand = (gains * [1, 3]).sum() / gains.sum() if gains.sum() > 0 else np.nan
-    if np.isnan(expected_layer(scores.value, layers=np.array([0, 1, 3])).value):
+    if np.isnan(expected_layer(scores.value, [0, 1, 3])):
         assert pd.isna(depth.value)
     else:
         assert depth.value == pytest.approx(by_hand, abs=1e-9)
