@@ -70,16 +70,6 @@ def test_rows_are_what_the_maps_say(asking: Asking, tiny_bert: Path, tiny_corpus
     assert set(results.to_pandas()["readout"]) == {"attention"}
 
 
-def test_intervals_draw_sentences(asking: Asking, tiny_bert: Path, tiny_corpus: Path) -> None:
-    (row,) = of(asking(), metric="distance", split="test", head="L2H1").to_dict("records")
-    _, distance = stream_maps(load_encoder(str(tiny_bert)), load_corpus(str(tiny_corpus))["test"], [Masses]).results[0]
-    expected = distance.intervals("distance")
-    place = distance.of("distance").shape[1]
-    assert row["ci_low"] == pytest.approx(expected.ci_low[place], rel=1e-4)
-    assert row["ci_high"] == pytest.approx(expected.ci_high[place], rel=1e-4)
-    assert row["ci_low"] < row["value"] < row["ci_high"]
-
-
 def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> None:
     results = asking(controls=("offset", "random"))
     table = next(table for table in results.view().head_tables if table.metric == "attention_mass")

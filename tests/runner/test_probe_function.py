@@ -29,18 +29,6 @@ def test_the_main_job_in_one_call(table: Results) -> None:
     assert "<table" in table._repr_html_()
 
 
-def test_it_plots_and_saves(table: Results, tmp_path: Path, figures: None) -> None:
-    figure = table.plot()
-    assert figure.axes[0].get_lines()
-    table.save(tmp_path / "kept")
-    kept = read_results(tmp_path / "kept")
-    assert set(kept.rows) == set(table.rows)
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {
-        *("results.parquet", "comparisons.parquet", "predictions", "fits", "layers.md", "layers.tex"),
-        *("layers.png", "layers.svg", "layers.pdf"),
-    }
-
-
 def test_labels_and_confusions_are_at_hand(table: Results) -> None:
     confusion = table.confusion("pos", 0)
     frame = table.to_pandas()

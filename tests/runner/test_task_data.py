@@ -155,12 +155,6 @@ def test_without_a_dev_split_every_tenth_training_sentence_is_held_out(test_spli
     assert "every 10th sentence of train is held out" in chosen.notes[0]
 
 
-def test_too_few_sentences_to_hold_some_out() -> None:
-    whole = Sentences([sentence(f"s{number}", "dogs bark", ["NOUN", "VERB"]) for number in range(9)])
-    with pytest.raises(CorpusError, match="'train' of c has 9 sentences: too few"):
-        choose_splits(Corpus("c", {"train": whole, "test": whole}), train="train", test="test")
-
-
 def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
     many = Sentences([sentence(f"s{number}", "dogs bark loud", ["NOUN", "VERB", "ADV"]) for number in range(200)])
     data = TaskData.of(get_probe("pos"), Splits(many, splits.dev, splits.test, ()))

@@ -100,19 +100,6 @@ def test_checkpoints_between_which_nothing_was_learned_are_both_kept(training: P
         resolve_work(experiment_of({**experiment.plain(), "models": twice}, where="test")).shard(Shard())
 
 
-def test_a_request_expands_alike(results: Results, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bertology.runner import plan
-
-    n_read = []
-    found = plan.load_corpus
-    monkeypatch.setattr(plan, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
-    asked = {"sentences": 40, "pretraining_seed": 3, "model_id": "tiny", "progress": False}
-    again = probe("pos", model=training, checkpoints=(5, 40), **asked, **ASKED)
-    assert len(n_read) == 1, "the corpus is loaded once"
-    wanted = {row.cell_id: row.model for row in results.rows if row.step in (5, 40)}
-    assert {row.cell_id: row.model for row in again.rows if row.step is not None} == wanted
-
-
 def test_revisions_of_a_hub_model_are_found_in_its_cache(
     training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
