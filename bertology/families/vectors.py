@@ -583,18 +583,6 @@ class VectorFamily(Family):
         """Vectors of words, but where the special token before the text is read."""
         return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
 
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
-        assert isinstance(probe, RepresentationProbe)
-        groups: dict[str, list[ReadoutConfig]] = {}
-        for place, config in enumerate(configs):
-            kind = readout_kind(config.readout or probe.readout)
-            others = {name: value for name, value in config.settings.items() if name != kind.fitted_together}
-            shared = replace(config, readout=kind.name, settings=others)
-            key = str(place) if kind.fitted_together is None else f"{shared.key} {shared.layers}"
-            groups.setdefault(key, []).append(config)
-        return tuple(map(tuple, groups.values()))
-
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Readouts have such settings."""
         from bertology.readouts import make_readout

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.geometry.alignment import AlignedTexts, align_words, aligned_texts
 from bertology.geometry.senses import v_measure
 from bertology.measures import majority
 from bertology.measures.baselines import word_majority
@@ -35,8 +34,6 @@ from bertology.measures.sums import (
     ratio_sums,
     total_and_groups,
 )
-
-__all__ = ["AlignedTexts", "align_words", "aligned_texts"]
 
 Integers = NDArray[np.int64]
 Direction = tuple[int, int]

@@ -503,8 +503,8 @@ def read_pairs(sentences: Sentences, column: str) -> SensePairs:
     if not same:
         remedy = "give WiC, or a table with columns such as text=s1,text2=s2,at=i,at2=j,label=same"
         raise CorpusError(f"no pair of words has a label in column {quoted(column)}: {remedy}")
-    both = (np.array(some, dtype=np.int64).reshape(-1, 2, 2) for some in (spans, bounds))
-    return SensePairs(*both, np.array(same), np.array(clusters))
+    own, texts_of = (np.array(some, dtype=np.int64).reshape(-1, 2, 2) for some in (spans, bounds))
+    return SensePairs(own, texts_of, np.array(same), np.array(clusters))
 
 
 def pair_statistics(
@@ -541,7 +541,9 @@ def lexical_pair_statistics(
         contexts = {
             split: [
                 context(sentences[split], bounds, span)
-                for bounds, span in zip(some.bounds.reshape(-1, 2), some.spans.reshape(-1, 2), strict=True)
+                for bounds, span in zip(
+                    some.bounds.reshape(-1, 2).tolist(), some.spans.reshape(-1, 2).tolist(), strict=True
+                )
             ]
             for split, some in pairs.items()
         }
@@ -562,7 +564,7 @@ def pair_scores(
     _, clusters = np.unique(test.clusters, return_inverse=True)
     threshold = best_threshold(cosines["train"], pairs["train"].same)
     right = ((cosines["test"] >= threshold) == test.same).astype(np.float64)
-    forms = [[context(sentences, span, (span[1], span[1])) for span in both] for both in test.spans]
+    forms = [[context(sentences, span, (span[1], span[1])) for span in both] for both in test.spans.tolist()]
     alike = np.array([first == second for first, second in forms], dtype=bool)
     yield mean_sums(f"accuracy{suffix}", right, clusters)
     for name, which in {"same form": alike, "other form": ~alike}.items():
