@@ -299,7 +299,7 @@ class RestoredLayers(EncoderComparison):
             raise ModelError(f"{problem}: restoring is scored by labels alone")
         clusters, n = found.predictions[()]["cluster_id"].to_numpy(), len(test)
         right = {
-            restored: (frame["gold"] == frame["pred"]).to_numpy(np.float64)
+            restored: np.asarray(frame["gold"] == frame["pred"], dtype=np.float64)
             for restored, frame in found.predictions.items()
         }
         for order, name in _ORDERS.items():

@@ -15,7 +15,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
@@ -26,6 +25,7 @@ from bertology.measures.baselines import word_majority
 from bertology.measures.sums import (
     Bools,
     Floats,
+    Integers,
     Layers,
     LayerSums,
     cluster_sums,
@@ -35,7 +35,6 @@ from bertology.measures.sums import (
     total_and_groups,
 )
 
-Integers = NDArray[np.int64]
 Direction = tuple[int, int]
 _PENALTY = 1e-3
 """Strength of the ridge regression, in mean variances of a dimension."""
@@ -132,10 +131,10 @@ class LanguageItems:
 
     def by_language(self, metric: str, hits: Floats | Bools) -> Iterator[LayerSums]:
         """The mean of ``[item]`` hits, of all sentences and by language."""
-        shared = {"n_clusters": self.n_clusters}
+        n = self.n_clusters
         return total_and_groups(
             [
-                mean_sums(metric, hits, self.clusters, weights=self.language == number, group=name, **shared)
+                mean_sums(metric, hits, self.clusters, weights=self.language == number, n_clusters=n, group=name)
                 for number, name in enumerate(self.names)
             ]
         )
@@ -492,8 +491,7 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
 
     layers, values = vectors["test"].layers, dict[str, Floats32]()
     for split, words in items.splits.items():
-        places = words.places
-        values[split] = np.stack(vectors[split].each(lambda _, of_layer, places=places: of_layer[places]))
+        values[split] = np.stack([vectors[split].of(layer)[words.places] for layer in layers])
     means, spreads = _moments(items, values)
     gold, language = items.splits["test"].codes, items.splits["test"].language
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
@@ -19,6 +18,7 @@ from bertology.errors import CorpusError, listed, quoted
 from bertology.measures.sums import (
     Bools,
     Floats,
+    Integers,
     LayerSums,
     by_layer,
     cluster_sums,
@@ -28,7 +28,6 @@ from bertology.measures.sums import (
     ratio_sums,
 )
 
-Integers = NDArray[np.int64]
 Span = tuple[int, int]
 """Numbers of the first word of a span in its split, and of the word after it."""
 NEIGHBOURS = tuple(range(1, 11))
